@@ -1,0 +1,51 @@
+"""Differentiable grid sampling for arrays: one operator, any rank, every derivative.
+
+Importing this package loads NumPy and nothing else of weight; Numba is loaded when something is first
+sampled, and other libraries only where the caller's arrays came from them.
+
+>>> import numpy as np, gridsample
+>>> image = np.arange(12.0).reshape(1, 1, 3, 4)
+>>> grid = gridsample.affine_grid(np.array([[[-1.0, 0, 0], [0, 1, 0]]]), (1, 1, 3, 4))  # mirrored in x
+>>> gridsample.grid_sample(image, grid)[0, 0]
+array([[ 3.,  2.,  1.,  0.],
+       [ 7.,  6.,  5.,  4.],
+       [11., 10.,  9.,  8.]])
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from gridsample._version import __version__
+from gridsample.api import grid_sample, grid_sample_vjp
+from gridsample.fields import affine_grid, identity_grid
+
+if TYPE_CHECKING:
+    from gridsample.explain import Explanation, explain
+
+__all__ = [
+    "Explanation",
+    "__version__",
+    "affine_grid",
+    "explain",
+    "grid_sample",
+    "grid_sample_vjp",
+    "identity_grid",
+]
+
+# Names that most programs do not need: their modules are loaded when they are.
+_LATER = {"explain": "explain", "Explanation": "explain"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        module = importlib.import_module(f"gridsample.{_LATER[name]}")
+        value = getattr(module, name)
+        globals()[name] = value  # in the module's place: `explain` is a function and a module
+        return value
+    raise AttributeError(f"module 'gridsample' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,112 @@
+"""One axis, from a coordinate to the indices of its taps.
+
+    coordinate --position--> position --fold or confine--> position --split--> base index, fraction t
+    base index + k --fold_index--> index of tap k, or DROPPED
+
+Every function works on one value or on whole arrays, and is written once for all targets: it uses
+arithmetic, comparisons, ``where``, ``floor``, ``rint``, ``minimum``, ``maximum``, and ``if`` on flags that
+are known before it runs (``aligned``, ``boundary``, ``edge``, ``rounds``).  Here those names are NumPy's;
+`gridsample.kernels.lower` re-binds them, and the constants, for each target and precision.
+
+An axis of ``size`` pixels is described by ``last = size - 1``, which stays exact in float32 for one pixel
+more than ``size`` does.  ``edge`` is 1 where a mirror doubles the edge pixel (it folds about -1/2 and
+size - 1/2) and 0 where it does not (it folds about 0 and size - 1).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy import floor, maximum, minimum, rint, where
+
+ZERO, HALF, ONE = 0.0, 0.5, 1.0
+DROPPED = -1  # in place of a tap's index: the tap is outside and counts for nothing
+
+# Boundaries, as the kernels know them.  The names that users write are plan.BOUNDARIES.
+ZEROS, BORDER, REFLECTION = 0, 1, 2
+
+
+def position(coordinate: Any, last: Any, aligned: bool) -> Any:
+    """Position in pixels of a normalized coordinate.
+
+    aligned: -1 and 1 are the centres of the corner pixels, (x + 1) / 2 * (size - 1); otherwise they are
+    the outer edges of the corner pixels, ((x + 1) * size - 1) / 2.
+    """
+    if aligned:
+        # A single pixel is everywhere, at infinity too; only NaN is nowhere.
+        alone = where(coordinate == coordinate, ZERO, coordinate)
+        return where(last > ZERO, (coordinate + ONE) * HALF * last, alone)
+    return ((coordinate + ONE) * (last + ONE) - ONE) * HALF
+
+
+def slope(last: Any, aligned: bool) -> Any:
+    """d position / d coordinate, before any fold."""
+    if aligned:
+        return last * HALF
+    return (last + ONE) * HALF
+
+
+def known(position: Any, boundary: int) -> Any:
+    """Whether a position has a meaning: NaN has none, and infinity has none under a periodic boundary."""
+    if boundary == REFLECTION:
+        return position - position == ZERO
+    return position == position
+
+
+def fold(position: Any, last: Any, reach: Any, boundary: int, edge: Any) -> tuple[Any, Any]:
+    """Fold a position into the image; also the factor that the fold puts on the slope: 1, -1 or 0.
+
+    For methods that fold the position.  Under ZEROS nothing is folded: the position is only confined.
+    The gradient is zero at and beyond a clamp, both ends included.
+    """
+    if boundary == ZEROS:
+        return confine(position, last, reach, boundary, edge), ONE
+    sign = ONE
+    if boundary == REFLECTION:
+        low, span = -HALF * edge, last + edge
+        period = maximum(span + span, ONE)
+        shifted = position - low
+        distance = where(shifted < ZERO, -shifted, shifted)
+        phase = distance - floor(distance / period) * period
+        falling = phase > span
+        sign = where((shifted < ZERO) != falling, -ONE, ONE)
+        position = where(falling, period - phase, phase) + low
+    inside = (position > ZERO) & (position < last)
+    return minimum(maximum(position, ZERO), last), where(inside, sign, ZERO)
+
+
+def confine(position: Any, last: Any, reach: Any, boundary: int, edge: Any) -> Any:
+    """Bring a far position near, where all its taps (``reach`` on each side) fold to the same pixels.
+
+    It makes every base index a small integer, whatever the coordinate was.
+    """
+    if boundary == REFLECTION:
+        period = maximum((last + edge) + (last + edge), ONE)
+        turns = floor(where(position < ZERO, -position, position) / period) * period
+        return position - where(position < ZERO, -turns, turns)
+    return minimum(maximum(position, -reach), last + reach)
+
+
+def split(position: Any, rounds: bool) -> tuple[Any, Any]:
+    """Base index (still a float) and fraction t of a position; ``rounds`` sends ties to even."""
+    base = rint(position) if rounds else floor(position)
+    return base, position - base
+
+
+def fold_index(index: Any, size: Any, boundary: int, edge: Any) -> Any:
+    """Index of the pixel that a tap reads, or DROPPED.  Integers throughout."""
+    if boundary == ZEROS:
+        return where((index >= 0) & (index < size), index, DROPPED)
+    if boundary == REFLECTION:
+        period = maximum(2 * (size - 1 + edge), 1)
+        index = where(index < 0, -index - edge, index) % period
+        index = where(index >= size, period - edge - index, index)
+    return minimum(maximum(index, 0), size - 1)
+
+
+def weight(t: Any, coefficients: Any, powers: int) -> Any:
+    """A tap's weight at t: Horner's rule on one row of a method's table (lowest power first)."""
+    total = coefficients[powers - 1]
+    for back in range(2, powers + 1):
+        total = total * t + coefficients[powers - back]
+    return total

@@ -1,0 +1,125 @@
+"""Grids: fields of coordinates to sample at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = np.ndarray[Any, Any]
+
+
+def check_size(size: Any, name: str, fewest: int, most: int) -> tuple[int, ...]:
+    """A size as a tuple of integers that are not negative, of an accepted length."""
+    try:
+        given = tuple(size)
+    except TypeError:
+        raise TypeError(f"{name} must be a sequence of integers, got {size!r}") from None
+    for n in given:
+        if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
+            raise TypeError(f"{name} must be a sequence of integers, got {size!r}")
+        if n < 0:
+            raise ValueError(f"{name} must not hold negative sizes, got {given}")
+    if not fewest <= len(given) <= most:
+        raise ValueError(f"{name} must have {fewest} to {most} entries, got {len(given)}: {given}")
+    return tuple(int(n) for n in given)
+
+
+def coordinates(size: int, align_corners: bool, dtype: npt.DTypeLike = np.float64) -> Array:
+    """The coordinates of an axis's pixel centres, from the first to the last.
+
+    align_corners: from -1 to 1; otherwise from -1 + 1/size to 1 - 1/size.  A single pixel is at 0.
+
+    Example:
+        >>> from gridsample.fields import coordinates
+        >>> coordinates(3, align_corners=True), coordinates(4, align_corners=False)
+        (array([-1.,  0.,  1.]), array([-0.75, -0.25,  0.25,  0.75]))
+    """
+    index = np.arange(size, dtype=np.float64)
+    if align_corners:
+        steps = (2 * index - (size - 1)) / max(size - 1, 1)
+    else:
+        steps = (2 * index + (1 - size)) / max(size, 1)
+    return steps.astype(dtype)
+
+
+def identity_grid(
+    size: Sequence[int], align_corners: bool = False, *, dtype: npt.DTypeLike = np.float32
+) -> Array:
+    """The grid that samples every pixel at its own place.
+
+    Args:
+        size: the output's shape, (N, C, *out) with 1 to 3 axes after the first two, as in `affine_grid`.
+        align_corners: what -1 and 1 mean, as in `grid_sample`.
+        dtype: float16, float32 or float64.
+
+    Returns:
+        (N, *out, D) coordinates in x, y, z order; read-only, as all N items are the same memory.
+
+    Raises:
+        TypeError: size is not integers, or dtype is not floating.
+        ValueError: size is negative or has too few or many entries.
+
+    Example:
+        >>> import gridsample
+        >>> gridsample.identity_grid((1, 1, 2, 2), dtype="float64")[0, 0]
+        array([[-0.5, -0.5],
+               [ 0.5, -0.5]])
+    """
+    batch, _, *out = check_size(size, "size", 3, 5)
+    kind = np.dtype(dtype)
+    if kind.name not in ("float16", "float32", "float64"):
+        raise TypeError(f"dtype must be float16, float32 or float64, got {kind}")
+    grid = np.empty((*out, len(out)), kind)
+    for a, n in enumerate(out):
+        along = coordinates(n, align_corners, kind).reshape(n, *(1,) * (len(out) - 1 - a))
+        grid[..., len(out) - 1 - a] = along
+    return np.broadcast_to(grid, (batch, *grid.shape))
+
+
+def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) -> Array:
+    """The grid of an affine map: where each output pixel's coordinates are sent.
+
+    grid[n, ..., :] = theta[n, :, :D] @ (x, y, z) + theta[n, :, D], for the coordinates (x, y, z) of each
+    output pixel's centre, as in `torch.nn.functional.affine_grid`.
+
+    Args:
+        theta: (N, D, D + 1) matrices for D = 1, 2 or 3; float16, float32 or float64.
+        size: the output's shape, (N, C, *out) with D axes after the first two.
+        align_corners: what -1 and 1 mean, as in `grid_sample`.
+
+    Returns:
+        (N, *out, D) in theta's dtype.
+
+    Raises:
+        TypeError: theta is not floating, or size is not integers.
+        ValueError: shapes that do not go together.
+
+    Example:
+        >>> import numpy as np, gridsample
+        >>> shift = np.array([[[1.0, 0.0, 0.25], [0.0, 1.0, 0.0]]])
+        >>> gridsample.affine_grid(shift, (1, 1, 1, 2))
+        array([[[[-0.25,  0.  ],
+                 [ 0.75,  0.  ]]]])
+    """
+    matrices = np.asarray(theta)
+    if matrices.dtype.name not in ("float16", "float32", "float64"):
+        raise TypeError(f"theta has dtype {matrices.dtype}; accepted: float16, float32, float64")
+    batch, channels, *out = check_size(size, "size", 3, 5)
+    rank = len(out)
+    if matrices.shape != (batch, rank, rank + 1):
+        raise ValueError(
+            f"theta must be (N, D, D + 1) = {(batch, rank, rank + 1)} for size {(batch, channels, *out)}, "
+            f"got shape {matrices.shape}"
+        )
+    real = np.float64 if matrices.dtype.name == "float64" else np.float32
+    matrices = matrices.astype(real)
+    grid = np.empty((batch, *out, rank), real)
+    grid[...] = matrices[:, :, rank].reshape(batch, *(1,) * rank, rank)
+    for a, n in enumerate(out):
+        column = matrices[:, :, rank - 1 - a].reshape(batch, *(1,) * rank, rank)
+        along = coordinates(n, align_corners, real).reshape(n, *(1,) * (rank - 1 - a), 1)
+        grid += column * along
+    return grid.astype(np.asarray(theta).dtype.newbyteorder("="), copy=False)

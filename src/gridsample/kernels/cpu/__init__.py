@@ -1,0 +1,355 @@
+"""CPU kernels: gather, scatter, and the backward that does both in one sweep.
+
+This file divides the work into tasks and hands them to the compiled drivers.  A task is a range of items, of
+points and of planes; ranges of points begin at multiples of a block, and no two tasks write to the same
+place, so that results do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridsample.kernels import threads as pool
+from gridsample.kernels.cpu import taps
+from gridsample.kernels.cpu.build import Spec, build
+from gridsample.kernels.memory import Memory, describe, flatten, frozen, plain, stored
+from gridsample.plan import BOUNDARIES, Plan
+
+Array = np.ndarray[Any, Any]
+
+# Taps that are worth a thread of their own, and at most how many are worked on between two looks at Ctrl-C.
+FEW, MANY = 1 << 17, 1 << 25
+# Channels side by side from which it pays to work along them.
+LONG_RUN = 8
+# Reals that a block works on: it should stay in the second-level cache.
+BLOCK_REALS = 16384
+
+
+class Axes(NamedTuple):
+    """The axes as the drivers know them."""
+
+    description: Array  # (axis, taps.COLUMNS)
+    tables: Array  # (axis, 0: the order asked for, 1: the next one; tap, power)
+    counts: tuple[int, ...]  # taps of each axis
+
+
+@functools.lru_cache(maxsize=256)
+def describe_axes(plan: Plan, order: tuple[int, ...]) -> Axes:
+    """A plan's axes, for a derivative order along each."""
+    counts = tuple(method.taps for method in plan.methods)
+    powers = max(method.powers for method in plan.methods)
+    description = np.zeros((len(counts), taps.COLUMNS), np.int64)
+    tables = np.zeros((len(counts), 2, max(counts), powers), plan.real)
+    for a, (method, boundary, size) in enumerate(
+        zip(plan.methods, plan.boundaries, plan.spatial[::-1], strict=True)
+    ):
+        row = description[a]
+        row[taps.SIZE], row[taps.ALIGNED] = size, plan.align_corners
+        row[taps.BOUNDARY], row[taps.EDGE] = BOUNDARIES[boundary], not plan.align_corners
+        row[taps.COUNT], row[taps.FIRST], row[taps.POWERS] = method.taps, method.first, method.powers
+        row[taps.ROUNDS], row[taps.FOLDS], row[taps.ORDER] = method.rounds, method.folds_position, order[a]
+        for raised in (0, 1):
+            tables[a, raised, : method.taps, : method.powers] = method.derivative(order[a] + raised)
+    for array in (description, tables):
+        array.flags.writeable = False
+    return Axes(description, tables, counts)
+
+
+class Points(NamedTuple):
+    """A grid as flat memory: distances between items, between axes and between points."""
+
+    flat: Array
+    item: int
+    axis: int
+    point: int
+    code: str
+
+
+def read_points(grid: Array, plan: Plan) -> Points:
+    """A grid (N, *out, D) as the drivers take it; copied only where its points are not evenly spaced."""
+    even = stored(plain(grid.reshape(grid.shape[0], plan.points, grid.shape[-1])))
+    item, point, axis = (stride // even.itemsize for stride in even.strides)
+    return Points(frozen(flatten(even)), item if plan.grid_items > 1 else 0, axis, point, code(grid.dtype))
+
+
+def code(dtype: np.dtype[Any]) -> str:
+    """A storage type as Spec writes it; a complex type is stored as its parts."""
+    return f"f{dtype.itemsize // 2}" if dtype.kind == "c" else f"{dtype.kind}{dtype.itemsize}"
+
+
+def starts(memory: Memory, plan: Plan, as_runs: bool) -> tuple[Array, int]:
+    """Where the planes (or runs) begin that one grid item serves, and the distance to the next item's.
+
+    A grid that serves the whole batch has every item's planes at once, and works its taps out once.
+    """
+    planes = memory.planes[:1] if as_runs else memory.planes
+    if plan.grid_items > 1:
+        return planes, memory.item
+    items = np.arange(plan.items, dtype=np.int64)[:, np.newaxis] * memory.item
+    return (items + planes).reshape(-1), 0
+
+
+def index_bits(plan: Plan, *memories: Memory) -> int:
+    """Width of indices and offsets: 32 bits while they fit, else 64."""
+    limit = 2**31 - 64
+    return 32 if max(*plan.spatial, *(extent(plan, memory) for memory in memories)) < limit else 64
+
+
+def extent(plan: Plan, memory: Memory) -> int:
+    """The greatest offset in a plane of an image, plus one."""
+    return 1 + sum((n - 1) * stride for n, stride in zip(plan.spatial[::-1], memory.strides, strict=True))
+
+
+class Work(NamedTuple):
+    """How a call is cut into blocks, and what a block needs."""
+
+    axes: Axes
+    kinds: int
+    width: int
+    bits: int
+    real: np.dtype[Any]
+    run: int
+
+    def scratch(self) -> tuple[int, Array, Array]:
+        """Width of a block, and memory for one task to work in."""
+        reals, indices = taps.room(self.axes.counts, self.kinds, self.width)
+        more = 2 * math.prod(self.axes.counts) + 2
+        kind = np.int32 if self.bits == 32 else np.int64
+        return self.width, np.empty(reals + self.run, self.real), np.empty(indices + more, kind)
+
+
+def organize(plan: Plan, axes: Axes, kinds: int, bits: int, run: int) -> Work:
+    """Blocks so wide that what is worked out for one stays in cache."""
+    each = math.prod(axes.counts) * (2 + kinds)
+    width = max(16, min(256, BLOCK_REALS // each // 16 * 16))
+    return Work(axes, kinds, width, bits, plan.real, run)
+
+
+Range = tuple[int, int, int, int]  # first and last item, first and last point
+
+
+def divide(items: range, points: int, cost: int, width: int, threads: int) -> list[Range]:
+    """Cut items x points, of so many taps a point, into ranges; points at multiples of a block."""
+    ideal = min(MANY, max(FEW, len(items) * points * cost // (4 * threads)))
+    if points * cost <= ideal:
+        step = max(1, ideal // (points * cost))
+        return [(item, min(items.stop, item + step), 0, points) for item in items[::step]]
+    step = max(1, ideal // cost // width) * width
+    return [(item, item + 1, first, min(points, first + step)) for item in items for first in range(0, points, step)]
+
+
+def gather(
+    plan: Plan, image: Array, grid: Array, out: Array, *, order: tuple[int, ...] | None = None, threads: int | None = None
+) -> None:
+    """Sample the image at the grid's points, into ``out``: see `gridsample.kernels`."""
+    order = order or (0,) * len(plan.spatial)
+    if plan.nearest and any(order):
+        out[...] = 0
+        return
+    values = out.reshape(plan.items, plan.channels, plan.points)
+    if plan.nearest:
+        gather_bits(plan, plain(image), grid, values, threads)
+    else:
+        gather_sums(plan, plain(image), grid, values, order, threads)
+    if not np.may_share_memory(values, out):  # an output whose points are not evenly spaced
+        out[...] = values.reshape(out.shape)
+
+
+def gather_sums(
+    plan: Plan, image: Array, grid: Array, values: Array, order: tuple[int, ...], threads: int | None
+) -> None:
+    """Gather by summing over taps; values (N, C, points)."""
+    points, source, target = read_points(grid, plan), describe(image, plan.items), describe(values, plan.items)
+    axes, bits, real = describe_axes(plan, order), index_bits(plan, source), code(plan.real)
+    run = source.run if source.run == target.run >= LONG_RUN else 0
+    neighbours = real == code(image.dtype) == "f4" and source.strides[0] == 1 and plan.methods[0].taps == 2
+    spec = Spec(
+        "gather_runs" if run else "gather", real, bits, points.code, code(image.dtype), code(values.dtype),
+        pairs=neighbours and not run, in_place=code(values.dtype) == real and (run > 0 or target.strides[0] == 1),
+    )  # fmt: skip
+    hole = plan.real.type(0 if any(order) else math.nan)
+    launch(plan, build(spec), source, points, target, organize(plan, axes, 1, bits, run), hole, threads)
+
+
+def gather_bits(plan: Plan, image: Array, grid: Array, values: Array, threads: int | None) -> None:
+    """Gather by copying the bits of one pixel a point, whatever they mean."""
+    points = read_points(grid, plan)
+    source, target = describe(image, plan.items, as_bits=True), describe(values, plan.items, as_bits=True)
+    axes, bits, kind = describe_axes(plan, (0,) * len(plan.spatial)), index_bits(plan, source), source.flat.dtype
+    spec = Spec("gather_nearest", code(plan.real), bits, points.code, code(kind), code(kind))
+    is_number = plan.dtype.kind in "fc"
+    hole = np.array(math.nan, f"f{kind.itemsize}").view(kind)[()] if is_number else kind.type(0)
+    launch(plan, build(spec), source, points, target, organize(plan, axes, 0, bits, 0), hole, threads)
+
+
+def launch(
+    plan: Plan, driver: Any, source: Memory, points: Points, target: Memory, work: Work, hole: Any, threads: int | None
+) -> None:
+    """Run a gathering driver over all items, points and planes."""
+    source_starts, source_item = starts(source, plan, work.run > 0)
+    target_starts, target_item = starts(target, plan, work.run > 0)
+    run = (work.run,) if work.run else ()
+    strides = np.array(source.strides, np.int64)
+    fixed = (
+        frozen(source.flat), strides, source_starts, source_item, *run,
+        points.flat, points.item, points.axis, points.point,
+        target.flat, target_starts, target_item, target.strides[0],
+        work.axes.description, work.axes.tables,
+    )  # fmt: skip
+    count = threads or pool.cores()
+    cost = len(source_starts) * max(1, work.run) * math.prod(work.axes.counts)
+
+    def task(ranges: Range) -> None:
+        driver(*fixed, *work.scratch(), hole, *ranges)
+
+    ranges = divide(range(plan.grid_items), plan.points, cost, work.width, count)
+    pool.run([functools.partial(task, one) for one in ranges], count)
+
+
+def backward(
+    plan: Plan,
+    values: Array,
+    image: Array,
+    grid: Array,
+    *,
+    need_image: bool = True,
+    need_grid: bool = True,
+    order: tuple[int, ...] | None = None,
+    threads: int | None = None,
+) -> tuple[Array | None, Array | None]:
+    """Both gradients of gather: see `gridsample.kernels`."""
+    order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
+    shadow = dense_zeros(plan, image) if need_image else None
+    gradient = np.zeros((plan.grid_items, plan.points, len(plan.spatial)), plan.real) if need_grid else None
+    needed = (need_image and not (plan.nearest and any(order)), need_grid and not plan.nearest)
+    if any(needed):
+        sweep = Sweep(plan, plain(image), shadow, read_points(grid, plan), plain(values), gradient, order)
+        fused = needed == (True, True) and count == 1 and sweep.fusible
+        wanted = [needed] if fused else [one for one in ((True, False), (False, True)) if needed[one.index(True)]]
+        pool.run([task for one in wanted for task in sweep.tasks(*one, count)], count)
+    if gradient is not None:
+        gradient = gradient.reshape(plan.grid_items, *plan.out, len(plan.spatial))
+    return shadow, gradient
+
+
+def scatter(
+    plan: Plan, values: Array, grid: Array, *, order: tuple[int, ...] | None = None, threads: int | None = None
+) -> Array:
+    """The transpose of gather: see `gridsample.kernels`."""
+    nothing = np.broadcast_to(np.zeros((), plan.real), (plan.image_items, plan.channels, *plan.spatial))
+    image = nothing if values.dtype.kind != "c" else nothing + np.zeros((), complex_of(plan.real))
+    shadow, _ = backward(plan, values, image, grid, need_grid=False, order=order, threads=threads)
+    assert shadow is not None
+    return shadow
+
+
+def dense_zeros(plan: Plan, image: Array) -> Array:
+    """Zeros of the image's shape in the type of the sums, laid out in memory in the image's order of axes.
+
+    They are pages that the system gives when they are first written to.
+    """
+    kind = complex_of(plan.real) if image.dtype.kind == "c" else plan.real
+    slowest_first = sorted(range(image.ndim), key=lambda a: -image.strides[a])
+    zeros = np.zeros([image.shape[a] for a in slowest_first], kind)
+    return zeros.transpose(np.argsort(slowest_first))
+
+
+def complex_of(real: np.dtype[Any]) -> np.dtype[Any]:
+    """The complex type whose parts are of a real type."""
+    return np.dtype(f"c{real.itemsize * 2}")
+
+
+class Sweep:
+    """A backward call: its arrays as the drivers take them, and its division into tasks."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        image: Array,
+        shadow: Array | None,
+        points: Points,
+        values: Array,
+        gradient: Array | None,
+        order: tuple[int, ...],
+    ) -> None:
+        """``shadow``, of the image's shape, is what is scattered to; ``gradient`` (N, points, D) is the grid's."""
+        self.plan, self.points, self.axes = plan, points, describe_axes(plan, order)
+        self.image = describe(image, plan.items)
+        self.shadow = self.image if shadow is None else describe(shadow, plan.items)
+        self.values = describe(values.reshape(*values.shape[:2], plan.points), plan.items)
+        self.gradient = np.zeros((1, 1, 1), plan.real) if gradient is None else gradient
+        self.fusible = self.image.strides == self.shadow.strides and self.image.run == self.shadow.run
+        self.codes = code(image.dtype), code(values.dtype)
+
+    def tasks(self, need_image: bool, need_grid: bool, threads: int) -> list[pool.Task]:
+        """The tasks of one sweep.  What a task writes to, no other does."""
+        plan, values = self.plan, self.values
+        place = self.shadow if need_image else self.image  # where the taps are looked up
+        run = place.run if place.run == values.run >= LONG_RUN else 0
+        bits, real = index_bits(plan, place), code(plan.real)
+        driver = build(
+            Spec(
+                "backward_runs" if run else "backward",
+                real,
+                bits,
+                self.points.code,
+                self.codes[0] if need_grid else real,
+                self.codes[1],
+            )
+        )
+        work = organize(plan, self.axes, 1 + (len(plan.spatial) if need_grid else 0), bits, run)
+        strides, points, length = np.array(place.strides, np.int64), self.points, (run,) if run else ()
+        nothing = np.zeros(1, plan.real)
+        source, source_item = starts(self.image, plan, run > 0)
+        shadow, shadow_item = starts(self.shadow, plan, run > 0)
+        target, target_item = starts(values, plan, run > 0)
+        image = frozen(self.image.flat if need_grid else nothing)
+        onto = self.shadow.flat if need_image else nothing
+        if not need_image:  # so that the starts lie in what stands for the memory
+            shadow, shadow_item = np.zeros_like(shadow), 0
+        if not need_grid:
+            source, source_item = np.zeros_like(source), 0
+
+        def task(planes: slice, band: tuple[int, int, int], ranges: list[Range]) -> None:
+            block = work.scratch()
+            for one in ranges:
+                driver(
+                    image, source[planes], source_item, onto, shadow[planes], shadow_item, strides, *length,
+                    points.flat, points.item, points.axis, points.point,
+                    frozen(values.flat), target[planes], target_item, values.strides[0],
+                    self.gradient, work.axes.description, work.axes.tables, *block, *one,
+                    need_image, need_grid, *band,
+                )  # fmt: skip
+
+        cost = len(target) * max(1, run) * math.prod(self.axes.counts)
+        items, whole = range(plan.grid_items), extent(plan, place)
+        if not need_image:
+            ranges = divide(items, plan.points, cost, work.width, threads)
+            return [functools.partial(task, slice(None), (0, 0, whole), [one]) for one in ranges]
+        return [
+            functools.partial(task, planes, band, divide(group, plan.points, cost, work.width, 1))
+            for group, planes, band in portions(items, shadow_item != 0, len(target), whole, threads)
+        ]
+
+
+def portions(
+    items: range, apart: bool, planes: int, whole: int, threads: int
+) -> list[tuple[range, slice, tuple[int, int, int]]]:
+    """Share out what is scattered to, so that each thread has places of its own.
+
+    By item where each has its own image (``apart``), then by plane, then by bands of a plane's ``whole``
+    extent; a band is (whether there are several, first offset, last offset).
+    """
+    groups = [items[i : i + 1] for i in range(len(items))] if apart else [items]
+    cuts = min(planes, -(-threads // len(groups)))
+    bands = -(-threads // (len(groups) * cuts))
+    return [
+        (group, slice(planes * cut // cuts, planes * (cut + 1) // cuts), (bands > 1, low, high))
+        for group in groups
+        for cut in range(cuts)
+        for low, high in ((whole * band // bands, whole * (band + 1) // bands) for band in range(bands))
+    ]

@@ -1,0 +1,181 @@
+"""Lowers the loops to Numba: one compiled driver for each combination of types that is met.
+
+Rank, boundaries, alignment, derivative orders and the methods of all axes but x are data to a compiled
+driver; only what changes the inner loops is compiled in: the driver, the storage types, the precision, the
+index width and the number of taps along x.  So the number of compiled drivers stays small.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numba as nb
+import numpy as np
+from numba.core.compiler import Compiler
+
+from gridsample.kernels.cpu import intrinsics, passes, runs, sweeps, taps
+from gridsample.kernels.lower import Function, fingerprint, lower
+
+
+class Spec(NamedTuple):
+    """What is compiled into a driver.  Storage types are NumPy's codes, such as "f4", "u1", "b1"."""
+
+    driver: str
+    real: str
+    bits: int
+    grid: str
+    image: str = "f4"
+    values: str = "f4"
+    pairs: bool = False
+    in_place: bool = False
+
+
+class Separate(Compiler):  # type: ignore[misc]
+    """Compiles loops whose arguments are separate pieces of memory, which is what lets LLVM vectorise them."""
+
+    def __init__(
+        self, typingctx: Any, targetctx: Any, library: Any, args: Any, return_type: Any, flags: Any, locals: Any
+    ) -> None:
+        """As Numba's compiler, with a flag that its decorators do not offer."""
+        flags.noalias = True
+        super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
+
+
+def compile_inner(function: Function, *more: str, **options: Any) -> Any:
+    """Compile a function that drivers call.  Products and sums may fuse: one rounding instead of two."""
+    return nb.njit(
+        function,
+        nogil=True,
+        error_model="numpy",
+        fastmath={"contract", *more},
+        no_cpython_wrapper=True,  # nobody but a driver calls it: this halves the time to compile
+        no_cfunc_wrapper=True,
+        _nrt=False,  # nothing is allocated, so no reference needs counting
+        **options,
+    )
+
+
+def compile_loop(function: Function) -> Any:
+    """Compile a loop over separate arrays."""
+    return compile_inner(function, pipeline_class=Separate)
+
+
+def compile_inline(function: Function) -> Any:
+    """Have a function's code put where it is called, before anything is compiled: it is compiled once less."""
+    return compile_inner(function, inline="always")
+
+
+def compile_sum(function: Function) -> Any:
+    """Compile a reduction, whose order of summation is the compiler's: the same at every call."""
+    return compile_inner(function, "reassoc", "nsz")
+
+
+def compile_driver(function: Function) -> Any:
+    """Compile a driver, and keep it on disk where there is a place to write to."""
+    try:
+        return nb.njit(function, nogil=True, error_model="numpy", _nrt=False, cache=True)
+    except RuntimeError:  # no writable folder for a cache
+        return nb.njit(function, nogil=True, error_model="numpy", _nrt=False)
+
+
+@functools.cache
+def integer_store(code: str) -> Any:
+    """Rounding half to even and saturating to an integer type; NaN becomes 0."""
+    low, high = (0, 1) if code == "b1" else (int(np.iinfo(code).min), int(np.iinfo(code).max))
+    kind = nb.uint8 if code == "b1" else nb.from_dtype(np.dtype(code))
+    lowest, highest, rint = float(low), float(high), intrinsics.rint
+
+    @compile_inner
+    def store_integer(value: Any) -> Any:
+        rounded = rint(value)
+        if rounded >= highest:
+            return kind(high)
+        if rounded <= lowest:
+            return kind(low)
+        return kind(rounded) if rounded == rounded else kind(0)
+
+    return store_integer
+
+
+@compile_inner
+def store_half(value: Any) -> Any:
+    """A number to half precision."""
+    return intrinsics.number_to_half(nb.float32(value))
+
+
+def loader(code: str) -> dict[str, Any]:
+    """How a storage type is read."""
+    return {"load": intrinsics.half_to_number if code == "f2" else intrinsics.same}
+
+
+def storer(code: str) -> dict[str, Any]:
+    """How a storage type is written."""
+    if code[0] in "iub":
+        return {"store": integer_store(code)}
+    return {"store": store_half if code == "f2" else intrinsics.same}
+
+
+@compile_inner
+def window_in_place(out: Any, scratch: Any) -> Any:
+    """Work on the output itself."""
+    return out
+
+
+@compile_inner
+def window_scratch(out: Any, scratch: Any) -> Any:
+    """Work on scratch."""
+    return scratch
+
+
+@compile_inner
+def settled(numbers: Any, out: Any, step: int, n: int) -> None:
+    """The numbers were worked on where they belong."""
+
+
+def bindings(spec: Spec) -> dict[str, Any]:
+    """The names that lowering binds for a spec's precision and index width."""
+    wide = spec.bits == 64
+    real = np.float64 if spec.real == "f8" else np.float32
+    return {
+        "real": nb.float64 if spec.real == "f8" else nb.float32,
+        "integer": nb.int64 if wide else nb.int32,
+        "address": nb.uint64 if wide else nb.uint32,
+        "unsigned": nb.uint64,
+        "int64": nb.int64,
+        "copy_pair": intrinsics.copy_pair,
+        "ZERO": real(0),
+        "HALF": real(0.5),
+        "ONE": real(1),
+        "PAIRS": spec.pairs,
+        **{name: getattr(intrinsics, name) for name in ("where", "minimum", "maximum", "floor", "rint")},
+    }
+
+
+@functools.cache
+def build(spec: Spec) -> Any:
+    """The compiled driver for a spec."""
+    names = bindings(spec)
+    tag = "_".join(str(part) for part in spec[1:]) + "_" + fingerprint()
+    load_grid, load_image, load_values = loader(spec.grid), loader(spec.image), loader(spec.values)
+
+    def add(*functions: Any, compile_: Any = compile_inner, **flags: Any) -> None:
+        names.update(lower(functions, {**names, **flags}, compile_, tag))
+
+    add(*taps.ELEMENTWISE, compile_=compile_inline)
+    add(taps.read, **load_grid)
+    add(*taps.LOOPS, passes.blend, passes.blend_pairs, passes.share, passes.blank, runs.add_run, compile_=compile_loop)
+    # Collecting is compiled as if arrays could overlap, lest LLVM choose gather instructions.
+    add(passes.collect, passes.collect_checked, **load_image)
+    add(passes.collect_pairs, passes.spread, passes.spread_checked, passes.silence, passes.accumulate, runs.list_taps)
+    add(runs.blend_four, runs.blend_one, compile_=compile_loop, **load_image)
+    add(runs.dot, compile_=compile_sum, **load_image)
+    add(passes.fetch, **load_values)
+    add(passes.settle, **storer(spec.values))
+    names["window"] = window_in_place if spec.in_place else window_scratch
+    if spec.in_place:
+        names["settle"] = settled
+    add(runs.blend_runs)
+    add(taps.carve, taps.expand, taps.prepare, sweeps.tails, compile_=compile_inline)
+    add(getattr(sweeps, spec.driver), compile_=compile_driver)
+    return names[spec.driver]

@@ -1,0 +1,124 @@
+"""Operations that are one instruction each: nothing to compile, and nothing that stops vectorising."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+from llvmlite import ir
+from numba.extending import intrinsic
+
+# Numba reads the parameters' names and count off each function, so that these cannot be made by one factory.
+
+
+@intrinsic
+def where(context: Any, condition: Any, yes: Any, no: Any) -> Any:
+    """One of two numbers; both are at hand, neither is jumped to."""
+    kind = context.unify_types(yes, no)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        test = context.cast(builder, arguments[0], signature.args[0], nb.types.boolean)
+        return builder.select(test, arguments[1], arguments[2])
+
+    return kind(condition, kind, kind), generate
+
+
+def _smaller(symbol: str) -> Any:
+    """The emitter of the smaller (symbol "<") or greater (">") of two numbers; b where a is NaN."""
+
+    def typed(context: Any, a: Any, b: Any) -> Any:
+        kind = context.unify_types(a, b)
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            if isinstance(kind, nb.types.Float):
+                chosen = builder.fcmp_ordered(symbol, *arguments)
+            else:
+                chosen = builder.icmp_signed(symbol, *arguments)
+            return builder.select(chosen, *arguments)
+
+        return kind(kind, kind), generate
+
+    return typed
+
+
+def _rounding(name: str) -> Any:
+    """The emitter of an LLVM rounding intrinsic."""
+
+    def typed(context: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            function = builder.module.declare_intrinsic(name, [arguments[0].type])
+            return builder.call(function, arguments)
+
+        return value(value), generate
+
+    return typed
+
+
+@intrinsic
+def minimum(context: Any, a: Any, b: Any) -> Any:
+    """The smaller of two numbers."""
+    return _smaller("<")(context, a, b)
+
+
+@intrinsic
+def maximum(context: Any, a: Any, b: Any) -> Any:
+    """The greater of two numbers."""
+    return _smaller(">")(context, a, b)
+
+
+@intrinsic
+def floor(context: Any, value: Any) -> Any:
+    """The greatest whole number not above a value."""
+    return _rounding("llvm.floor")(context, value)
+
+
+@intrinsic
+def rint(context: Any, value: Any) -> Any:
+    """The nearest whole number, ties to even."""
+    return _rounding("llvm.rint")(context, value)
+
+
+@intrinsic
+def same(context: Any, value: Any) -> Any:
+    """A value as it is."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return arguments[0]
+
+    return value(value), generate
+
+
+@intrinsic
+def copy_pair(context: Any, plane: Any, at: Any, pixels: Any, to: Any) -> Any:
+    """Copy two neighbouring numbers of 32 bits, in one load and one store that need not be aligned."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def pointer(array: Any, index: Any) -> Any:
+            data = context.make_array(signature.args[array])(context, builder, arguments[array]).data
+            wide = context.cast(builder, arguments[index], signature.args[index], nb.uint64)
+            return builder.bitcast(builder.gep(data, [wide]), ir.IntType(64).as_pointer())
+
+        builder.store(builder.load(pointer(0, 1), align=4), pointer(2, 3), align=4)
+        return context.get_dummy_value()
+
+    return nb.void(plane, at, pixels, to), generate
+
+
+@intrinsic
+def half_to_number(context: Any, bits: Any) -> Any:
+    """The number that 16 bits of IEEE half precision stand for."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fpext(builder.bitcast(arguments[0], ir.HalfType()), ir.FloatType())
+
+    return nb.float32(nb.uint16), generate
+
+
+@intrinsic
+def number_to_half(context: Any, value: Any) -> Any:
+    """The 16 bits of the nearest half-precision number."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(builder.fptrunc(arguments[0], ir.HalfType()), ir.IntType(16))
+
+    return nb.uint16(nb.float32), generate

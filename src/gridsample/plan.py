@@ -1,0 +1,246 @@
+"""What a call is to do, worked out before any number is touched.
+
+A plan is made from shapes, types and options alone: it holds no array, knows no framework, and is cached,
+so that the same call twice is validated once.  Every error that the arguments can cause is raised here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gridsample import axis
+from gridsample.weights import ALIASES, METHODS, Method
+
+Mode = str | Sequence[str]
+Shape = tuple[int, ...]
+
+BOUNDARIES = {"zeros": axis.ZEROS, "border": axis.BORDER, "reflection": axis.REFLECTION}
+
+# Spellings that other libraries use: what to say instead, and why it is not taken as it is.
+FOREIGN_BOUNDARIES = {
+    "reflect": "is ambiguous (NumPy's does not repeat the edge pixel, SciPy's does)",
+    "mirror": "is SciPy's name; 'reflection' with align_corners=True folds that way",
+    "symmetric": "is NumPy's name; 'reflection' with align_corners=False folds that way",
+    "nearest": "is SciPy's name; here it is 'border'",
+    "edge": "is NumPy's name; here it is 'border'",
+    "replicate": "is OpenCV's name; here it is 'border'",
+    "clamp": "is a texture unit's name; here it is 'border'",
+    "constant": "is SciPy's name; with the value 0 it is 'zeros'",
+}
+
+GRID_TYPES = ("float16", "float32", "float64")
+# Types whose numbers, or sums of them, float32 does not hold: sampled in float64.
+WIDE_TYPES = ("float64", "complex128", "int32", "int64", "uint32", "uint64")
+NARROW_TYPES = ("bool", "int8", "int16", "uint8", "uint16", "float16", "float32", "complex64")
+AXES = "xyz"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One call of the operator, without its arrays.
+
+    Attributes:
+        methods: how taps are weighed, one method an axis, in x, y, z order.
+        boundaries: what is outside, one name an axis, in x, y, z order.
+        align_corners: whether -1 and 1 are the centres of the corner pixels.
+        spatial: the image's spatial shape, in the array's order (z, y, x).
+        image_items: N of the image.
+        grid_items: N of the grid; where one of the two is 1, it is broadcast.
+        channels: C.
+        out: the grid's shape between its first and last axes.
+        dtype: the image's type, which is the output's (in native byte order).
+        real: the type that positions, weights and sums are computed in.
+    """
+
+    methods: tuple[Method, ...]
+    boundaries: tuple[str, ...]
+    align_corners: bool
+    spatial: Shape
+    image_items: int
+    grid_items: int
+    channels: int
+    out: Shape
+    dtype: np.dtype[Any]
+    real: np.dtype[Any]
+
+    @property
+    def items(self) -> int:
+        """N of the output."""
+        return self.grid_items if self.image_items == 1 else self.image_items
+
+    @functools.cached_property
+    def points(self) -> int:
+        """Number of points of one item."""
+        return math.prod(self.out)
+
+    @property
+    def shape(self) -> Shape:
+        """Shape of the output, channels first."""
+        return (self.items, self.channels, *self.out)
+
+    @property
+    def nearest(self) -> bool:
+        """Whether every point copies one pixel."""
+        return all(method.taps == 1 for method in self.methods)
+
+
+def per_axis(given: Mode, rank: int, name: str) -> tuple[str, ...]:
+    """One name for each axis, in x, y, z order, from one name or one per axis."""
+    if isinstance(given, str):
+        return (given,) * rank
+    if not isinstance(given, (tuple, list)) or not all(isinstance(entry, str) for entry in given):
+        raise TypeError(f"{name} must be a string, or a tuple with one string per axis (x, y, z), got {given!r}")
+    if len(given) != rank:
+        raise ValueError(
+            f"{name} needs one entry per axis of the image: {rank} ({', '.join(AXES[:rank])}), "
+            f"got {len(given)}: {tuple(given)!r}"
+        )
+    return tuple(given)
+
+
+def unknown(name: str, given: str, accepted: Sequence[str], remark: str = "") -> ValueError:
+    """The error for a name that is not among the accepted ones; it suggests the nearest."""
+    close = difflib.get_close_matches(given.lower(), accepted, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close and not remark else ""
+    listed = ", ".join(repr(one) for one in accepted)
+    return ValueError(f"{name} {given!r} {remark or 'is not known'}; accepted: {listed}{hint}")
+
+
+def find_method(name: str) -> Method:
+    """The method of a name or alias."""
+    found = METHODS.get(ALIASES.get(name, name))
+    if found is None:
+        raise unknown("mode", name, [*METHODS, *ALIASES])
+    return found
+
+
+def check_boundary(name: str) -> str:
+    """The name of a boundary, if it is one."""
+    if name not in BOUNDARIES:
+        raise unknown("padding_mode", name, list(BOUNDARIES), FOREIGN_BOUNDARIES.get(name, ""))
+    return name
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """A bool, if it is one; None counts as False, as in PyTorch."""
+    if value is None or isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise TypeError(f"{name} must be True or False, got {value!r}")
+
+
+def check_image_type(dtype: np.dtype[Any]) -> None:
+    """Refuse a type that is not sampled."""
+    if dtype.name not in WIDE_TYPES and dtype.name not in NARROW_TYPES:
+        raise TypeError(
+            f"input has dtype {dtype}; accepted: bool, int8 to int64, uint8 to uint64, "
+            "float16, float32, float64, complex64, complex128"
+        )
+
+
+def check_grid_type(dtype: np.dtype[Any]) -> None:
+    """Refuse a grid that is not floating."""
+    if dtype.name not in GRID_TYPES:
+        raise TypeError(f"grid has dtype {dtype}; accepted: {', '.join(GRID_TYPES)}")
+
+
+def channels_last(channel_axis: Any, dimensions: int) -> bool:
+    """Whether channels are the last axis rather than the second."""
+    if isinstance(channel_axis, (int, np.integer)) and not isinstance(channel_axis, bool):
+        if channel_axis in (1, 1 - dimensions):
+            return False
+        if channel_axis in (-1, dimensions - 1):
+            return True
+    raise ValueError(
+        f"channel_axis must be 1 (N, C, *spatial) or -1 (N, *spatial, C), got {channel_axis!r}"
+    )
+
+
+def check_shapes(image: Shape, grid: Shape, last: bool) -> int:
+    """Refuse shapes that do not go together; the spatial rank otherwise."""
+    layout = "(N, *spatial, C)" if last else "(N, C, *spatial)"
+    if not 3 <= len(image) <= 5:
+        raise ValueError(
+            f"input must have 3 to 5 dimensions, {layout} with 1 to 3 spatial axes, "
+            f"got {len(image)} in shape {image}"
+        )
+    rank = len(image) - 2
+    if len(grid) < 2 or grid[-1] != rank:
+        raise ValueError(
+            f"grid must be (N, *out, {rank}) for an input with {rank} spatial "
+            f"{'axis' if rank == 1 else 'axes'}: its last axis holds {', '.join(AXES[:rank])}; "
+            f"got grid shape {grid} for input shape {image}"
+        )
+    if image[0] != grid[0] and 1 not in (image[0], grid[0]):
+        raise ValueError(
+            f"input and grid must have the same N, or one of them N = 1, "
+            f"got N = {image[0]} in input shape {image} and N = {grid[0]} in grid shape {grid}"
+        )
+    spatial = image[1:-1] if last else image[2:]
+    if 0 in spatial:
+        raise ValueError(f"input has an empty spatial axis: shape {image}, {layout}; there is nothing to sample")
+    return rank
+
+
+@functools.lru_cache(maxsize=1024)
+def make_plan(
+    image_shape: Shape,
+    image_type: np.dtype[Any],
+    grid_shape: Shape,
+    grid_type: np.dtype[Any],
+    mode: Mode,
+    padding_mode: Mode,
+    align_corners: bool,
+    last: bool,
+) -> Plan:
+    """Validate a call and plan it; ``last`` tells that channels are the image's last axis.
+
+    Raises:
+        TypeError: a type that is not sampled, or options of the wrong type.
+        ValueError: shapes that do not go together, or an unknown or ambiguous name.
+    """
+    check_image_type(image_type)
+    check_grid_type(grid_type)
+    rank = check_shapes(image_shape, grid_shape, last)
+    methods = tuple(find_method(name) for name in per_axis(mode, rank, "mode"))
+    boundaries = tuple(check_boundary(name) for name in per_axis(padding_mode, rank, "padding_mode"))
+    wide = grid_type.name == "float64" or image_type.name in WIDE_TYPES
+    return Plan(
+        methods=methods,
+        boundaries=boundaries,
+        align_corners=check_flag(align_corners, "align_corners"),
+        spatial=image_shape[1:-1] if last else image_shape[2:],
+        image_items=image_shape[0],
+        grid_items=grid_shape[0],
+        channels=image_shape[-1] if last else image_shape[1],
+        out=grid_shape[1:-1],
+        dtype=image_type.newbyteorder("="),
+        real=np.dtype(np.float64 if wide else np.float32),
+    )
+
+
+def hashable(given: Mode) -> Mode:
+    """Options as the cache needs them: a list becomes a tuple, anything else unhashable an error."""
+    if isinstance(given, list):
+        given = tuple(given)
+    try:
+        hash(given)
+    except TypeError:
+        raise TypeError(f"expected a string or a tuple of strings, got {given!r}") from None
+    return given
+
+
+def check_threads(threads: Any) -> None:
+    """Refuse a number of threads that is not one."""
+    if threads is None:
+        return
+    if not isinstance(threads, (int, np.integer)) or isinstance(threads, bool):
+        raise TypeError(f"threads must be a positive integer or None, got {threads!r}")
+    if threads < 1:
+        raise ValueError(f"threads must be at least 1, or None for every core, got {threads}")

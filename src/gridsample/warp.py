@@ -1,0 +1,313 @@
+"""Pixel matrices: from what a user asks of a picture to the grid that samples it.
+
+A warp is told forwards, *input pixel to output pixel*, as one asks for it: turn the picture, then
+move it. Sampling needs the way back, from each output pixel to the place in the input it takes its
+value from. So the steps are multiplied into one matrix, the matrix is inverted once, and the
+inverse is applied to the output's pixels a band of rows at a time.
+
+Pixels are counted from the centre of the first one: x to the right, y **down**, z through the
+slices. Matrices are homogeneous, `(D + 1, D + 1)`, and act on columns `(x, y[, z], 1)`. Sizes are
+in the order of the grid, x first: `(W, H)` or `(W, H, D)`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsample.api import grid_sample
+from gridsample.plan import Mode, find_method, per_axis
+
+Matrix = NDArray[np.float64]
+Step = tuple[str, Sequence[float]]
+Size = tuple[int, ...]
+
+_BAND_POINTS = 1 << 19
+"""Points sampled at a time: a few megabytes of grid, enough work for every thread."""
+
+
+def rotation(numbers: Sequence[float], rank: int) -> Matrix:
+    """Turn by `numbers[0]` degrees in the x-y plane, counter-clockwise as seen on a screen.
+
+    Quarter turns are exact: they move pixels onto pixels.
+
+    >>> rotation([90], 2).astype(int)[:2, :2].tolist()
+    [[0, 1], [-1, 0]]
+    """
+    (degrees,) = _counted("rotate", numbers, {1})
+    quarters, rest = divmod(degrees, 90)
+    cosine, sine = math.cos(math.radians(rest)), math.sin(math.radians(rest))
+    for _ in range(int(quarters % 4)):
+        cosine, sine = -sine, cosine
+    matrix = np.eye(rank + 1)
+    matrix[:2, :2] = [[cosine, sine], [-sine, cosine]]
+    return matrix
+
+
+def scaling(numbers: Sequence[float], rank: int) -> Matrix:
+    """Enlarge by one factor along every axis, or by one factor per axis in x, y, z order.
+
+    A volume given two factors keeps its size along z. A negative factor mirrors.
+    """
+    factors = _counted("scale", numbers, {1, 2, rank})
+    if len(factors) == 1:
+        factors = factors * rank
+    return np.diag([*factors, *[1.0] * (rank + 1 - len(factors))])
+
+
+def shearing(numbers: Sequence[float], rank: int) -> Matrix:
+    """Lean by `numbers[0]` degrees: rows slide along x, the upper ones to the right."""
+    (degrees,) = _counted("shear", numbers, {1})
+    if degrees % 180 == 90:
+        raise ValueError(f"--shear {degrees:g} flattens the picture; give an angle within ±90")
+    matrix = np.eye(rank + 1)
+    matrix[0, 1] = -math.tan(math.radians(degrees))
+    return matrix
+
+
+def translation(numbers: Sequence[float], rank: int) -> Matrix:
+    """Move right by x, down by y and on by z pixels; a volume given two numbers stays along z."""
+    shift = _counted("translate", numbers, {2, rank})
+    matrix = np.eye(rank + 1)
+    matrix[: len(shift), rank] = shift
+    return matrix
+
+
+def affine(numbers: Sequence[float], rank: int) -> Matrix:
+    """Read the rows of a pixel matrix: `a, b, c, d, e, f` maps (x, y) to (ax+by+c, dx+ey+f).
+
+    For a volume the six numbers act in the x-y plane; twelve give all three rows.
+    """
+    rows = _counted("affine", numbers, {6, rank * (rank + 1)})
+    matrix = np.eye(rank + 1)
+    if len(rows) == 6:
+        matrix[np.ix_([0, 1], [0, 1, rank])] = np.reshape(rows, (2, 3))
+    else:
+        matrix[:rank] = np.reshape(rows, (rank, rank + 1))
+    return matrix
+
+
+def homography(numbers: Sequence[float], rank: int) -> Matrix:
+    """Read the nine numbers of a projective pixel matrix, row by row; pictures only."""
+    if rank != 2:
+        raise ValueError("--homography maps pictures (2-D); the input is a volume (3-D)")
+    return np.reshape(_counted("homography", numbers, {9}), (3, 3)).astype(np.float64)
+
+
+_ABOUT_THE_CENTRE: dict[str, Callable[[Sequence[float], int], Matrix]] = {
+    "rotate": rotation,
+    "scale": scaling,
+    "shear": shearing,
+}
+_ABOUT_PIXEL_ZERO: dict[str, Callable[[Sequence[float], int], Matrix]] = {
+    "translate": translation,
+    "affine": affine,
+    "homography": homography,
+}
+_FIXES_THE_CANVAS = {"affine", "homography"}
+
+STEPS = (*_ABOUT_THE_CENTRE, *_ABOUT_PIXEL_ZERO)
+"""The names a step may have."""
+
+
+def window(steps: Sequence[Step], size: Size, canvas: Size) -> Matrix:
+    """Say which part of the warped picture the canvas shows: canvas pixel -> picture pixel.
+
+    A canvas of another size than the input is laid with its centre on the centre of the input, so
+    that it crops or extends all sides alike. The matrices of `affine` and `homography` already name
+    output pixels: with one of them among the steps, the canvas starts at pixel (0, 0).
+
+    >>> window([("rotate", [45])], (4, 4), (8, 6))[:2, 2]
+    array([-2., -1.])
+    """
+    if any(name in _FIXES_THE_CANVAS for name, _ in steps):
+        return np.eye(len(size) + 1)
+    return translation((np.subtract(size, canvas) / 2).tolist(), len(size))
+
+
+def fitted(size: Size, canvas: Size, align_corners: bool) -> Matrix:
+    """Lay the canvas over the whole input, as a normalized grid does: canvas pixel -> input pixel.
+
+    >>> fitted((8,), (4,), align_corners=False)
+    array([[2. , 0.5],
+           [0. , 1. ]])
+    """
+    matrix = np.eye(len(size) + 1)
+    for k, (n, m) in enumerate(zip(size, canvas, strict=True)):
+        between_centres = align_corners and min(n, m) > 1
+        matrix[k, k] = (n - 1) / (m - 1) if between_centres else n / m
+        matrix[k, -1] = 0 if between_centres else (n / m - 1) / 2
+    return matrix
+
+
+def inverse_map(steps: Sequence[Step], size: Size, canvas: Size) -> Matrix:
+    """Find the matrix that takes a canvas pixel to the input pixel it shows.
+
+    Args:
+        steps: `(name, numbers)` in the order they happen to the picture; names as in `STEPS`.
+        size: The input's size in pixels, `(W, H)` or `(W, H, D)`.
+        canvas: The output's size in pixels, in the same order.
+
+    Returns:
+        `(D + 1, D + 1)`, scaled so that an affine map ends in the row `0 ... 0 1`.
+
+    Raises:
+        ValueError: Numbers of the wrong count or not finite, or a warp that flattens the picture.
+
+    >>> inverse_map([("translate", [2, 1])], (5, 5), (5, 5))[:2, 2]
+    array([-2., -1.])
+    """
+    rank = len(size)
+    centre = translation([(n - 1) / 2 for n in size], rank)
+    from_centre = translation([(1 - n) / 2 for n in size], rank)
+    forward = np.eye(rank + 1)
+    for name, numbers in steps:
+        if name in _ABOUT_THE_CENTRE:
+            forward = centre @ _ABOUT_THE_CENTRE[name](numbers, rank) @ from_centre @ forward
+        else:
+            forward = _ABOUT_PIXEL_ZERO[name](numbers, rank) @ forward
+    if np.linalg.matrix_rank(forward) <= rank:
+        raise ValueError(
+            "the warp flattens the picture: its matrix "
+            f"{np.array2string(forward, precision=4, separator=', ').replace(chr(10), '')} "
+            "is singular and has no inverse"
+        )
+    inverse: Matrix = np.linalg.inv(forward) @ window(steps, size, canvas)
+    if not inverse[rank, :rank].any():
+        inverse /= inverse[rank, rank]
+    return inverse
+
+
+def lands_on_pixels(inverse: Matrix) -> bool:
+    """Tell whether every output pixel shows exactly one input pixel.
+
+    It does when the map is affine and all its numbers are whole: shifts by whole pixels, quarter
+    turns, mirrorings.
+    """
+    return bool(not inverse[-1, :-1].any() and np.array_equal(inverse, np.rint(inverse)))
+
+
+def exact_mode(mode: Mode, rank: int) -> Mode:
+    """Choose the mode for a map that lands on pixels.
+
+    There all methods agree that weigh one tap by 1 and the others by 0 at t = 0, and nearest gives
+    the value itself: no rounding, and no NaN seeping in from a neighbour whose weight is 0.
+
+    >>> exact_mode("bicubic", 2)
+    'nearest'
+    """
+    methods = [find_method(name) for name in per_axis(mode, rank, "mode")]
+    interpolating = all(
+        sorted(row[0] for row in method.table) == [0.0] * (method.taps - 1) + [1.0]
+        for method in methods
+    )
+    return "nearest" if interpolating else mode
+
+
+def grid_band(
+    inverse: Matrix, rows: slice, size: Size, canvas: Size, align_corners: bool
+) -> NDArray[np.float64]:
+    """Build the normalized grid for some rows (slices, for a volume) of the canvas.
+
+    Args:
+        inverse: Canvas pixel -> input pixel, from `inverse_map`.
+        rows: Part of the canvas's leading axis.
+        size: The input's size, x first.
+        canvas: The output's size, x first.
+        align_corners: The convention of the normalized coordinates to write.
+
+    Returns:
+        float64 grid `(rows, W', 2)` or `(rows, H', W', 3)`. A point on a homography's horizon gets
+        a coordinate that is not finite.
+
+    >>> grid_band(np.eye(3), slice(0, 1), (4, 2), (4, 2), align_corners=False)[..., 0]
+    array([[-0.75, -0.25,  0.25,  0.75]])
+    """
+    rank = len(size)
+    axes = [np.arange(n, dtype=np.float64) for n in canvas]
+    axes[-1] = axes[-1][rows]
+    pixels = np.meshgrid(*axes[::-1], indexing="ij", sparse=True)[::-1]
+
+    def applied(row: Matrix) -> NDArray[np.float64]:
+        place: NDArray[np.float64] = row[-1] + sum(row[j] * pixels[j] for j in range(rank))
+        return place
+
+    depth = applied(inverse[rank]) if inverse[rank, :rank].any() else 1.0
+    grid = np.empty((*(len(axis) for axis in axes[::-1]), rank))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for k, n in enumerate(size):
+            position = applied(inverse[k]) / depth
+            grid[..., k] = (
+                2 * position / max(n - 1, 1) - 1 if align_corners else (2 * position + 1) / n - 1
+            )
+    return grid
+
+
+def bands(shape: Sequence[int]) -> Iterator[slice]:
+    """Cut the leading axis of `shape` into slices of about half a million points.
+
+    >>> list(bands((1000, 1024)))
+    [slice(0, 512, None), slice(512, 1000, None)]
+    """
+    step = max(1, _BAND_POINTS // max(1, math.prod(shape[1:])))
+    for start in range(0, shape[0], step):
+        yield slice(start, min(start + step, shape[0]))
+
+
+def sample(
+    image: NDArray[Any],
+    grid_at: Callable[[slice], NDArray[Any]],
+    shape: Sequence[int],
+    *,
+    mode: Mode = "bilinear",
+    padding_mode: Mode = "zeros",
+    align_corners: bool = False,
+    threads: int | None = None,
+    progress: Callable[[float], None] = lambda share: None,
+) -> NDArray[Any]:
+    """Sample a channels-last image band by band, so that the whole grid is never in memory.
+
+    Args:
+        image: `(H, W, C)` or `(D, H, W, C)`, any dtype `grid_sample` takes.
+        grid_at: Gives the grid `(rows, ..., D)` of a slice of the output's leading axis.
+        shape: The output's spatial shape, leading axis first.
+        mode: As in `grid_sample`.
+        padding_mode: As in `grid_sample`.
+        align_corners: As in `grid_sample`.
+        threads: As in `grid_sample`.
+        progress: Called after each band with the share that is done, up to 1.0.
+
+    Returns:
+        Array `(*shape, C)` of the image's dtype.
+
+    Raises:
+        ValueError: What `grid_sample` refuses.
+        TypeError: What `grid_sample` refuses.
+    """
+    output = np.empty((*shape, image.shape[-1]), image.dtype.newbyteorder("="))
+    for rows in bands(shape):
+        grid_sample(
+            image[None],
+            grid_at(rows)[None],
+            mode,
+            padding_mode,
+            align_corners,
+            channel_axis=-1,
+            out=output[None, rows],
+            threads=threads,
+        )
+        progress(rows.stop / shape[0])
+    return output
+
+
+def _counted(name: str, numbers: Sequence[float], counts: set[int]) -> list[float]:
+    if len(numbers) not in counts:
+        accepted = " or ".join(str(count) for count in sorted(counts))
+        raise ValueError(f"--{name} takes {accepted} numbers, got {len(numbers)}")
+    if not all(math.isfinite(number) for number in numbers):
+        raise ValueError(f"--{name} takes finite numbers, got {', '.join(map(str, numbers))}")
+    return list(numbers)

@@ -1,0 +1,228 @@
+"""Who may import whom, and when: what a static contract on modules cannot see.
+
+Run with ``-n 0 -s`` to see how long the import takes.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import gridsample
+
+SOURCE = Path(gridsample.__file__).parent
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+# What is imported on first use only, and the rooms in which it may stand at the top of a file.
+ROOMS = {
+    "numba": ["kernels/cpu/"],
+    "llvmlite": ["kernels/cpu/"],
+    "triton": ["kernels/gpu/"],
+    "torch": ["bindings/torch.py"],
+    "jax": ["bindings/jax.py"],
+    "dask": ["bindings/dask.py"],
+    "cupy": ["bindings/cupy.py"],
+    "scipy": [],
+    "matplotlib": ["plot.py"],
+    "imageio": [],
+    "tifffile": [],
+    "nibabel": [],
+    "PIL": [],
+    "rich": [],
+}
+FRAMEWORKS = {"torch", "jax", "dask", "cupy"}
+
+# The public names.  A change here is a change for users: note it in CHANGELOG.md.
+PUBLIC = {
+    "Explanation",
+    "__version__",
+    "affine_grid",
+    "explain",
+    "grid_sample",
+    "grid_sample_vjp",
+    "identity_grid",
+}
+
+
+def imports(code: str, package: str = "") -> Iterator[tuple[str, bool]]:
+    """Every module that ``code`` imports, in full, and whether merely loading the code imports it.
+
+    ``package`` is what relative imports start from.  What only type checkers import is left out.
+    """
+
+    def walk(node: ast.AST, on_load: bool) -> Iterator[tuple[str, bool]]:
+        match node:
+            case ast.Import():
+                yield from ((alias.name, on_load) for alias in node.names)
+            case ast.ImportFrom():
+                parts = package.split(".")[: 1 - node.level or None] if node.level else []
+                parent = ".".join([*parts, *([node.module] if node.module else [])])
+                yield from ((f"{parent}.{alias.name}", on_load) for alias in node.names)
+            case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING")):
+                for child in node.orelse:
+                    yield from walk(child, on_load)
+            case _:
+                inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+                for child in ast.iter_child_nodes(node):
+                    yield from walk(child, on_load and not inside)
+
+    yield from walk(ast.parse(code), True)
+
+
+def imports_of(path: Path) -> list[tuple[str, bool]]:
+    package = ".".join(["gridsample", *path.relative_to(SOURCE).parent.parts])
+    return list(imports(path.read_text(encoding="utf-8"), package))
+
+
+def modules_loaded_by(code: str) -> tuple[set[str], float]:
+    """The top-level modules that ``code`` adds to a new process with NumPy, and its milliseconds."""
+    script = f"""
+import json, sys, time
+import numpy
+before = set(sys.modules)
+start = time.perf_counter()
+{code}
+milliseconds = (time.perf_counter() - start) * 1e3
+loaded = {{name.partition(".")[0] for name in set(sys.modules) - before}}
+print(json.dumps([sorted(loaded), milliseconds]))
+"""
+    path = os.pathsep.join([str(SOURCE.parent), os.environ.get("PYTHONPATH", "")])
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    loaded, milliseconds = json.loads(run.stdout)
+    return set(loaded), milliseconds
+
+
+def id_of(path: Path) -> str:
+    return str(path.relative_to(SOURCE))
+
+
+def test_the_reader_of_imports_sees_what_it_should() -> None:
+    code = """
+import typing
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    import hidden
+else:
+    import a.b
+if typing.TYPE_CHECKING:
+    import hidden
+from . import c
+from .d import e
+from ..f import g
+class K:
+    import h
+    def method(self):
+        import late
+def function():
+    from late import x
+try:
+    import i
+except ImportError:
+    pass
+"""
+    found = list(imports(code, "p.q"))
+    assert [name for name, on_load in found if on_load] == [
+        "typing",
+        "typing.TYPE_CHECKING",
+        "a.b",
+        "p.q.c",
+        "p.q.d.e",
+        "p.f.g",
+        "h",
+        "i",
+    ]
+    assert [name for name, on_load in found if not on_load] == ["late", "late.x"]
+
+
+def test_import_loads_nothing_but_numpy_and_the_standard_library() -> None:
+    loaded, milliseconds = modules_loaded_by("import gridsample")
+    print(f"\nimport gridsample: {milliseconds:.1f} ms more than import numpy")
+    assert "gridsample" in loaded
+    assert loaded - set(sys.stdlib_module_names) - {"gridsample", "numpy"} == set()
+
+
+def test_sampling_numpy_arrays_loads_no_framework() -> None:
+    loaded, _ = modules_loaded_by(
+        "import gridsample\n"
+        "image = numpy.ones((1, 1, 2, 2), numpy.float32)\n"
+        "grid = numpy.zeros((1, 1, 1, 2), numpy.float32)\n"
+        "assert gridsample.grid_sample(image, grid).item() == 1\n"
+        "gridsample.grid_sample_vjp(image[..., :1, :1], image, grid)"
+    )
+    # Numba looks at SciPy's version where SciPy is installed.
+    assert loaded & ROOMS.keys() - {"scipy"} == {"numba", "llvmlite"}
+
+
+def test_public_names_are_those_listed_here() -> None:
+    assert set(gridsample.__all__) == PUBLIC
+    assert len(gridsample.__all__) == len(PUBLIC)
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_public_name_resolves_and_is_listed(name: str) -> None:
+    value = getattr(gridsample, name)
+    assert name in dir(gridsample)
+    assert name == "__version__" or value.__doc__
+
+
+def test_no_module_takes_the_place_of_a_public_name() -> None:
+    # Loading a submodule sets its name on the package, whatever stood there.
+    modules = [".".join(["gridsample", *path.relative_to(SOURCE).parts])[:-3] for path in MODULES]
+    taken = PUBLIC & {name.removeprefix("gridsample.") for name in modules}
+    loaded_by_hand = "\n".join(f"import gridsample.{name}" for name in sorted(taken))
+    modules_loaded_by(
+        f"import gridsample, types\n{loaded_by_hand}\n"
+        f"for name in {sorted(PUBLIC)}:\n"
+        "    assert not isinstance(getattr(gridsample, name), types.ModuleType), name"
+    )
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no_such_name"):
+        gridsample.no_such_name  # noqa: B018
+
+
+@pytest.mark.parametrize("path", MODULES, ids=id_of)
+def test_what_is_heavy_is_imported_on_first_use(path: Path) -> None:
+    here = path.relative_to(SOURCE).as_posix()
+    on_load = {name.partition(".")[0] for name, on_load in imports_of(path) if on_load}
+    misplaced = {
+        name for name in on_load & ROOMS.keys() if not any(map(here.startswith, ROOMS[name]))
+    }
+    assert misplaced == set()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=id_of)
+def test_a_framework_is_imported_by_its_own_binding_alone(path: Path) -> None:
+    here = path.relative_to(SOURCE).as_posix()
+    anywhere = {name.partition(".")[0] for name, _ in imports_of(path)}
+    assert {name for name in anywhere & FRAMEWORKS if here not in ROOMS[name]} == set()
+
+
+@pytest.mark.parametrize("name", ["weights", "axis", "plan"])
+def test_the_foundation_needs_only_numpy(name: str) -> None:
+    foundation = {f"gridsample.{module}" for module in ("weights", "axis", "plan")}
+    for imported, _ in imports_of(SOURCE / f"{name}.py"):
+        if imported.startswith("gridsample"):
+            assert any(f"{imported}.".startswith(f"{module}.") for module in foundation), imported
+        else:
+            assert imported.partition(".")[0] in sys.stdlib_module_names | {"numpy"}, imported
+
+
+def test_the_oracle_shares_no_code() -> None:
+    found = {name.partition(".")[0] for name, _ in imports_of(SOURCE / "kernels/reference.py")}
+    assert found - set(sys.stdlib_module_names) == {"numpy"}
