@@ -63,6 +63,8 @@ def test_an_identity_keeps_every_bit(suffix, dtype, mode, align_corners):
     array = noise(7, 5, 3, dtype=dtype)
     if array.dtype.kind in "fc":
         array[2, 2], array[3, 3] = np.nan, np.inf
+    if suffix == "nii" and "," in mode:
+        mode += ",linear"  # NIfTI with channels has three axes besides
     result = warped(array, "--mode", mode, *align_corners, suffix=suffix)
     assert result.dtype == array.dtype
     assert np.ascontiguousarray(result).tobytes() == array.tobytes()

@@ -7,11 +7,13 @@ index width and the number of taps along x.  So the number of compiled drivers s
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import Any, NamedTuple
 
 import numba as nb
 import numpy as np
+from numba.core.caching import FunctionCache
 from numba.core.compiler import Compiler
 
 from gridsample.kernels.cpu import intrinsics, passes, runs, sweeps, taps
@@ -31,29 +33,35 @@ class Spec(NamedTuple):
     in_place: bool = False
 
 
-class Separate(Compiler):  # type: ignore[misc]
-    """Compiles loops whose arguments are separate pieces of memory, which is what lets LLVM vectorise them."""
+# Numba's decorator, with options that its type stubs do not know.
+jit: Any = nb.njit
+# No exception is raised and nothing is allocated, so that no reference needs counting.
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
-    def __init__(
-        self, typingctx: Any, targetctx: Any, library: Any, args: Any, return_type: Any, flags: Any, locals: Any
-    ) -> None:
+
+class Separate(Compiler):
+    """Compiles loops whose arguments are separate memory, which is what lets LLVM vectorise them."""
+
+    def __init__(self, typingctx: Any, targetctx: Any, library: Any, args: Any, return_type: Any, flags: Any, locals: Any) -> None:
         """As Numba's compiler, with a flag that its decorators do not offer."""
         flags.noalias = True
-        super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
+        super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)  # type: ignore[no-untyped-call]
+
+
+class QuickCache(FunctionCache):
+    """Numba's cache on disk, without first loading all that only compiling needs."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The compiled function for a signature, or None."""
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
 
 
 def compile_inner(function: Function, *more: str, **options: Any) -> Any:
     """Compile a function that drivers call.  Products and sums may fuse: one rounding instead of two."""
-    return nb.njit(
-        function,
-        nogil=True,
-        error_model="numpy",
-        fastmath={"contract", *more},
-        no_cpython_wrapper=True,  # nobody but a driver calls it: this halves the time to compile
-        no_cfunc_wrapper=True,
-        _nrt=False,  # nothing is allocated, so no reference needs counting
-        **options,
-    )
+    # Nobody but a driver calls it: without the wrappers it is compiled in half the time.
+    wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return jit(function, fastmath={"contract", *more}, **OPTIONS, **wrappers, **options)
 
 
 def compile_loop(function: Function) -> Any:
@@ -73,10 +81,10 @@ def compile_sum(function: Function) -> Any:
 
 def compile_driver(function: Function) -> Any:
     """Compile a driver, and keep it on disk where there is a place to write to."""
-    try:
-        return nb.njit(function, nogil=True, error_model="numpy", _nrt=False, cache=True)
-    except RuntimeError:  # no writable folder for a cache
-        return nb.njit(function, nogil=True, error_model="numpy", _nrt=False)
+    driver = jit(function, **OPTIONS)
+    with contextlib.suppress(RuntimeError):  # no writable folder for a cache
+        driver._cache = QuickCache(function)
+    return driver
 
 
 @functools.cache
@@ -84,7 +92,8 @@ def integer_store(code: str) -> Any:
     """Rounding half to even and saturating to an integer type; NaN becomes 0."""
     low, high = (0, 1) if code == "b1" else (int(np.iinfo(code).min), int(np.iinfo(code).max))
     kind = nb.uint8 if code == "b1" else nb.from_dtype(np.dtype(code))
-    lowest, highest, rint = float(low), float(high), intrinsics.rint
+    lowest, highest = float(low), float(high)
+    rint: Any = intrinsics.rint
 
     @compile_inner
     def store_integer(value: Any) -> Any:
@@ -98,10 +107,13 @@ def integer_store(code: str) -> Any:
     return store_integer
 
 
+number_to_half: Any = intrinsics.number_to_half
+
+
 @compile_inner
 def store_half(value: Any) -> Any:
     """A number to half precision."""
-    return intrinsics.number_to_half(nb.float32(value))
+    return number_to_half(nb.float32(value))
 
 
 def loader(code: str) -> dict[str, Any]:
@@ -164,10 +176,10 @@ def build(spec: Spec) -> Any:
 
     add(*taps.ELEMENTWISE, compile_=compile_inline)
     add(taps.read, **load_grid)
-    add(*taps.LOOPS, passes.blend, passes.blend_pairs, passes.share, passes.blank, runs.add_run, compile_=compile_loop)
+    add(*taps.LOOPS, passes.blend, passes.blend_pairs, passes.share, passes.blank, passes.mask, sweeps.clear, runs.add_run, compile_=compile_loop)
     # Collecting is compiled as if arrays could overlap, lest LLVM choose gather instructions.
-    add(passes.collect, passes.collect_checked, **load_image)
-    add(passes.collect_pairs, passes.spread, passes.spread_checked, passes.silence, passes.accumulate, runs.list_taps)
+    add(passes.collect, passes.collect_present, **load_image)
+    add(passes.collect_pairs, passes.pick, passes.pick_checked, passes.spread, passes.spread_checked, passes.silence, passes.accumulate, runs.list_taps)
     add(runs.blend_four, runs.blend_one, compile_=compile_loop, **load_image)
     add(runs.dot, compile_=compile_sum, **load_image)
     add(passes.fetch, **load_values)

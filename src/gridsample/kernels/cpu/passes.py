@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gridsample.axis import where
+from gridsample.axis import maximum, where
 
 Array = Any
 
@@ -54,14 +54,34 @@ def collect_pairs(plane: Array, at: Array, pixels: Array, taps: int, width: int,
             copy_pair(plane, address(at[begin + i]), pixels, begin + i + i)
 
 
-def collect_checked(plane: Array, at: Array, pixels: Array, taps: int, width: int, n: int) -> None:
-    """Pixels under taps; zero for a dropped one, whose memory never enters the sum."""
+def collect_present(plane: Array, at: Array, pixels: Array, taps: int, width: int, n: int) -> None:
+    """As collect; for a dropped tap some pixel is read, for `mask` to clear."""
     for t in range(taps):
         begin = unsigned(t) * width
         for i in range(n):
-            here = at[begin + i]
-            pixel = real(load(plane[address(where(here >= 0, here, integer(0)))]))
-            pixels[begin + i] = where(here >= 0, pixel, real(0))
+            pixels[begin + i] = real(load(plane[address(maximum(at[begin + i], integer(0)))]))
+
+
+def mask(at: Array, pixels: Array, taps: int, width: int, n: int) -> None:
+    """Zero under dropped taps: what was read there never enters a sum."""
+    for t in range(taps):
+        begin = unsigned(t) * width
+        for i in range(n):
+            pixels[begin + i] = where(at[begin + i] >= 0, pixels[begin + i], real(0))
+
+
+def pick(plane: Array, at: Array, out: Array, step: int, n: int) -> None:
+    """Copy the bits of one pixel a point."""
+    for i in range(n):
+        out[i * step] = plane[address(at[i])]
+
+
+def pick_checked(plane: Array, at: Array, lost: Array, hole: Any, out: Array, step: int, n: int) -> None:
+    """As pick; zero under dropped taps, ``hole`` at lost points."""
+    for i in range(n):
+        bits = plane[address(maximum(at[i], integer(0)))]
+        kept = where(at[i] >= 0, bits, bits ^ bits)
+        out[i * step] = where(lost[i] != 0, hole, kept)
 
 
 def blend(acc: Array, pixels: Array, amount: Array, taps: int, width: int, n: int) -> None:

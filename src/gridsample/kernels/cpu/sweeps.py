@@ -10,15 +10,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from gridsample.axis import DROPPED
 from gridsample.kernels.cpu.passes import (
     accumulate,
     blank,
     blend,
     blend_pairs,
     collect,
-    collect_checked,
     collect_pairs,
+    collect_present,
     fetch,
+    mask,
+    pick,
+    pick_checked,
     settle,
     share,
     silence,
@@ -26,7 +30,7 @@ from gridsample.kernels.cpu.passes import (
     spread_checked,
 )
 from gridsample.kernels.cpu.runs import add_run, blend_runs, dot, list_taps
-from gridsample.kernels.cpu.taps import carve, prepare
+from gridsample.kernels.cpu.taps import ALL, NONE, SOME, carve, prepare
 
 Array = Any
 
@@ -58,20 +62,22 @@ def gather(
         for start in range(first, last, width):
             n = unsigned(min(width, last - start))
             points = grid[item * grid_item + start * point_step :]
-            clean = prepare(description, tables, 1, 1, strides, points, axis_step, point_step, n, block)
+            kept = prepare(description, tables, 1, 1, strides, points, axis_step, point_step, n, block)
             for p in range(len(source)):
                 plane = image[source[p] + item * image_item :]
                 here = out[target[p] + item * out_item + start * out_step :]
                 numbers = window(here, block.numbers)
-                if PAIRS and clean:
+                if PAIRS and kept == ALL:
                     collect_pairs(plane, at, pixels, count, wide, n)
                     blend_pairs(numbers, pixels, amount, count, wide, n)
-                elif clean:
+                elif kept == ALL:
                     collect(plane, at, pixels, count, wide, n)
                     blend(numbers, pixels, amount, count, wide, n)
                 else:
-                    collect_checked(plane, at, pixels, count, wide, n)
-                    blend(numbers, pixels, amount, count, wide, n)
+                    if kept == SOME:
+                        collect_present(plane, at, pixels, count, wide, n)
+                        mask(at, pixels, count, wide, n)
+                    blend(numbers, pixels, amount, count if kept == SOME else 0, wide, n)
                     blank(numbers, block.lost, hole, n)
                 settle(numbers, here, unsigned(out_step), n)
 
@@ -89,15 +95,16 @@ def gather_nearest(
         for start in range(first, last, width):
             n = unsigned(min(width, last - start))
             points = grid[item * grid_item + start * point_step :]
-            prepare(description, tables, 0, 0, strides, points, axis_step, point_step, n, block)
+            kept = prepare(description, tables, 0, 0, strides, points, axis_step, point_step, n, block)
+            if kept == NONE:
+                clear(block.at, n)
             for p in range(len(source)):
                 plane = image[source[p] + item * image_item :]
                 here = out[target[p] + item * out_item + start * out_step :]
-                for i in range(n):
-                    at = block.at[i]
-                    bits = plane[address(at if at >= 0 else integer(0))]
-                    kept = bits if at >= 0 else bits ^ bits
-                    here[i * step] = hole if block.lost[i] else kept
+                if kept == ALL:
+                    pick(plane, block.at, here, step, n)
+                else:
+                    pick_checked(plane, block.at, block.lost, hole, here, step, n)
 
 
 def gather_runs(
@@ -114,7 +121,8 @@ def gather_runs(
         for start in range(first, last, width):
             n = unsigned(min(width, last - start))
             points = grid[item * grid_item + start * point_step :]
-            prepare(description, tables, 1, 1, strides, points, axis_step, point_step, n, block)
+            if prepare(description, tables, 1, 1, strides, points, axis_step, point_step, n, block) == NONE:
+                clear(block.at, len(block.at))
             for p in range(len(source)):
                 pixels = image[source[p] + item * image_item :]
                 for i in range(n):
@@ -151,24 +159,25 @@ def backward(
         for start in range(first, last, width):
             n = unsigned(min(width, last - start))
             points = grid[item * grid_item + start * point_step :]
-            clean = prepare(description, tables, orders, kinds, strides, points, axis_step, point_step, n, block)
-            for p in range(len(target)):
+            kept = prepare(description, tables, orders, kinds, strides, points, axis_step, point_step, n, block)
+            for p in range(len(target) if kept != NONE else 0):
                 fetch(values[target[p] + item * values_item + start * values_step :], unsigned(values_step), g, n)
-                if not clean:
+                if kept == SOME:
                     silence(at, g, count, wide, n)
                 if need_grid:
                     plane = image[source[p] + item * image_item :]
-                    if clean:
+                    if kept == ALL:
                         collect(plane, at, pixels, count, wide, n)
                     else:
-                        collect_checked(plane, at, pixels, count, wide, n)
+                        collect_present(plane, at, pixels, count, wide, n)
+                        mask(at, pixels, count, wide, n)
                     for a in range(axes):
                         blend(block.along, pixels, amount[(1 + a) * count * width :], count, wide, n)
                         accumulate(gradient[item, start:, a:], g, block.along, n)
                 if need_image:
                     plane = shadow[shadow_source[p] + item * shadow_item :]
                     share(g, amount, pixels, count, wide, n)
-                    if clean and not banded:
+                    if kept == ALL and not banded:
                         spread(plane, at, pixels, count, wide, n)
                     else:
                         spread_checked(plane, at, pixels, low, high, count, wide, n)
@@ -192,7 +201,8 @@ def backward_runs(
         for start in range(first, last, width):
             n = unsigned(min(width, last - start))
             points = grid[item * grid_item + start * point_step :]
-            prepare(description, tables, orders, kinds, strides, points, axis_step, point_step, n, block)
+            if prepare(description, tables, orders, kinds, strides, points, axis_step, point_step, n, block) == NONE:
+                continue
             for i in range(n):
                 point = start + int64(i)
                 count = list_taps(block.at, block.count, wide, i, here, which)
@@ -208,6 +218,12 @@ def backward_runs(
                                 gradient[item, point, a] += product * block.amount[(a + unsigned(1)) * kind + tap]
                         if need_image and (not banded or low <= here[k] < high):
                             add_run(plane[here[k] :], g, block.amount[tap], size)
+
+
+def clear(at: Array, n: int) -> None:
+    """Drop every tap."""
+    for i in range(unsigned(n)):
+        at[i] = integer(DROPPED)
 
 
 def tails(reals: Array, indices: Array, length: int, count: int) -> tuple[Array, Array, Array]:

@@ -38,6 +38,9 @@ real = float
 integer = int
 unsigned = int
 
+# How much of a block's taps is kept; of several axes, the least counts.
+NONE, SOME, ALL = 0, 1, 2
+
 # Columns of the table that describes the axes to the kernels, one row an axis in x, y, z order.
 SIZE, ALIGNED, BOUNDARY, EDGE, COUNT, FIRST, ROUNDS, FOLDS, POWERS, ORDER, COLUMNS = range(11)
 
@@ -161,17 +164,20 @@ def find_lost(pos: Array, boundary: int, lost: Array, n: int) -> None:
             pos[i] = where(sure, pos[i], ZERO)
 
 
-def lay_taps(axis: Array, base: Array, stride: int, offset: Array, width: int, n: int) -> bool:
-    """Base indices -> offset of each tap along one axis; True where no tap of the block is dropped."""
+def lay_taps(axis: Array, base: Array, stride: int, offset: Array, width: int, n: int) -> int:
+    """Base indices -> offset of each tap along one axis; how much of the block's taps is kept."""
     size, boundary, edge, step = axis[SIZE], axis[BOUNDARY], axis[EDGE], integer(stride)
     low = high = base[0]
     for i in range(n):
         low = min(low, base[i])
         high = max(high, base[i])
-    inside = low + axis[FIRST] >= 0 and high + axis[FIRST] + axis[COUNT] <= size
+    first, after = axis[FIRST], axis[FIRST] + axis[COUNT]
+    inside = low + first >= 0 and high + after <= size
     dropping = boundary == ZEROS or axis[FOLDS] != 0
+    if dropping and (high + after <= 0 or low + first >= size):
+        return NONE
     for k in range(axis[COUNT]):
-        shift, begin = integer(axis[FIRST] + k), unsigned(k) * width
+        shift, begin = integer(first + k), unsigned(k) * width
         if inside:
             for i in range(n):
                 offset[begin + i] = (base[i] + shift) * step
@@ -182,7 +188,7 @@ def lay_taps(axis: Array, base: Array, stride: int, offset: Array, width: int, n
         else:
             for i in range(n):
                 offset[begin + i] = fold_index(base[i] + shift, size, boundary, edge) * step
-    return inside or not dropping
+    return ALL if inside or not dropping else SOME
 
 
 def weigh_taps(
@@ -206,7 +212,7 @@ def weigh_taps(
                 weight[begin + i] *= slopes[i]
 
 
-def join(at: Array, taps: int, offset: Array, more: int, width: int, n: int) -> None:
+def join(at: Array, taps: int, offset: Array, more: int, clean: bool, width: int, n: int) -> None:
     """Offsets of ``taps`` taps -> those of taps * more taps: one more axis is multiplied out.
 
     Downwards, because the first taps are read until they are made, last.
@@ -215,7 +221,13 @@ def join(at: Array, taps: int, offset: Array, more: int, width: int, n: int) -> 
         along = unsigned(k) * width
         for t in range(taps):
             old, new = unsigned(t) * width, unsigned(k * taps + t) * width
-            if k:
+            if k and clean:
+                for i in range(n):
+                    at[new + i] = at[old + i] + offset[along + i]
+            elif clean:
+                for i in range(n):
+                    at[old + i] += offset[i]
+            elif k:
                 for i in range(n):
                     dropped = (at[old + i] | offset[along + i]) < 0
                     at[new + i] = where(dropped, integer(DROPPED), integer(at[old + i] + offset[along + i]))
@@ -242,11 +254,12 @@ def multiply(amount: Array, taps: int, weight: Array, more: int, width: int, n: 
 def prepare(
     description: Array, tables: Array, orders: int, kinds: int, strides: Array,
     grid: Array, axis_step: int, point_step: int, n: int, block: Block,
-) -> bool:  # fmt: skip
-    """List the taps of the ``n`` points that ``grid`` starts with; True where none is dropped.
+) -> int:  # fmt: skip
+    """List the taps of the ``n`` points that ``grid`` starts with; how much of them is kept.
 
     Weights are worked out for ``orders`` successive orders, and ``kinds`` kinds of products are made of
-    them.  Lost points are nowhere: all their taps are dropped.
+    them.  Lost points are nowhere: all their taps are dropped.  Where none
+    is kept, no tap is listed.
     """
     axes, width, most = len(description), unsigned(block.width), 1
     for a in range(axes):
@@ -254,27 +267,29 @@ def prepare(
     size = most * block.width
     for i in range(n):
         block.lost[i] = integer(0)
-    clean = True
+    kept = ALL
     for a in range(axes):
         axis = description[a]
         read(grid[a * axis_step :], unsigned(point_step), block.fraction, n)
         locate(axis, n, block.fraction, block.base, block.slopes, block.lost)
-        clean &= lay_taps(axis, block.base, strides[a], block.offset[a * size :], width, n)
+        kept = min(kept, lay_taps(axis, block.base, strides[a], block.offset[a * size :], width, n))
         for o in range(orders):
             weight = block.weight[(2 * a + o) * size :]
             weigh_taps(axis, tables[a, o], axis[ORDER] + o, block.fraction, block.slopes, weight, width, n)
-    clean &= drop_lost(block.lost, block.offset, description[0, COUNT], width, n)
-    expand(description, kinds, size, block, n)
-    return clean
+    if kept != NONE:
+        if not drop_lost(block.lost, block.offset, description[0, COUNT], width, n):
+            kept = SOME
+        expand(description, kinds, size, kept == ALL, block, n)
+    return kept
 
 
-def expand(description: Array, kinds: int, size: int, block: Block, n: int) -> None:
+def expand(description: Array, kinds: int, size: int, clean: bool, block: Block, n: int) -> None:
     """Taps along each axis -> taps of the points."""
     axes, width, along_x = len(description), unsigned(block.width), description[0, COUNT] * block.width
     copy(block.offset, block.at, along_x)
     count = description[0, COUNT]
     for a in range(1, axes):
-        join(block.at, count, block.offset[a * size :], description[a, COUNT], width, n)
+        join(block.at, count, block.offset[a * size :], description[a, COUNT], clean, width, n)
         count *= description[a, COUNT]
     for kind in range(kinds):
         # Kind 0 is the plain product; in kind 1 + a the order of axis a is raised.
