@@ -1,11 +1,12 @@
 """Differentiable grid sampling for arrays: one operator, any rank, every derivative.
 
-Importing this package loads NumPy and nothing else of weight; Numba is loaded when something is first
-sampled, and other libraries only where the caller's arrays came from them.
+Importing this package loads NumPy and nothing else of weight; Numba is loaded when something is
+first sampled, and other libraries only where the caller's arrays came from them.
 
 >>> import numpy as np, gridsample
 >>> image = np.arange(12.0).reshape(1, 1, 3, 4)
->>> grid = gridsample.affine_grid(np.array([[[-1.0, 0, 0], [0, 1, 0]]]), (1, 1, 3, 4))  # mirrored in x
+>>> mirror = np.array([[[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+>>> grid = gridsample.affine_grid(mirror, (1, 1, 3, 4))
 >>> gridsample.grid_sample(image, grid)[0, 0]
 array([[ 3.,  2.,  1.,  0.],
        [ 7.,  6.,  5.,  4.],

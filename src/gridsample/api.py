@@ -20,7 +20,10 @@ def find_binding(**arrays: Any) -> ModuleType:
     for name, array in arrays.items():
         library = type(array).__module__.partition(".")[0]
         if library in ("torch", "jax", "jaxlib", "cupy", "dask", "tensorflow"):
-            raise TypeError(f"{name} is a {type(array).__module__}.{type(array).__qualname__}; accepted: NumPy arrays")
+            raise TypeError(
+                f"{name} is a {type(array).__module__}.{type(array).__qualname__}; "
+                "accepted: NumPy arrays"
+            )
     from gridsample.bindings import numpy
 
     return numpy
@@ -39,29 +42,33 @@ def grid_sample(
 ) -> Any:
     """Sample an image at the coordinates of a grid.
 
-    Every output pixel is a weighted sum of the input's pixels (its taps) around one position, the same taps
-    for every channel.  Along each axis the position in pixels of a coordinate x is
+    Every output pixel is a weighted sum of the input's pixels (its taps) around one position, the
+    same taps for every channel.  Along each axis the position in pixels of a coordinate x is
 
-        (x + 1) / 2 * (size - 1)        align_corners=True: -1 and 1 are the corner pixels' centres
-        ((x + 1) * size - 1) / 2        align_corners=False: -1 and 1 are the corner pixels' outer edges
+        (x + 1) / 2 * (size - 1)     align_corners=True: -1 and 1 are the corner pixels' centres
+        ((x + 1) * size - 1) / 2     align_corners=False: they are the corner pixels' outer edges
 
     as in `torch.nn.functional.grid_sample`, whose results these are wherever it has any.
 
     Args:
-        input: the image, (N, C, *spatial) with 1 to 3 spatial axes; bool, any integer type, float16 to
-            float64, complex64 or complex128; any strides and byte order.  It is never changed.
-        grid: where to sample, (N, *out, D) for D spatial axes, float16 to float64.  The last axis holds x, y,
-            z; x runs along the *last* spatial axis.  ``out`` may have any rank.  N may be 1 here or in the
-            input, and is then broadcast.  A NaN coordinate gives NaN, or 0 in an integer image.
-        mode: how pixels are weighed: "nearest" (ties to even), "bilinear" (also "linear", "trilinear"), or
-            "bicubic" (also "cubic", "tricubic": Keys, a = -0.75), in every rank; or a tuple, one for each
-            axis in x, y, z order.
-        padding_mode: what is outside: "zeros", "border" (the edge pixel), or "reflection" (mirrored about
-            what -1 and 1 stand for); or a tuple, one for each axis.
+        input: the image, (N, C, *spatial) with 1 to 3 spatial axes; bool, any integer type,
+            float16 to float64, complex64 or complex128; any strides and byte order.  It is never
+            changed.
+        grid: where to sample, (N, *out, D) for D spatial axes, float16 to float64.  The last axis
+            holds x, y, z; x runs along the *last* spatial axis.  ``out`` may have any rank.  N may
+            be 1 here or in the input, and is then broadcast.  A NaN coordinate gives NaN, or 0 in
+            an integer image.
+        mode: how pixels are weighed: "nearest" (ties to even), "bilinear" (also "linear",
+            "trilinear"), or "bicubic" (also "cubic", "tricubic": Keys, a = -0.75), in every rank;
+            or a tuple, one for each axis in x, y, z order.
+        padding_mode: what is outside: "zeros", "border" (the edge pixel), or "reflection"
+            (mirrored about what -1 and 1 stand for); or a tuple, one for each axis.
         align_corners: what -1 and 1 mean, see above.
-        channel_axis: 1, or -1 for channels-last input and output, (N, *spatial, C) and (N, *out, C).
+        channel_axis: 1, or -1 for channels-last input and output, (N, *spatial, C) and
+            (N, *out, C).
         out: an array to put the result in, of its shape and dtype, apart from the inputs.
-        threads: how many threads to use at most; None for one a core.  The result does not depend on it.
+        threads: how many threads to use at most; None for one a core.  The result does not depend
+            on it.
 
     Returns:
         (N, C, *out), with the input's dtype.  Integers are rounded half to even and saturate.
@@ -80,7 +87,9 @@ def grid_sample(
         array([[[[15.,  0., 30.]]]])
     """
     binding = find_binding(input=input, grid=grid)
-    return binding.grid_sample(input, grid, mode, padding_mode, align_corners, channel_axis, out, threads)
+    return binding.grid_sample(
+        input, grid, mode, padding_mode, align_corners, channel_axis, out, threads
+    )
 
 
 def grid_sample_vjp(
@@ -101,18 +110,19 @@ def grid_sample_vjp(
     With pixels v and weights w of a sample's taps, and g its upstream gradient,
 
         grad_input: g * w is added to each tap's pixel, the exact transpose of sampling;
-        grad_grid: g * sum of v * (w with one axis's factor differentiated) * d position / d coordinate,
-            summed over the channels.
+        grad_grid: g * sum of v * (w with one axis's factor differentiated) * d position / d
+            coordinate, summed over the channels.
 
-    d position / d coordinate is size / 2 or (size - 1) / 2, times the sign of the boundary's fold, and 0
-    where the boundary clamps.  "nearest" has a zero gradient in the grid.  For a complex image, grad_grid
-    is the real part of conj(g) times the above.
+    d position / d coordinate is size / 2 or (size - 1) / 2, times the sign of the boundary's fold,
+    and 0 where the boundary clamps.  "nearest" has a zero gradient in the grid.  For a complex
+    image, grad_grid is the real part of conj(g) times the above.
 
     Args:
-        grad_output: upstream gradient, of the output's shape; floating, or complex for a complex input.
+        grad_output: upstream gradient, of the output's shape; floating, or complex for a complex
+        input.
         input: the image, as in `grid_sample`.
-        grid: the coordinates, as in `grid_sample`.  A point with a NaN coordinate adds nothing to grad_input
-            and its grad_grid is 0.
+        grid: the coordinates, as in `grid_sample`.  A point with a NaN coordinate adds nothing to
+            grad_input and its grad_grid is 0.
         mode: as in `grid_sample`.
         padding_mode: as in `grid_sample`.
         align_corners: as in `grid_sample`.
@@ -122,8 +132,8 @@ def grid_sample_vjp(
         threads: as in `grid_sample`; gradients are the same bit for bit, whatever it is.
 
     Returns:
-        (grad_input, grad_grid), with the shapes and dtypes of input and grid; None for one not needed.  Where N
-        was broadcast, the gradient is the sum.
+        (grad_input, grad_grid), with the shapes and dtypes of input and grid; None for one not
+        needed.  Where N was broadcast, the gradient is the sum.
 
     Raises:
         TypeError: as `grid_sample`, or the gradient of an integer input is asked for.
@@ -142,6 +152,15 @@ def grid_sample_vjp(
     """
     binding = find_binding(grad_output=grad_output, input=input, grid=grid)
     result: tuple[Any, Any] = binding.grid_sample_vjp(
-        grad_output, input, grid, mode, padding_mode, align_corners, need_input, need_grid, channel_axis, threads
+        grad_output,
+        input,
+        grid,
+        mode,
+        padding_mode,
+        align_corners,
+        need_input,
+        need_grid,
+        channel_axis,
+        threads,
     )
     return result

@@ -1,24 +1,26 @@
 """One axis, from a coordinate to the indices of its taps.
 
-    coordinate --position--> position --fold or confine--> position --split--> base index, fraction t
-    base index + k --fold_index--> index of tap k, or DROPPED
+    coordinate --position--> position --fold or confine--> position --split--> base index, fraction
+    t base index + k --fold_index--> index of tap k, or DROPPED
 
 Every function works on one value or on whole arrays, and is written once for all targets: it uses
-arithmetic, comparisons, ``where``, ``floor``, ``rint``, ``minimum``, ``maximum``, and ``if`` on flags that
-are known before it runs (``aligned``, ``boundary``, ``edge``, ``rounds``).  Here those names are NumPy's;
-`gridsample.kernels.lower` re-binds them, and the constants, for each target and precision.
+arithmetic, comparisons, ``where``, ``floor``, ``rint``, ``minimum``, ``maximum``, and ``if`` on
+flags that are known before it runs (``aligned``, ``boundary``, ``edge``, ``rounds``).  Here those
+names are NumPy's; `gridsample.kernels.lower` re-binds them, and the constants, for each target and
+precision.
 
-An axis of ``size`` pixels is described by ``last = size - 1``, which stays exact in float32 for one pixel
-more than ``size`` does.  ``edge`` is 1 where a mirror doubles the edge pixel (it folds about -1/2 and
-size - 1/2) and 0 where it does not (it folds about 0 and size - 1).
+An axis of ``size`` pixels is described by ``last = size - 1``, which stays exact in float32 for
+one pixel more than ``size`` does.  ``edge`` is 1 where a mirror doubles the edge pixel (it folds
+about -1/2 and size - 1/2) and 0 where it does not (it folds about 0 and size - 1).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from numpy import floor, maximum, minimum, rint, where
+import numpy as np
 
+floor, rint, where, minimum, maximum = np.floor, np.rint, np.where, np.minimum, np.maximum
 ZERO, HALF, ONE = 0.0, 0.5, 1.0
 DROPPED = -1  # in place of a tap's index: the tap is outside and counts for nothing
 
@@ -29,8 +31,8 @@ ZEROS, BORDER, REFLECTION = 0, 1, 2
 def position(coordinate: Any, last: Any, aligned: bool) -> Any:
     """Position in pixels of a normalized coordinate.
 
-    aligned: -1 and 1 are the centres of the corner pixels, (x + 1) / 2 * (size - 1); otherwise they are
-    the outer edges of the corner pixels, ((x + 1) * size - 1) / 2.
+    aligned: -1 and 1 are the centres of the corner pixels, (x + 1) / 2 * (size - 1); otherwise
+    they are the outer edges of the corner pixels, ((x + 1) * size - 1) / 2.
     """
     if aligned:
         # A single pixel is everywhere, at infinity too; only NaN is nowhere.
@@ -47,7 +49,7 @@ def slope(last: Any, aligned: bool) -> Any:
 
 
 def known(position: Any, boundary: int) -> Any:
-    """Whether a position has a meaning: NaN has none, and infinity has none under a periodic boundary."""
+    """Whether a position has a meaning: NaN has none, nor has infinity where the image repeats."""
     if boundary == REFLECTION:
         return position - position == ZERO
     return position == position
@@ -56,12 +58,12 @@ def known(position: Any, boundary: int) -> Any:
 def fold(position: Any, last: Any, reach: Any, boundary: int, edge: Any) -> tuple[Any, Any]:
     """Fold a position into the image; also the factor that the fold puts on the slope: 1, -1 or 0.
 
-    For methods that fold the position.  Under ZEROS nothing is folded: the position is only confined.
-    The gradient is zero at and beyond a clamp, both ends included.
+    For methods that fold the position.  Under ZEROS nothing is folded: the position is only
+    confined. The gradient is zero at and beyond a clamp, both ends included.
     """
     if boundary == ZEROS:
         return confine(position, last, reach, boundary, edge), ONE
-    sign = ONE
+    sign: Any = ONE
     if boundary == REFLECTION:
         low, span = -HALF * edge, last + edge
         period = maximum(span + span, ONE)
@@ -76,7 +78,7 @@ def fold(position: Any, last: Any, reach: Any, boundary: int, edge: Any) -> tupl
 
 
 def confine(position: Any, last: Any, reach: Any, boundary: int, edge: Any) -> Any:
-    """Bring a far position near, where all its taps (``reach`` on each side) fold to the same pixels.
+    """Bring a far position near, where its taps, ``reach`` on each side, fold to the same pixels.
 
     It makes every base index a small integer, whatever the coordinate was.
     """

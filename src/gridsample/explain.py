@@ -1,8 +1,8 @@
-"""One sample, tap by tap: the numbers that a kernel goes through for a single point, kept.
+"""One sample, tap by tap: the numbers that a kernel goes through for one point, kept and shown.
 
-`explain` follows one point with the functions of `gridsample.axis` and the tables of `gridsample.weights`,
-which are what the kernels are made of, and returns every step as an `Explanation`.  Printed, it is a table
-with the formulas and the numbers put in; `gridsample.plot.explain` draws it.
+`explain` follows a point with the functions of `gridsample.axis` and the tables of
+`gridsample.weights`, of which the kernels are made, and keeps every step in an `Explanation`.
+Printed, that is a table with the numbers put into the formulas; `gridsample.plot.explain` draws it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from gridsample.weights import Method
 
 Array = np.ndarray[Any, Any]
 
-# A path with more folds than this is told by its ends and its number of folds.
+# More folds than this are shown as one step.
 FEW_FOLDS = 4
 
 
@@ -30,9 +30,9 @@ class AxisTap:
     """One tap along one axis.
 
     Attributes:
-        index: which pixel the tap asks for; it may be outside.
-        pixel: which pixel it reads once the boundary has folded the index; None if it is dropped.
-        weight: the tap's weight at the fraction t.
+        index: the pixel that the tap asks for; it may be outside.
+        pixel: the pixel that it reads, after the boundary's fold; None if it is dropped.
+        weight: its weight at the fraction t.
         derivative: d weight / dt.
     """
 
@@ -53,16 +53,12 @@ class AxisSteps:
         boundary: what is outside.
         align_corners: what -1 and 1 mean.
         coordinate: what was given.
-        position: where that is in pixels; pixel i has its centre at i.
-        path: the position and each place that a fold or clamp sends it to, in order; the ends alone where
-            it is folded more than four times.  A method that folds its taps' indices leaves it where it is.
-        sampled: the position around which taps are taken: the end of the path, brought near where it is so
-            far away that all taps read the same as from there.
+        path: the position in pixels (pixel i has its centre at i), then each place to which it is
+            sent by a fold, a clamp, or a shift that changes no tap's pixel.  More than four folds
+            are one step.
         folds: how often the position is mirrored on its path.
-        sign: d sampled / d position: 1, -1 after an odd number of folds, 0 at and beyond a clamp.
-        base: base index: the position's floor, or the nearest integer for a method that rounds.
-        t: the fraction, sampled - base.
-        slope: d sampled / d coordinate, in pixels per unit of coordinate, the sign included.
+        sign: 1; -1 after an odd number of folds; 0 at and beyond a clamp, and if it is nowhere.
+        base: base index: where the path ends, rounded down, or half to even if the method rounds.
         taps: one for each row of the method's table; none if the coordinate is nowhere.
     """
 
@@ -72,15 +68,11 @@ class AxisSteps:
     boundary: str
     align_corners: bool
     coordinate: float
-    position: float
     path: tuple[float, ...]
-    sampled: float
-    folds: int
-    sign: int
-    base: int
-    t: float
-    slope: float
-    taps: tuple[AxisTap, ...]
+    folds: int = 0
+    sign: int = 0
+    base: int = 0
+    taps: tuple[AxisTap, ...] = ()
 
     @property
     def nowhere(self) -> bool:
@@ -88,8 +80,28 @@ class AxisSteps:
         return not self.taps
 
     @property
+    def position(self) -> float:
+        """Where the coordinate is, in pixels."""
+        return self.path[0]
+
+    @property
+    def sampled(self) -> float:
+        """The position around which taps are taken."""
+        return self.path[-1]
+
+    @property
+    def t(self) -> float:
+        """The fraction: how far the sampled position is past the base index."""
+        return self.sampled - self.base
+
+    @property
+    def slope(self) -> float:
+        """The sampled position's derivative: pixels per unit of coordinate, times the sign."""
+        return self.sign * float(axis.slope(self.size - 1.0, self.align_corners))
+
+    @property
     def corners(self) -> tuple[float, float]:
-        """The positions that the coordinates -1 and 1 mean; a reflection has its mirrors there."""
+        """The positions that the coordinates -1 and 1 mean; a reflection's mirrors are there."""
         return corners(self.size, self.align_corners)
 
 
@@ -98,9 +110,9 @@ class Tap:
     """One tap of the point: a tap of each axis, multiplied.
 
     Attributes:
-        along: the taps of the axes that it is made of, in x, y, z order.
+        along: the taps that it is made of, in x, y, z order.
         weight: the product of their weights.
-        value: the pixel that is read; 0 for a dropped tap, which reads none.
+        value: the value of the pixel that it reads; 0 for a dropped tap, which reads none.
     """
 
     along: tuple[AxisTap, ...]
@@ -109,27 +121,27 @@ class Tap:
 
     @property
     def pixel(self) -> tuple[int, ...] | None:
-        """The pixel that is read, in x, y, z order (``image[tap.pixel[::-1]]``); None if it is dropped."""
+        """The pixel that it reads, in x, y, z order; None if it is dropped."""
         pixel = tuple(tap.pixel for tap in self.along if tap.pixel is not None)
         return pixel if len(pixel) == len(self.along) else None
 
     @property
     def product(self) -> float:
-        """What the tap adds to the value: weight * value, or 0 if it is dropped."""
+        """What it adds to the sample: weight * value, and nothing if it is dropped."""
         return 0.0 if self.pixel is None else self.weight * self.value
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """One sample, with every step that led to it; ``print`` it for a table.
+    """One sample and every step that led to it; ``print`` it for a table.
 
     Attributes:
         axes: the steps along each axis, in x, y, z order.
         taps: the taps of the point, x fastest; none if a coordinate is nowhere.
         value: the sum of the taps' products; NaN if a coordinate is nowhere.
-        per_pixel: d value / d sampled position for each axis, in x, y, z order.
-        gradient: d value / d coordinate for each axis: its slope times ``per_pixel``.
-        image: what was sampled, in the array's order (z, y, x) of axes; None for the numbered pixels.
+        per_pixel: d value / d sampled position, for each axis.
+        gradient: d value / d coordinate, for each axis: its slope times its ``per_pixel``.
+        image: what was sampled, its axes in the array's order (z, y, x); None for numbered pixels.
     """
 
     axes: tuple[AxisSteps, ...]
@@ -140,16 +152,21 @@ class Explanation:
     image: Array | None = field(default=None, repr=False, compare=False)
 
     @property
-    def nowhere(self) -> tuple[AxisSteps, ...]:
-        """The axes on which the point has no place; if there is one, nothing is sampled."""
-        return tuple(steps for steps in self.axes if steps.nowhere)
+    def size(self) -> tuple[int, ...]:
+        """The image's size, in x, y, z order."""
+        return tuple(steps.size for steps in self.axes)
+
+    @property
+    def nowhere(self) -> str:
+        """The names of the axes on which the point has no place; with one, nothing is sampled."""
+        return " and ".join(steps.name for steps in self.axes if steps.nowhere)
 
     def read(self, pixel: Sequence[int]) -> float:
         """The value of the pixel at x, y, z."""
-        return read(self.image, [steps.size for steps in self.axes], pixel)
+        return read(self.image, self.size, pixel)
 
     def __str__(self) -> str:
-        """The table: a title, each axis, the taps, and what they add up to; under 100 columns wide."""
+        """A table of the axes, the taps, and what they add up to; under 100 columns wide."""
         return "\n".join(line.rstrip() for line in _page(self))
 
 
@@ -162,9 +179,9 @@ def explain(
     *,
     image: Any = None,
 ) -> Explanation:
-    """Sample one point and keep every step: position, fold, taps, weights, value and gradient.
+    """Sample one point and keep every step: position, folds, taps, weights, value and gradient.
 
-    The numbers are those of `gridsample.grid_sample` and `gridsample.grid_sample_vjp` in float64.
+    They are the steps, and the numbers, of `gridsample.grid_sample` and its gradient in float64.
 
     Args:
         size: the image's size in x, y, z order: (W,), (W, H) or (W, H, D), each at least 1.
@@ -172,9 +189,9 @@ def explain(
         mode: as in `grid_sample`.
         padding_mode: as in `grid_sample`.
         align_corners: as in `grid_sample`.
-        image: what to sample, (W,), (H, W) or (D, H, W), bool, integer or floating; read as float64.  If it
-            is None, the pixels are numbered 0, 1, 2, ... row by row, so that the value grows by 1 for each
-            pixel to the right and by W for each pixel down.
+        image: what to sample, (W,), (H, W) or (D, H, W); bool, any integer type or floating, and
+            read as float64.  If it is None the pixels are numbered 0, 1, 2, ... row by row: the
+            value grows by 1 for each pixel to the right and by W for each pixel down.
 
     Returns:
         An `Explanation`.
@@ -187,92 +204,79 @@ def explain(
         >>> import gridsample
         >>> one = gridsample.explain((4, 4), (-1.5, 0.25), padding_mode="reflection")
         >>> x, y = one.axes
-        >>> x.position, x.sampled, x.slope
+        >>> x.position, x.sampled, x.slope  # beyond the mirror at -0.5, and so turned round
         (-1.5, 0.5, -2.0)
-        >>> [(tap.pixel, tap.weight) for tap in one.taps]
-        [((0, 2), 0.5), ((1, 2), 0.5), ((0, 3), 0.0), ((1, 3), 0.0)]
+        >>> [(tap.pixel, tap.weight, tap.value) for tap in one.taps]
+        [((0, 2), 0.5, 8.0), ((1, 2), 0.5, 9.0), ((0, 3), 0.0, 12.0), ((1, 3), 0.0, 13.0)]
         >>> one.value, one.gradient
         (8.5, (-2.0, 8.0))
     """
     sizes, coordinates = _check_size(size), _check_coordinates(at)
     if len(coordinates) != len(sizes):
         raise ValueError(
-            f"at must have one coordinate for each axis of size {sizes}: {len(sizes)}, "
+            f"at must have a coordinate for each axis of size {sizes}, {len(sizes)} in all, "
             f"got {len(coordinates)}: {coordinates}"
         )
-    pixels = None if image is None else _check_image(image, sizes)
+    real = np.dtype(np.float64)
     plan = make_plan(
-        (1, 1, *reversed(sizes)),
-        np.dtype(np.float64),
+        (1, 1, *sizes[::-1]),
+        real,
         (1, len(sizes)),
-        np.dtype(np.float64),
+        real,
         hashable(mode),
         hashable(padding_mode),
         align_corners,
         False,
     )
-    with np.errstate(all="ignore"):  # far coordinates may overflow, as they may in a kernel
+    pixels = None if image is None else _check_image(image, sizes)
+    with np.errstate(all="ignore"):  # a far coordinate may overflow here, as it may in a kernel
         axes = tuple(follow(plan, a, coordinate) for a, coordinate in enumerate(coordinates))
-        return _join(axes, pixels)
+        return _add_up(axes, pixels)
+
+
+# ---- the steps ----------------------------------------------------------------------------------
 
 
 def follow(plan: Plan, a: int, coordinate: float) -> AxisSteps:
     """Follow a coordinate to the taps of axis ``a``, as a kernel does."""
-    method, boundary, aligned = plan.methods[a], BOUNDARIES[plan.boundaries[a]], plan.align_corners
-    size, edge, reach = plan.spatial[::-1][a], int(not aligned), method.taps + 1
-    last, position = float(size - 1), float(axis.position(coordinate, float(size - 1), aligned))
-    known = bool(axis.known(position, boundary))
-    path, sampled, folds, sign = (position,), position if known else math.nan, 0, 1
-    base, t, taps = 0, math.nan, ()
+    method, name, aligned = plan.methods[a], plan.boundaries[a], plan.align_corners
+    boundary, size, edge = BOUNDARIES[name], plan.spatial[::-1][a], int(not aligned)
+    last, reach = size - 1.0, method.taps + 1
+    position = float(axis.position(coordinate, last, aligned))
+    if not axis.known(position, boundary):
+        return AxisSteps(AXES[a], size, method, name, aligned, coordinate, (position,))
 
-    if known and method.folds_position:
-        folded, factor = axis.fold(position, last, reach, boundary, edge)
-        sampled, sign = float(folded), int(factor)
-        if boundary != axis.ZEROS:
-            mirrors = corners(size, aligned) if boundary == axis.REFLECTION else None
-            path, folds = trace(position, sampled, mirrors)
-    elif known:
-        sampled = float(axis.confine(position, last, reach, boundary, edge))
-    if known:
-        whole, part = axis.split(sampled, method.rounds)
-        base, t = int(whole), float(part)
-        taps = weigh(method, base, t, size, axis.ZEROS if method.folds_position else boundary, edge)
+    mirrors = None
+    if method.folds_position:
+        end, sign = axis.fold(position, last, reach, boundary, edge)
+        mirrors = corners(size, aligned) if boundary == axis.REFLECTION else None
+        boundary = axis.ZEROS  # a tap that is outside all the same is dropped
+    else:
+        end, sign = axis.confine(position, last, reach, boundary, edge), 1
+    path, folds = trace(position, float(end), mirrors)
+    base = int(axis.split(path[-1], method.rounds)[0])
+    taps = weigh(method, base, path[-1] - base, size, boundary, edge)
     return AxisSteps(
-        name=AXES[a],
-        size=size,
-        method=method,
-        boundary=plan.boundaries[a],
-        align_corners=aligned,
-        coordinate=coordinate,
-        position=position,
-        path=path,
-        sampled=sampled,
-        folds=folds,
-        sign=sign if known else 0,
-        base=base,
-        t=t,
-        slope=float(axis.slope(last, aligned)) * sign if known else 0.0,
-        taps=taps,
+        AXES[a], size, method, name, aligned, coordinate, path, folds, int(sign), base, taps
     )
 
 
 def corners(size: int, align_corners: bool) -> tuple[float, float]:
-    """The positions of the coordinates -1 and 1: the corner pixels' centres, or their outer edges.
+    """The positions of -1 and 1: the centres of the corner pixels, or their outer edges.
 
     >>> corners(4, align_corners=True), corners(4, align_corners=False)
     ((0.0, 3.0), (-0.5, 3.5))
     """
-    last = float(size - 1)
-    return float(axis.position(-1.0, last, align_corners)), float(axis.position(1.0, last, align_corners))
+    low, high = (axis.position(x, size - 1.0, align_corners) for x in (-1.0, 1.0))
+    return float(low), float(high)
 
 
 def trace(
     position: float, end: float, mirrors: tuple[float, float] | None
 ) -> tuple[tuple[float, ...], int]:
-    """The places that a folded position passes on its way to its ``end``, and how often it is mirrored.
+    """The places that a position passes on its way to its end, and how often it is mirrored.
 
-    Each fold is about the mirror in front of which the position is still outside.  What is outside after
-    the last fold is clamped.
+    It is mirrored about the mirror that it is beyond, until it is between the two.
 
     >>> trace(-5.75, 2.25, (-0.5, 3.5))
     ((-5.75, 4.75, 2.25), 2)
@@ -282,13 +286,12 @@ def trace(
     path, folds = [position], 0
     if mirrors is not None and mirrors[0] < mirrors[1]:
         low, high = mirrors
-        beyond = max(low - position, position - high, 0.0)
-        folds = math.ceil(beyond / (high - low))
+        folds = math.ceil(max(low - position, position - high, 0.0) / (high - low))
         for _ in range(folds if folds <= FEW_FOLDS else 0):
             path.append(2 * (low if path[-1] < low else high) - path[-1])
-    if folds and folds <= FEW_FOLDS and math.isclose(path[-1], end, abs_tol=1e-6):
-        path[-1] = end  # one fold at a time rounds differently
-    elif path[-1] != end:
+    if len(path) > 1 and math.isclose(path[-1], end, rel_tol=0, abs_tol=1e-6):
+        path.pop()  # the same place, but for the rounding of each fold
+    if path[-1] != end:
         path.append(end)
     return tuple(path), folds
 
@@ -296,19 +299,13 @@ def trace(
 def weigh(
     method: Method, base: int, t: float, size: int, boundary: int, edge: int
 ) -> tuple[AxisTap, ...]:
-    """The taps of one axis around a base index."""
+    """The taps of one axis: base index + first, and so on."""
     taps = []
     for k, (row, slopes) in enumerate(zip(method.table, method.derivative(1), strict=True)):
         index = base + method.first + k
         pixel = int(axis.fold_index(index, size, boundary, edge))
-        taps.append(
-            AxisTap(
-                index,
-                None if pixel == axis.DROPPED else pixel,
-                float(axis.weight(t, row, method.powers)),
-                float(axis.weight(t, slopes, method.powers)),
-            )
-        )
+        weight, derivative = (float(axis.weight(t, c, method.powers)) for c in (row, slopes))
+        taps.append(AxisTap(index, None if pixel == axis.DROPPED else pixel, weight, derivative))
     return tuple(taps)
 
 
@@ -326,49 +323,54 @@ def read(image: Array | None, size: Sequence[int], pixel: Sequence[int]) -> floa
     return float(number)
 
 
-def _join(axes: tuple[AxisSteps, ...], image: Array | None) -> Explanation:
-    """Multiply the axes' taps out, and add up."""
+def _add_up(axes: tuple[AxisSteps, ...], image: Array | None) -> Explanation:
+    """Multiply the axes' taps out, and add up what they read."""
     if any(steps.nowhere for steps in axes):
-        zeros = (0.0,) * len(axes)
-        return Explanation(axes, (), math.nan, zeros, zeros, image)
+        nothing = (0.0,) * len(axes)
+        return Explanation(axes, (), math.nan, nothing, nothing, image)
     size = [steps.size for steps in axes]
     taps = []
-    for combination in product(*(steps.taps for steps in reversed(axes))):
-        along = combination[::-1]
+    for slowest_first in product(*(steps.taps for steps in reversed(axes))):
+        along = slowest_first[::-1]
         weight = math.prod(tap.weight for tap in along)
         tap = Tap(along, weight, 0.0)
         taps.append(tap if tap.pixel is None else Tap(along, weight, read(image, size, tap.pixel)))
-    per_pixel = tuple(_per_pixel(taps, a) if axes[a].method.powers > 1 else 0.0 for a in range(len(axes)))
+    per_pixel = [
+        _per_pixel(taps, a) if one.method.powers > 1 else 0.0 for a, one in enumerate(axes)
+    ]
     return Explanation(
         axes=axes,
         taps=tuple(taps),
         value=sum(tap.product for tap in taps),
-        per_pixel=per_pixel,
+        per_pixel=tuple(per_pixel),
         gradient=tuple(steps.slope * g for steps, g in zip(axes, per_pixel, strict=True)),
         image=image,
     )
 
 
 def _per_pixel(taps: Iterable[Tap], a: int) -> float:
-    """The sum again, with the weights of axis ``a`` differentiated."""
-    return sum(
-        math.prod(one.derivative if b == a else one.weight for b, one in enumerate(tap.along)) * tap.value
-        for tap in taps
-        if tap.pixel is not None
-    )
+    """The sum over the taps with the weights of axis ``a`` differentiated."""
+    total = 0.0
+    for tap in taps:
+        if tap.pixel is not None:
+            factors = [one.derivative if b == a else one.weight for b, one in enumerate(tap.along)]
+            total += math.prod(factors) * tap.value
+    return total
 
 
 # ---- what is accepted ---------------------------------------------------------------------------
 
 
 def _check_size(size: Any) -> tuple[int, ...]:
-    if not isinstance(size, Sequence) or not all(
-        isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in size
-    ):
+    try:
+        given = tuple(size)
+    except TypeError:
+        given = (None,)
+    if not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in given):
         raise TypeError(f"size must be integers, (W,), (W, H) or (W, H, D), got {size!r}")
-    if not 1 <= len(size) <= len(AXES) or min(size) < 1:
+    if not 1 <= len(given) <= len(AXES) or min(given) < 1:
         raise ValueError(f"size must be (W,), (W, H) or (W, H, D), each at least 1, got {size!r}")
-    return tuple(int(n) for n in size)
+    return tuple(int(n) for n in given)
 
 
 def _check_coordinates(at: Any) -> tuple[float, ...]:
@@ -391,121 +393,207 @@ def _check_image(image: Any, size: tuple[int, ...]) -> Array:
 
 # ---- the table ----------------------------------------------------------------------------------
 
+# One column: what stands before each of its cells, its header, "<" or ">", and its cells.
+Column = tuple[str, str, str, Sequence[str]]
+# One step: its name, its formula with the numbers put in, what comes out, and a remark.
+Row = tuple[str, str, str, str]
+
 
 def _page(one: Explanation) -> Iterator[str]:
     """The lines of the printed explanation."""
-    yield from _title(one)
+    aligned = one.axes[0].align_corners
+    pixels = "1 pixel" if one.size == (1,) else f"{' x '.join(map(str, one.size))} pixels"
+    yield pixels + (", numbered 0, 1, 2, ... row by row" if one.image is None else "")
+    extremes = "centres" if aligned else "outer edges"
+    yield f"align_corners={aligned}: -1 and 1 are the {extremes} of the corner pixels"
     for steps in one.axes:
         yield ""
         yield from _axis_lines(steps)
     yield ""
-    if not one.nowhere:
+    if one.nowhere:
+        yield f"  nowhere in {one.nowhere}: value = nan, gradient = 0"
+    else:
         yield from _tap_lines(one)
         yield ""
-    yield from _result_lines(one)
-
-
-def _title(one: Explanation) -> Iterator[str]:
-    size = " x ".join(str(steps.size) for steps in one.axes)
-    at = ", ".join(show(steps.coordinate) for steps in one.axes)
-    aligned = one.axes[0].align_corners
-    yield f"One sample of {size} pixels at ({at}), align_corners={aligned}"
-    yield f"-1 and 1 are the {'centres' if aligned else 'outer edges'} of the corner pixels" + (
-        "; pixels are numbered 0, 1, 2, ... row by row" if one.image is None else ""
-    )
+        yield from _step_table(_result_rows(one))
 
 
 def _axis_lines(steps: AxisSteps) -> Iterator[str]:
-    """One axis: its steps, each a formula with the numbers put in, and its taps."""
+    """One axis: its steps and its taps."""
     pixels = "1 pixel" if steps.size == 1 else f"{steps.size} pixels"
     yield f"{steps.name} axis: {pixels}, {steps.method.name}, {steps.boundary}"
-    rows = list(_steps(steps))
-    wide = max(len(formula) for _, formula, _, _ in rows)
-    long = max(len(result) for _, _, result, _ in rows)
-    for name, formula, result, remark in rows:
-        yield f"  {name:<10}  {formula:<{wide}}  =  {result:<{long}}  {remark}"
+    yield from _step_table(_step_rows(steps))
     if steps.nowhere:
         return
     yield ""
-    yield from _columns(
-        ("tap", [str(tap.index) for tap in steps.taps]),
-        ("reads", [_pixel_name(tap) for tap in steps.taps]),
-        ("weight", [polynomial(row) for row in steps.method.table]),
-        ("at t", aligned_numbers(tap.weight for tap in steps.taps)),
-        ("d weight / dt", [polynomial(row) for row in steps.method.derivative(1)]),
-        ("at t", aligned_numbers(tap.derivative for tap in steps.taps)),
+    reads = ["none" if tap.pixel is None else str(tap.pixel) for tap in steps.taps]
+    yield from _table(
+        ("", "tap", ">", [str(tap.index) for tap in steps.taps]),
+        ("   ", "reads", "<", reads),
+        ("   ", "weight", "<", [polynomial(row) for row in steps.method.table]),
+        (" = ", "", ">", decimals(tap.weight for tap in steps.taps)),
+        ("   ", "d weight / dt", "<", [polynomial(row) for row in steps.method.derivative(1)]),
+        (" = ", "", ">", decimals(tap.derivative for tap in steps.taps)),
     )
 
 
-def _steps(steps: AxisSteps) -> Iterator[tuple[str, str, str, str]]:
-    """Rows of (step, formula, result, remark)."""
+def _step_rows(steps: AxisSteps) -> Iterator[Row]:
+    """From the coordinate to the fraction, and the slope."""
     x, n, aligned = show(steps.coordinate), steps.size, steps.align_corners
+    formula = f"({x} + 1) / 2 * ({n} - 1)" if aligned else f"(({x} + 1) * {n} - 1) / 2"
+    if aligned and n == 1 and not steps.nowhere:
+        formula = "the only pixel's centre"
     yield "coordinate", steps.name, x, ""
-    if aligned and n == 1:
-        formula = "the only pixel there is"
-    elif aligned:
-        formula = f"({x} + 1) / 2 * ({n} - 1)"
-    else:
-        formula = f"(({x} + 1) * {n} - 1) / 2"
-    yield "position", formula, show(steps.position), _where(steps)
+    yield "position", formula, show(steps.position), _whereabouts(steps)
     if steps.nowhere:
         return
-    yield from _folds(steps)
-    around = show(steps.sampled)
-    rounded = "half to even" if abs(steps.t) == 0.5 and steps.method.rounds else ""
-    yield "base index", f"{'round' if steps.method.rounds else 'floor'}({around})", show(steps.base), rounded
-    yield "fraction t", f"{around} - {term(steps.base)}", show(steps.t), ""
+    yield from _fold_rows(steps)
+    at, rounds = show(steps.sampled), steps.method.rounds
+    tie = "a tie goes to the even pixel" if rounds and abs(steps.t) == 0.5 else ""
+    yield "base index", f"{'round' if rounds else 'floor'}({at})", show(steps.base), tie
+    yield "fraction t", f"{at} - {term(steps.base)}", show(steps.t), ""
     slope = f"({n} - 1) / 2" if aligned else f"{n} / 2"
     factor = "" if steps.sign == 1 else f" * {term(steps.sign)}"
-    why = {1: "", -1: ", turned by the fold", 0: ", 0 at and beyond a clamp"}[steps.sign]
-    yield "slope", slope + factor, show(steps.slope), f"pixels per unit of {steps.name}{why}"
+    why = {1: "", -1: ", turned round by folds", 0: ": 0 at and beyond a clamp"}[steps.sign]
+    yield "slope", slope + factor, show(steps.slope), f"d position / d {steps.name}{why}"
 
 
-def _where(steps: AxisSteps) -> str:
+def _whereabouts(steps: AxisSteps) -> str:
     """Where the position is, in words."""
-    if math.isnan(steps.position):
-        return "nowhere"
     if steps.nowhere:
-        return "nowhere: mirrors fold it for ever"
+        return "nowhere" if math.isnan(steps.position) else "nowhere: mirrors fold it for ever"
     low, high = corners(steps.size, align_corners=False)
-    return "" if low <= steps.position <= high else "outside"
+    return "" if low <= steps.position <= high else "outside the image"
 
 
-def _folds(steps: AxisSteps) -> Iterator[tuple[str, str, str, str]]:
-    """The rows of what brings the position back."""
+def _fold_rows(steps: AxisSteps) -> Iterator[Row]:
+    """What brings a position back, or near: one row for each step of its path."""
     low, high = steps.corners
-    about = f"about {show(low)} or {show(high)}"
-    each = zip(steps.path, steps.path[1:], strict=False)
-    if steps.folds > FEW_FOLDS:
-        times = f"{steps.folds:,}" if steps.folds < 1e6 else f"{steps.folds:.3g}"
-        yield "folds", f"{times} times {about}", show(steps.sampled), ""
-        return
-    for fold, (before, after) in enumerate(each):
-        if fold < steps.folds:
+    for done, (before, after) in enumerate(pairwise(steps.path)):
+        here, there, limits = show(before), show(after), f"into [0, {steps.size - 1}]"
+        if steps.folds > FEW_FOLDS:
+            remark = "" if steps.sign else f"the last place is clamped {limits}"
+            times = f"{steps.folds:.6g} times"
+            yield "folds", f"{times} about {show(low)} and {show(high)}", there, remark
+        elif done < steps.folds:
             mirror = low if before < low else high
-            yield "fold", f"2 * {term(mirror)} - {term(before)}", show(after), f"mirrored about {show(mirror)}"
+            about = f"mirrored about {show(mirror)}"
+            yield "fold", f"2 * {term(mirror)} - {term(before)}", there, about
+        elif steps.sign == 0:
+            yield "clamp", f"{here} {limits}", there, "an edge pixel's centre"
+        elif steps.boundary == "reflection":
+            period = show(max(2 * (high - low), 1))
+            yield "shift", f"by whole periods of {period}", there, "a period is two folds"
         else:
-            yield "clamp", f"{show(before)} into [0, {steps.size - 1}]", show(after), "the edge pixel's centre"
-    if steps.sampled != steps.path[-1] and steps.boundary == "reflection":
-        period = 2 * (high - low)
-        yield "shift", f"by whole periods of {show(period)}", show(steps.sampled), "two mirrorings are a shift"
-    elif steps.sampled != steps.path[-1]:
-        yield "confine", "as from here on", show(steps.sampled), "all taps farther out are the same"
-
-
-def _pixel_name(tap: AxisTap) -> str:
-    return "dropped" if tap.pixel is None else f"pixel {tap.pixel}"
-
+            yield "confine", f"{here}, but no farther than", there, "all taps read the same there"
 
 
 def _tap_lines(one: Explanation) -> Iterator[str]:
     """The taps of the point, and what each adds to the value."""
     names = [steps.name for steps in one.axes]
-    columns = [
-        (f"tap ({', '.join(names)})", "<", [_point(along.index for along in tap.along) for tap in one.taps]),
-        ("  reads", "<", ["  dropped" if tap.pixel is None else f"  {_point(tap.pixel)}" for tap in one.taps]),
+    places = [
+        f"({', '.join(map(str, tap.pixel))})"
+        if tap.pixel is not None
+        else f"none at ({', '.join(str(along.index) for along in tap.along)})"
+        for tap in one.taps
     ]
-    for a, name in enumerate(names if len(names) > 1 else []):
-        factors = aligned_numbers(tap.along[a].weight for tap in one.taps)
-        columns.append((f"{'*' if a else ' '} weight {name}", ">", [f"{'*' if a else ' '} {f}" for f in factors]))
-    yield from _columns(columns)
+    columns: list[Column] = [("", f"pixel ({', '.join(names)})", "<", places)]
+    for a, name in enumerate(names):
+        weights = decimals(tap.along[a].weight for tap in one.taps)
+        columns.append((" * " if a else "   ", f"weight {name}", ">", weights))
+    if len(names) > 1:
+        columns.append((" = ", "weight", ">", decimals(tap.weight for tap in one.taps)))
+    for before, header, numbers in (
+        (" * ", "value", decimals(tap.value for tap in one.taps)),
+        (" = ", "adds", decimals(tap.product for tap in one.taps)),
+    ):
+        cells = ["" if tap.pixel is None else n for tap, n in zip(one.taps, numbers, strict=True)]
+        columns.append((before, header, ">", cells))
+    yield from _table(*columns)
+
+
+def _result_rows(one: Explanation) -> Iterator[Row]:
+    """The value and the gradient."""
+    yield "value", "what the taps add", show(one.value), ""
+    for steps, per_pixel, derivative in zip(one.axes, one.per_pixel, one.gradient, strict=True):
+        formula = f"{show(steps.slope)} * {term(per_pixel)}"
+        remark = f"slope {steps.name} * the sum with d weight {steps.name} / dt"
+        yield f"d value / d{steps.name}", formula, show(derivative), remark
+
+
+def _step_table(rows: Iterable[Row]) -> Iterator[str]:
+    """Lines of aligned steps: name  formula = result   remark."""
+    names, formulas, results, remarks = zip(*rows, strict=True)
+    yield from _table(
+        ("", "", "<", names),
+        ("  ", "", "<", formulas),
+        (" = ", "", "<", results),
+        ("   ", "", "<", remarks),
+    )
+
+
+def _table(*columns: Column) -> Iterator[str]:
+    """Lines of aligned columns, indented, below a line of headers if there are any."""
+    marks, headers, sides, cells = zip(*columns, strict=True)
+    widths = [max(map(len, (header, *below))) for header, below in zip(headers, cells, strict=True)]
+    blanks = [" " * len(mark) for mark in marks]
+    lines = [(headers, blanks)] if any(headers) else []
+    lines += [(row, marks) for row in zip(*cells, strict=True)]
+    for texts, between in lines:
+        yield "  " + "".join(
+            (mark if text else blank) + f"{text:{side}{width}}"
+            for text, mark, blank, side, width in zip(
+                texts, between, blanks, sides, widths, strict=True
+            )
+        )
+
+
+def show(number: float) -> str:
+    """A number in up to six digits; no zero is negative.
+
+    >>> show(-0.90000000001), show(-0.0), show(float("inf"))
+    ('-0.9', '0', 'inf')
+    """
+    return f"{number + 0.0:.6g}"
+
+
+def term(number: float) -> str:
+    """A number as it stands after an operator.
+
+    >>> term(0.5), term(-0.5)
+    ('0.5', '(-0.5)')
+    """
+    shown = show(number)
+    return f"({shown})" if shown.startswith("-") else shown
+
+
+def decimals(numbers: Iterable[float]) -> list[str]:
+    """Numbers with as many decimals as the one that needs most, up to six, so that they align.
+
+    >>> decimals([1, 0.25, -3.5])
+    ['1.00', '0.25', '-3.50']
+    """
+    given = list(numbers)
+    finite = [number for number in given if math.isfinite(number)]
+    largest = max(map(abs, finite), default=0.0)
+    for places in range(7 if largest < 1e7 else 0):
+        if all(abs(round(n, places) - n) < 5e-7 * max(1.0, largest) for n in finite):
+            return [f"{round(number, places) + 0.0:.{places}f}" for number in given]
+    return [show(number) for number in given]
+
+
+def polynomial(coefficients: Sequence[float]) -> str:
+    """A polynomial of t, lowest power first.
+
+    >>> polynomial((1.0, -1.0)), polynomial((0.0, -0.75, 0.0, 2.0)), polynomial((0.0,))
+    ('1 - t', '-0.75 t + 2 t^3', '0')
+    """
+    text = ""
+    for power, coefficient in enumerate(coefficients):
+        if coefficient:
+            letter = ("", "t", f"t^{power}")[min(power, 2)]
+            size = "" if letter and abs(coefficient) == 1 else show(abs(coefficient))
+            sign = "-" if coefficient < 0 else "+" if text else ""
+            text += f" {sign} " if text else sign
+            text += f"{size} {letter}".strip()
+    return text or "0"

@@ -51,7 +51,8 @@ def identity_grid(
     """The grid that samples every pixel at its own place.
 
     Args:
-        size: the output's shape, (N, C, *out) with 1 to 3 axes after the first two, as in `affine_grid`.
+        size: the output's shape, (N, C, *out) with 1 to 3 axes after the first two, as in
+        `affine_grid`.
         align_corners: what -1 and 1 mean, as in `grid_sample`.
         dtype: float16, float32 or float64.
 
@@ -82,8 +83,8 @@ def identity_grid(
 def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) -> Array:
     """The grid of an affine map: where each output pixel's coordinates are sent.
 
-    grid[n, ..., :] = theta[n, :, :D] @ (x, y, z) + theta[n, :, D], for the coordinates (x, y, z) of each
-    output pixel's centre, as in `torch.nn.functional.affine_grid`.
+    grid[n, ..., :] = theta[n, :, :D] @ (x, y, z) + theta[n, :, D], for the coordinates (x, y, z)
+    of each output pixel's centre, as in `torch.nn.functional.affine_grid`.
 
     Args:
         theta: (N, D, D + 1) matrices for D = 1, 2 or 3; float16, float32 or float64.
@@ -111,8 +112,8 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) ->
     rank = len(out)
     if matrices.shape != (batch, rank, rank + 1):
         raise ValueError(
-            f"theta must be (N, D, D + 1) = {(batch, rank, rank + 1)} for size {(batch, channels, *out)}, "
-            f"got shape {matrices.shape}"
+            f"theta must be (N, D, D + 1) = {(batch, rank, rank + 1)} "
+            f"for size {(batch, channels, *out)}, got shape {matrices.shape}"
         )
     real = np.float64 if matrices.dtype.name == "float64" else np.float32
     matrices = matrices.astype(real)

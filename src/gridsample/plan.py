@@ -1,7 +1,8 @@
 """What a call is to do, worked out before any number is touched.
 
-A plan is made from shapes, types and options alone: it holds no array, knows no framework, and is cached,
-so that the same call twice is validated once.  Every error that the arguments can cause is raised here.
+A plan is made from shapes, types and options alone: it holds no array, knows no framework, and is
+cached, so that the same call twice is validated once.  Every error that the arguments can cause is
+raised here.
 """
 
 from __future__ import annotations
@@ -96,7 +97,9 @@ def per_axis(given: Mode, rank: int, name: str) -> tuple[str, ...]:
     if isinstance(given, str):
         return (given,) * rank
     if not isinstance(given, (tuple, list)) or not all(isinstance(entry, str) for entry in given):
-        raise TypeError(f"{name} must be a string, or a tuple with one string per axis (x, y, z), got {given!r}")
+        raise TypeError(
+            f"{name} must be a string, or a tuple with one string per axis (x, y, z), got {given!r}"
+        )
     if len(given) != rank:
         raise ValueError(
             f"{name} needs one entry per axis of the image: {rank} ({', '.join(AXES[:rank])}), "
@@ -184,7 +187,9 @@ def check_shapes(image: Shape, grid: Shape, last: bool) -> int:
         )
     spatial = image[1:-1] if last else image[2:]
     if 0 in spatial:
-        raise ValueError(f"input has an empty spatial axis: shape {image}, {layout}; there is nothing to sample")
+        raise ValueError(
+            f"input has an empty spatial axis: shape {image}, {layout}; there is nothing to sample"
+        )
     return rank
 
 
@@ -209,7 +214,9 @@ def make_plan(
     check_grid_type(grid_type)
     rank = check_shapes(image_shape, grid_shape, last)
     methods = tuple(find_method(name) for name in per_axis(mode, rank, "mode"))
-    boundaries = tuple(check_boundary(name) for name in per_axis(padding_mode, rank, "padding_mode"))
+    boundaries = tuple(
+        check_boundary(name) for name in per_axis(padding_mode, rank, "padding_mode")
+    )
     wide = grid_type.name == "float64" or image_type.name in WIDE_TYPES
     return Plan(
         methods=methods,
@@ -226,7 +233,7 @@ def make_plan(
 
 
 def hashable(given: Mode) -> Mode:
-    """Options as the cache needs them: a list becomes a tuple, anything else unhashable an error."""
+    """Options as the cache needs them: a list becomes a tuple; what cannot be hashed is refused."""
     if isinstance(given, list):
         given = tuple(given)
     try:

@@ -208,6 +208,20 @@ def exact_mode(mode: Mode, rank: int) -> Mode:
     return "nearest" if interpolating else mode
 
 
+def normalization(size: Size, align_corners: bool) -> Matrix:
+    """Find the matrix that takes a position in pixels to its normalized coordinate.
+
+    >>> normalization((8,), align_corners=False)
+    array([[ 0.25 , -0.875],
+           [ 0.   ,  1.   ]])
+    """
+    matrix = np.eye(len(size) + 1)
+    for k, n in enumerate(size):
+        matrix[k, k] = 2 / max(n - 1, 1) if align_corners else 2 / n
+        matrix[k, -1] = -1 if align_corners else 1 / n - 1
+    return matrix
+
+
 def grid_band(
     inverse: Matrix, rows: slice, size: Size, canvas: Size, align_corners: bool
 ) -> NDArray[np.float64]:
@@ -228,22 +242,21 @@ def grid_band(
     array([[-0.75, -0.25,  0.25,  0.75]])
     """
     rank = len(size)
+    matrix = normalization(size, align_corners) @ inverse
     axes = [np.arange(n, dtype=np.float64) for n in canvas]
     axes[-1] = axes[-1][rows]
     pixels = np.meshgrid(*axes[::-1], indexing="ij", sparse=True)[::-1]
 
     def applied(row: Matrix) -> NDArray[np.float64]:
-        place: NDArray[np.float64] = row[-1] + sum(row[j] * pixels[j] for j in range(rank))
-        return place
+        result: NDArray[np.float64] = row[-1] + sum(row[j] * pixels[j] for j in range(rank))
+        return result
 
-    depth = applied(inverse[rank]) if inverse[rank, :rank].any() else 1.0
     grid = np.empty((*(len(axis) for axis in axes[::-1]), rank))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for k, n in enumerate(size):
-            position = applied(inverse[k]) / depth
-            grid[..., k] = (
-                2 * position / max(n - 1, 1) - 1 if align_corners else (2 * position + 1) / n - 1
-            )
+    for k in range(rank):
+        grid[..., k] = applied(matrix[k])
+    if matrix[rank, :rank].any():
+        with np.errstate(divide="ignore", invalid="ignore"):
+            grid /= applied(matrix[rank])[..., None]
     return grid
 
 

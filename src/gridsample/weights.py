@@ -1,13 +1,13 @@
 """Interpolation methods as data.
 
-A method weighs the taps around a position by polynomials of the fraction ``t``.  It is nothing but a
-table: row ``k`` holds the coefficients of tap ``k``'s weight, lowest power first, so that
+A method weighs the taps around a position by polynomials of the fraction ``t``.  It is nothing but
+a table: row ``k`` holds the coefficients of tap ``k``'s weight, lowest power first, so that
 
     weight_k(t) = sum over p of table[k][p] * t**p
 
-Derivatives are derived from the same table, so they cannot drift from the values.  Tables are checked
-when they are made: at every ``t`` the weights sum to one (a constant image stays constant), hence the
-column sums must be 1, 0, 0, ...
+Derivatives are derived from the same table, so they cannot drift from the values.  Tables are
+checked when they are made: at every ``t`` the weights sum to one (a constant image stays
+constant), hence the column sums must be 1, 0, 0, ...
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Method:
         powers = {len(row) for row in self.table}
         if len(powers) != 1 or 0 in powers:
             raise ValueError(
-                f"method {self.name!r}: every tap needs the same number of coefficients (at least one), "
-                f"got rows of lengths {[len(row) for row in self.table]}"
+                f"method {self.name!r}: every tap needs the same number of coefficients, "
+                f"at least one; got rows of lengths {[len(row) for row in self.table]}"
             )
         for power, column in enumerate(zip(*self.table, strict=True)):
             expected = 1.0 if power == 0 else 0.0
@@ -76,14 +76,12 @@ class Method:
     def derivative(self, order: int) -> Table:
         """The table of the weights' derivative of the given order with respect to ``t``.
 
-        Rows keep their length (padded with zeros), so that every order of one method runs in the same
-        compiled kernel.
+        Rows keep their length (padded with zeros), so that every order of one method runs in the
+        same compiled kernel.
         """
         table = self.table
         for _ in range(order):
-            table = tuple(
-                (*(p * row[p] for p in range(1, len(row))), 0.0) for row in table
-            )
+            table = tuple((*(p * row[p] for p in range(1, len(row))), 0.0) for row in table)
         return table
 
 

@@ -1,0 +1,1 @@
+"""One module for each array library: its arrays in, its arrays out."""

@@ -14,7 +14,9 @@ Array = np.ndarray[Any, Any]
 def as_array(given: Any, name: str) -> Array:
     """An array, if it is one or nests numbers."""
     if isinstance(given, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array, whose mask would be lost: fill it first, with {name}.filled(0)")
+        raise TypeError(
+            f"{name} is a masked array, whose mask would be lost; fill it first: {name}.filled(0)"
+        )
     try:
         return np.asarray(given)
     except ValueError as error:
@@ -22,14 +24,26 @@ def as_array(given: Any, name: str) -> Array:
 
 
 def plan_call(
-    image: Array, grid: Array, mode: Mode, padding_mode: Mode, align_corners: bool, channel_axis: int
+    image: Array,
+    grid: Array,
+    mode: Mode,
+    padding_mode: Mode,
+    align_corners: bool,
+    channel_axis: int,
 ) -> tuple[Plan, Array]:
     """The plan, and the image with its channels first."""
     if not 3 <= image.ndim <= 5:
         channel_axis = 1  # the plan has the error for it
     last = channels_last(channel_axis, image.ndim)
     plan = make_plan(
-        image.shape, image.dtype, grid.shape, grid.dtype, hashable(mode), hashable(padding_mode), align_corners, last
+        image.shape,
+        image.dtype,
+        grid.shape,
+        grid.dtype,
+        hashable(mode),
+        hashable(padding_mode),
+        align_corners,
+        last,
     )
     return plan, np.moveaxis(image, -1, 1) if last else image
 
@@ -41,35 +55,42 @@ def new_output(plan: Plan, last: bool) -> Array:
     return np.empty(plan.shape, plan.dtype)
 
 
-def check_output(out: Any, plan: Plan, last: bool, image: Array, grid: Array) -> None:
-    """Refuse an ``out`` that cannot take the result, or from which the inputs would be overwritten."""
+def check_output(out: Any, plan: Plan, last: bool, image: Array, grid: Array) -> Array:
+    """``out``, unless it cannot take the result or is memory of the inputs."""
     shape = (plan.items, *plan.out, plan.channels) if last else plan.shape
     if not isinstance(out, np.ndarray):
         raise TypeError(f"out must be a NumPy array, got {type(out).__name__}")
     if out.shape != shape or out.dtype != plan.dtype:
         raise ValueError(
-            f"out must have shape {shape} and dtype {plan.dtype}, got shape {out.shape} and dtype {out.dtype}"
+            f"out must have shape {shape} and dtype {plan.dtype}, "
+            f"got shape {out.shape} and dtype {out.dtype}"
         )
     if not out.flags.writeable:
         raise ValueError("out is read-only")
     for name, array in (("input", image), ("grid", grid)):
         if shares_memory(out, array):
-            raise ValueError(f"out shares memory with {name}, which would be overwritten while it is read")
+            raise ValueError(
+                f"out shares memory with {name}, which would be overwritten while it is read"
+            )
     if shares_memory_with_itself(out):
-        raise ValueError(f"out has entries that share memory: strides {out.strides} for shape {out.shape}")
+        raise ValueError(
+            f"out has entries that share memory: strides {out.strides} for shape {out.shape}"
+        )
 
 
 def shares_memory(a: Array, b: Array) -> bool:
-    """Whether two arrays have a byte in common; where that is too hard to tell, whether they may have."""
+    """Whether two arrays have a byte in common, or it is too hard to tell."""
     try:
-        return bool(np.shares_memory(a, b, max_work=10_000))
+        return bool(np.shares_memory(a, b, max_work=10_000))  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return True
 
 
 def shares_memory_with_itself(array: Array) -> bool:
     """Whether two entries of an array may be the same memory, as in a broadcast view."""
-    steps = sorted((abs(stride), n) for stride, n in zip(array.strides, array.shape, strict=True) if n > 1)
+    steps = sorted(
+        (abs(stride), n) for stride, n in zip(array.strides, array.shape, strict=True) if n > 1
+    )
     reach = array.itemsize
     for stride, n in steps:
         if stride < reach:
@@ -95,13 +116,13 @@ def grid_sample(
     image, grid = as_array(image, "input"), as_array(grid, "grid")
     plan, planes = plan_call(image, grid, mode, padding_mode, align_corners, channel_axis)
     last = planes is not image
-    if out is None:
-        out = new_output(plan, last)
-    else:
+    if out is not None:
         check_output(out, plan, last, image, grid)
-    if out.size:
-        cpu.gather(plan, planes, grid, np.moveaxis(out, -1, 1) if last else out, threads=threads)
-    return out
+    result: Array = new_output(plan, last) if out is None else out
+    if result.size:
+        channels_first = np.moveaxis(result, -1, 1) if last else result
+        cpu.gather(plan, planes, grid, channels_first, threads=threads)
+    return result
 
 
 def grid_sample_vjp(
@@ -120,17 +141,24 @@ def grid_sample_vjp(
     from gridsample.kernels import cpu
 
     check_threads(threads)
-    image, grid, upstream = as_array(image, "input"), as_array(grid, "grid"), as_array(grad_output, "grad_output")
+    image, grid, upstream = (
+        as_array(image, "input"),
+        as_array(grid, "grid"),
+        as_array(grad_output, "grad_output"),
+    )
     plan, planes = plan_call(image, grid, mode, padding_mode, align_corners, channel_axis)
     last = planes is not image
     check_upstream(upstream, plan, last)
     if need_input and plan.dtype.kind not in "fc":
         raise TypeError(
-            f"input has dtype {plan.dtype}, of which there is no gradient; pass need_input=False for that of the grid"
+            f"input has dtype {plan.dtype}, of which there is no gradient; "
+            "pass need_input=False to get the grid's alone"
         )
     values = np.moveaxis(upstream, -1, 1) if last else upstream
     if upstream.dtype.kind == "c" and plan.dtype.kind != "c":
-        raise TypeError(f"grad_output has dtype {upstream.dtype}, but the output is real: {plan.dtype}")
+        raise TypeError(
+            f"grad_output has dtype {upstream.dtype}, but the output is real: {plan.dtype}"
+        )
     if plan.dtype.kind == "c" and upstream.dtype.kind != "c":
         values = values.astype(np.result_type(upstream.dtype, np.complex64))
     if not values.size:
@@ -139,9 +167,17 @@ def grid_sample_vjp(
             np.zeros(grid.shape, grid.dtype.newbyteorder("=")) if need_grid else None,
         )
     shadow, gradient = cpu.backward(
-        plan, values, planes, grid, need_image=bool(need_input), need_grid=bool(need_grid), threads=threads
+        plan,
+        values,
+        planes,
+        grid,
+        need_image=bool(need_input),
+        need_grid=bool(need_grid),
+        threads=threads,
     )
-    with np.errstate(all="ignore"):  # a gradient too large for its type is infinite, as in any arithmetic
+    with np.errstate(
+        all="ignore"
+    ):  # a gradient too large for its type is infinite, as in any arithmetic
         if shadow is not None:
             shadow = shadow.astype(plan.dtype, copy=False)
             shadow = np.moveaxis(shadow, 1, -1) if last else shadow
@@ -156,4 +192,7 @@ def check_upstream(upstream: Array, plan: Plan, last: bool) -> None:
     if upstream.shape != shape:
         raise ValueError(f"grad_output must have the output's shape {shape}, got {upstream.shape}")
     if upstream.dtype.name not in ("float16", "float32", "float64", "complex64", "complex128"):
-        raise TypeError(f"grad_output has dtype {upstream.dtype}; accepted: float16 to float64, complex64, complex128")
+        raise TypeError(
+            f"grad_output has dtype {upstream.dtype}; "
+            "accepted: float16, float32, float64, complex64, complex128"
+        )

@@ -1,9 +1,9 @@
 """Compiles functions that are written once for a target.
 
-A function that is to run on several targets mentions no target: what differs between them (``where``,
-``floor``, constants of the right precision, the loads of a storage type) is a global name.  Lowering makes
-a twin of the function, from the same code, in which those names are bound anew, and hands the twin to the
-target's compiler.
+A function that is to run on several targets mentions no target: what differs between them
+(``where``, ``floor``, constants of the right precision, the loads of a storage type) is a global
+name.  Lowering makes a twin of the function, from the same code, in which those names are bound
+anew, and hands the twin to the target's compiler.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def rebind(function: Function, names: Mapping[str, Any], name: str) -> Function:
         >>> rebind(times, {"scale": 3}, "times_3")(5)
         15
     """
-    code: types.CodeType = function.__code__  # type: ignore[attr-defined]
-    scope: dict[str, Any] = {**function.__globals__, **names}  # type: ignore[attr-defined]
-    twin = types.FunctionType(code, scope, name, function.__defaults__)  # type: ignore[attr-defined]
+    code: types.CodeType = function.__code__
+    scope: dict[str, Any] = {**function.__globals__, **names}
+    twin = types.FunctionType(code, scope, name, function.__defaults__)
     twin.__qualname__ = name
     twin.__module__ = function.__module__
     return twin
@@ -47,8 +47,8 @@ def lower(
 ) -> dict[str, Any]:
     """Lower functions in order; each sees ``names`` and the lowered functions before it.
 
-    An entry ``(alias, function, flags)`` lowers one more twin of ``function`` with ``flags`` bound, to be
-    called ``alias``: that is how a static choice becomes a function of its own.
+    An entry ``(alias, function, flags)`` lowers one more twin of ``function`` with ``flags``
+    bound, to be called ``alias``: that is how a static choice becomes a function of its own.
     """
     lowered: dict[str, Any] = {}
     for entry in functions:

@@ -1,8 +1,8 @@
 """Arrays as the kernels see them: a flat run of memory and the numbers that describe it.
 
-A kernel reads ``flat[plane + sum over axes of index * stride]``, so that channels-first, channels-last,
-sliced, transposed and broadcast arrays are all taken as they are.  A complex array is two real planes for
-each of its own.
+A kernel reads ``flat[plane + sum over axes of index * stride]``, so that channels-first,
+channels-last, sliced, transposed and broadcast arrays are all taken as they are.  A complex array
+is two real planes for each of its own.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Memory(NamedTuple):
         item: distance between items, in elements; 0 where one item serves all.
         planes: where each plane of an item starts.
         strides: distance between neighbours along each axis of ``rest``, last axis first (x, y, z).
-        run: numbers that lie side by side at every place of a plane, when all planes of an item together
-            are such runs; otherwise 0.
+        run: numbers that lie side by side at every place of a plane, when all planes of an item
+            together are such runs; otherwise 0.
     """
 
     flat: Array
@@ -34,7 +34,10 @@ class Memory(NamedTuple):
 
 
 def plain(array: Array) -> Array:
-    """The array itself where a kernel can read it, otherwise a copy: native, aligned, no negative strides."""
+    """The array itself where a kernel can read it, otherwise a copy.
+
+    It must be native, aligned, and without negative strides.
+    """
     size = array.itemsize
     if (
         array.dtype.isnative
@@ -46,12 +49,15 @@ def plain(array: Array) -> Array:
 
 
 def as_real(array: Array) -> tuple[Array, int]:
-    """A complex array as reals, with a last axis of 2; any other with a last axis of 1.  And that length."""
+    """A complex array as reals, with a last axis of 2; any other with one of 1; that length."""
     if array.dtype.kind != "c":
         return array[..., np.newaxis], 1
     part = array.real.dtype
     parts = np.lib.stride_tricks.as_strided(
-        array.real, (*array.shape, 2), (*array.strides, part.itemsize), writeable=array.flags.writeable
+        array.real,
+        (*array.shape, 2),
+        (*array.strides, part.itemsize),
+        writeable=array.flags.writeable,
     )
     return parts, 2
 
@@ -61,8 +67,12 @@ def flatten(array: Array) -> Array:
     if array.flags.c_contiguous:
         return array.reshape(-1)
     size = array.itemsize
-    extent = 1 + sum((n - 1) * (stride // size) for n, stride in zip(array.shape, array.strides, strict=True))
-    return np.lib.stride_tricks.as_strided(array, (extent,), (size,), writeable=array.flags.writeable)
+    extent = 1 + sum(
+        (n - 1) * (stride // size) for n, stride in zip(array.shape, array.strides, strict=True)
+    )
+    return np.lib.stride_tricks.as_strided(
+        array, (extent,), (size,), writeable=array.flags.writeable
+    )
 
 
 def stored(array: Array) -> Array:
@@ -81,7 +91,9 @@ def describe(array: Array, items: int, as_bits: bool = False) -> Memory:
     size = real.itemsize
     item, channel, *rest, part = (stride // size for stride in real.strides)
     channels = array.shape[1]
-    planes = (np.arange(channels, dtype=np.int64)[:, np.newaxis] * channel + np.arange(parts) * part).reshape(-1)
+    planes = (
+        np.arange(channels, dtype=np.int64)[:, np.newaxis] * channel + np.arange(parts) * part
+    ).reshape(-1)
     side_by_side = channels * parts > 1 and (channels == 1 or channel == parts)
     return Memory(
         flat=flatten(real),
@@ -93,7 +105,7 @@ def describe(array: Array, items: int, as_bits: bool = False) -> Memory:
 
 
 def frozen(array: Array) -> Array:
-    """A read-only view: what is only read has one type, whether its owner may write to it or not."""
+    """A read-only view: what is only read has one type, whoever else may write to it."""
     view = array.view()
     view.flags.writeable = False
     return view

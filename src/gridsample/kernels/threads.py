@@ -1,7 +1,7 @@
 """A pool of threads for kernels that run without the interpreter's lock.
 
-It may be entered from many threads at once, it survives a fork (the child starts with an empty pool), and
-whoever calls works too, so that a call is never stuck behind another.
+It may be entered from many threads at once, it survives a fork (the child starts with an empty
+pool), and whoever calls works too, so that a call is never stuck behind another.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Job:
 
 
 class Pool:
-    """Threads that wait for jobs; made when first needed, never more than were asked for at once."""
+    """Threads that wait for jobs; made when first needed."""
 
     def __init__(self) -> None:
         """An empty pool."""
@@ -81,8 +81,12 @@ class Pool:
         with self.lock:
             while self.size < size:
                 try:
-                    threading.Thread(target=self.serve, name=f"gridsample-{self.size}", daemon=True).start()
-                except RuntimeError:  # the interpreter is shutting down, or the system has no threads left
+                    threading.Thread(
+                        target=self.serve, name=f"gridsample-{self.size}", daemon=True
+                    ).start()
+                except (
+                    RuntimeError
+                ):  # the interpreter is shutting down, or the system has no threads left
                     return
                 self.size += 1
 
@@ -106,15 +110,9 @@ class Pool:
 
 _pool = Pool()
 
-
-def _forget() -> None:
-    """In a forked child: the threads stayed behind, and locks may be held by nobody."""
-    global _pool
-    _pool = Pool()
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    # In a forked child the threads stayed behind, and locks may be held by nobody.
+    os.register_at_fork(after_in_child=_pool.__init__)  # type: ignore[misc]
 
 
 def run(tasks: Sequence[Task], threads: int) -> None:

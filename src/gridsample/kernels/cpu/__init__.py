@@ -1,8 +1,8 @@
 """CPU kernels: gather, scatter, and the backward that does both in one sweep.
 
-This file divides the work into tasks and hands them to the compiled drivers.  A task is a range of items, of
-points and of planes; ranges of points begin at multiples of a block, and no two tasks write to the same
-place, so that results do not depend on the number of threads.
+This file divides the work into tasks and hands them to the compiled drivers.  A task is a range of
+items, of points and of planes; ranges of points begin at multiples of a block, and no two tasks
+write to the same place, so that results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from gridsample.plan import BOUNDARIES, Plan
 
 Array = np.ndarray[Any, Any]
 
-# Taps that are worth a thread of their own, and at most how many are worked on between two looks at Ctrl-C.
+# Taps that are worth a thread of their own, and at most how many are worked on between two looks
+# at Ctrl-C.
 FEW, MANY = 1 << 17, 1 << 25
 # Channels side by side from which it pays to work along them.
 LONG_RUN = 8
@@ -50,8 +51,16 @@ def describe_axes(plan: Plan, order: tuple[int, ...]) -> Axes:
         row = description[a]
         row[taps.SIZE], row[taps.ALIGNED] = size, plan.align_corners
         row[taps.BOUNDARY], row[taps.EDGE] = BOUNDARIES[boundary], not plan.align_corners
-        row[taps.COUNT], row[taps.FIRST], row[taps.POWERS] = method.taps, method.first, method.powers
-        row[taps.ROUNDS], row[taps.FOLDS], row[taps.ORDER] = method.rounds, method.folds_position, order[a]
+        row[taps.COUNT], row[taps.FIRST], row[taps.POWERS] = (
+            method.taps,
+            method.first,
+            method.powers,
+        )
+        row[taps.ROUNDS], row[taps.FOLDS], row[taps.ORDER] = (
+            method.rounds,
+            method.folds_position,
+            order[a],
+        )
         for raised in (0, 1):
             tables[a, raised, : method.taps, : method.powers] = method.derivative(order[a] + raised)
     for array in (description, tables):
@@ -70,10 +79,12 @@ class Points(NamedTuple):
 
 
 def read_points(grid: Array, plan: Plan) -> Points:
-    """A grid (N, *out, D) as the drivers take it; copied only where its points are not evenly spaced."""
+    """A grid (N, *out, D) as the drivers take it; copied where its points are unevenly spaced."""
     even = stored(plain(grid.reshape(grid.shape[0], plan.points, grid.shape[-1])))
     item, point, axis = (stride // even.itemsize for stride in even.strides)
-    return Points(frozen(flatten(even)), item if plan.grid_items > 1 else 0, axis, point, code(grid.dtype))
+    return Points(
+        frozen(flatten(even)), item if plan.grid_items > 1 else 0, axis, point, code(grid.dtype)
+    )
 
 
 def code(dtype: np.dtype[Any]) -> str:
@@ -82,7 +93,7 @@ def code(dtype: np.dtype[Any]) -> str:
 
 
 def starts(memory: Memory, plan: Plan, as_runs: bool) -> tuple[Array, int]:
-    """Where the planes (or runs) begin that one grid item serves, and the distance to the next item's.
+    """Where the planes (or runs) begin that one grid item serves; the distance to the next item's.
 
     A grid that serves the whole batch has every item's planes at once, and works its taps out once.
     """
@@ -101,7 +112,9 @@ def index_bits(plan: Plan, *memories: Memory) -> int:
 
 def extent(plan: Plan, memory: Memory) -> int:
     """The greatest offset in a plane of an image, plus one."""
-    return 1 + sum((n - 1) * stride for n, stride in zip(plan.spatial[::-1], memory.strides, strict=True))
+    return 1 + sum(
+        (n - 1) * stride for n, stride in zip(plan.spatial[::-1], memory.strides, strict=True)
+    )
 
 
 class Work(NamedTuple):
@@ -139,11 +152,21 @@ def divide(items: range, points: int, cost: int, width: int, threads: int) -> li
         step = max(1, ideal // (points * cost))
         return [(item, min(items.stop, item + step), 0, points) for item in items[::step]]
     step = max(1, ideal // cost // width) * width
-    return [(item, item + 1, first, min(points, first + step)) for item in items for first in range(0, points, step)]
+    return [
+        (item, item + 1, first, min(points, first + step))
+        for item in items
+        for first in range(0, points, step)
+    ]
 
 
 def gather(
-    plan: Plan, image: Array, grid: Array, out: Array, *, order: tuple[int, ...] | None = None, threads: int | None = None
+    plan: Plan,
+    image: Array,
+    grid: Array,
+    out: Array,
+    *,
+    order: tuple[int, ...] | None = None,
+    threads: int | None = None,
 ) -> None:
     """Sample the image at the grid's points, into ``out``: see `gridsample.kernels`."""
     order = order or (0,) * len(plan.spatial)
@@ -160,34 +183,65 @@ def gather(
 
 
 def gather_sums(
-    plan: Plan, image: Array, grid: Array, values: Array, order: tuple[int, ...], threads: int | None
+    plan: Plan,
+    image: Array,
+    grid: Array,
+    values: Array,
+    order: tuple[int, ...],
+    threads: int | None,
 ) -> None:
     """Gather by summing over taps; values (N, C, points)."""
-    points, source, target = read_points(grid, plan), describe(image, plan.items), describe(values, plan.items)
+    points, source, target = (
+        read_points(grid, plan),
+        describe(image, plan.items),
+        describe(values, plan.items),
+    )
     axes, bits, real = describe_axes(plan, order), index_bits(plan, source), code(plan.real)
     run = source.run if source.run == target.run >= LONG_RUN else 0
-    neighbours = real == code(image.dtype) == "f4" and source.strides[0] == 1 and plan.methods[0].taps == 2
+    neighbours = (
+        real == code(image.dtype) == "f4" and source.strides[0] == 1 and plan.methods[0].taps == 2
+    )
     spec = Spec(
-        "gather_runs" if run else "gather", real, bits, points.code, code(image.dtype), code(values.dtype),
-        pairs=neighbours and not run, in_place=code(values.dtype) == real and (run > 0 or target.strides[0] == 1),
+        "gather_runs" if run else "gather",
+        real, bits, points.code, code(image.dtype), code(values.dtype),
+        pairs=neighbours and not run,
+        in_place=code(values.dtype) == real and (run > 0 or target.strides[0] == 1),
     )  # fmt: skip
     hole = plan.real.type(0 if any(order) else math.nan)
-    launch(plan, build(spec), source, points, target, organize(plan, axes, 1, bits, run), hole, threads)
+    launch(
+        plan, build(spec), source, points, target, organize(plan, axes, 1, bits, run), hole, threads
+    )
 
 
 def gather_bits(plan: Plan, image: Array, grid: Array, values: Array, threads: int | None) -> None:
     """Gather by copying the bits of one pixel a point, whatever they mean."""
     points = read_points(grid, plan)
-    source, target = describe(image, plan.items, as_bits=True), describe(values, plan.items, as_bits=True)
-    axes, bits, kind = describe_axes(plan, (0,) * len(plan.spatial)), index_bits(plan, source), source.flat.dtype
+    source, target = (
+        describe(image, plan.items, as_bits=True),
+        describe(values, plan.items, as_bits=True),
+    )
+    axes, bits, kind = (
+        describe_axes(plan, (0,) * len(plan.spatial)),
+        index_bits(plan, source),
+        source.flat.dtype,
+    )
     spec = Spec("gather_nearest", code(plan.real), bits, points.code, code(kind), code(kind))
     is_number = plan.dtype.kind in "fc"
     hole = np.array(math.nan, f"f{kind.itemsize}").view(kind)[()] if is_number else kind.type(0)
-    launch(plan, build(spec), source, points, target, organize(plan, axes, 0, bits, 0), hole, threads)
+    launch(
+        plan, build(spec), source, points, target, organize(plan, axes, 0, bits, 0), hole, threads
+    )
 
 
 def launch(
-    plan: Plan, driver: Any, source: Memory, points: Points, target: Memory, work: Work, hole: Any, threads: int | None
+    plan: Plan,
+    driver: Any,
+    source: Memory,
+    points: Points,
+    target: Memory,
+    work: Work,
+    hole: Any,
+    threads: int | None,
 ) -> None:
     """Run a gathering driver over all items, points and planes."""
     source_starts, source_item = starts(source, plan, work.run > 0)
@@ -224,12 +278,22 @@ def backward(
     """Both gradients of gather: see `gridsample.kernels`."""
     order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
     shadow = dense_zeros(plan, image) if need_image else None
-    gradient = np.zeros((plan.grid_items, plan.points, len(plan.spatial)), plan.real) if need_grid else None
+    gradient = (
+        np.zeros((plan.grid_items, plan.points, len(plan.spatial)), plan.real)
+        if need_grid
+        else None
+    )
     needed = (need_image and not (plan.nearest and any(order)), need_grid and not plan.nearest)
     if any(needed):
-        sweep = Sweep(plan, plain(image), shadow, read_points(grid, plan), plain(values), gradient, order)
+        sweep = Sweep(
+            plan, plain(image), shadow, read_points(grid, plan), plain(values), gradient, order
+        )
         fused = needed == (True, True) and count == 1 and sweep.fusible
-        wanted = [needed] if fused else [one for one in ((True, False), (False, True)) if needed[one.index(True)]]
+        wanted = (
+            [needed]
+            if fused
+            else [one for one in ((True, False), (False, True)) if needed[one.index(True)]]
+        )
         pool.run([task for one in wanted for task in sweep.tasks(*one, count)], count)
     if gradient is not None:
         gradient = gradient.reshape(plan.grid_items, *plan.out, len(plan.spatial))
@@ -237,10 +301,17 @@ def backward(
 
 
 def scatter(
-    plan: Plan, values: Array, grid: Array, *, order: tuple[int, ...] | None = None, threads: int | None = None
+    plan: Plan,
+    values: Array,
+    grid: Array,
+    *,
+    order: tuple[int, ...] | None = None,
+    threads: int | None = None,
 ) -> Array:
     """The transpose of gather: see `gridsample.kernels`."""
-    nothing = np.broadcast_to(np.zeros((), plan.real), (plan.image_items, plan.channels, *plan.spatial))
+    nothing = np.broadcast_to(
+        np.zeros((), plan.real), (plan.image_items, plan.channels, *plan.spatial)
+    )
     image = nothing if values.dtype.kind != "c" else nothing + np.zeros((), complex_of(plan.real))
     shadow, _ = backward(plan, values, image, grid, need_grid=False, order=order, threads=threads)
     assert shadow is not None
@@ -248,7 +319,7 @@ def scatter(
 
 
 def dense_zeros(plan: Plan, image: Array) -> Array:
-    """Zeros of the image's shape in the type of the sums, laid out in memory in the image's order of axes.
+    """Zeros of the image's shape and order in memory, in the type of the sums.
 
     They are pages that the system gives when they are first written to.
     """
@@ -276,13 +347,15 @@ class Sweep:
         gradient: Array | None,
         order: tuple[int, ...],
     ) -> None:
-        """``shadow``, of the image's shape, is what is scattered to; ``gradient`` (N, points, D) is the grid's."""
+        """``shadow`` (image's shape) is scattered to; ``gradient`` (N, points, D) is the grid's."""
         self.plan, self.points, self.axes = plan, points, describe_axes(plan, order)
         self.image = describe(image, plan.items)
         self.shadow = self.image if shadow is None else describe(shadow, plan.items)
         self.values = describe(values.reshape(*values.shape[:2], plan.points), plan.items)
         self.gradient = np.zeros((1, 1, 1), plan.real) if gradient is None else gradient
-        self.fusible = self.image.strides == self.shadow.strides and self.image.run == self.shadow.run
+        self.fusible = (
+            self.image.strides == self.shadow.strides and self.image.run == self.shadow.run
+        )
         self.codes = code(image.dtype), code(values.dtype)
 
     def tasks(self, need_image: bool, need_grid: bool, threads: int) -> list[pool.Task]:
@@ -302,7 +375,11 @@ class Sweep:
             )
         )
         work = organize(plan, self.axes, 1 + (len(plan.spatial) if need_grid else 0), bits, run)
-        strides, points, length = np.array(place.strides, np.int64), self.points, (run,) if run else ()
+        strides, points, length = (
+            np.array(place.strides, np.int64),
+            self.points,
+            (run,) if run else (),
+        )
         nothing = np.zeros(1, plan.real)
         source, source_item = starts(self.image, plan, run > 0)
         shadow, shadow_item = starts(self.shadow, plan, run > 0)
@@ -318,8 +395,8 @@ class Sweep:
             block = work.scratch()
             for one in ranges:
                 driver(
-                    image, source[planes], source_item, onto, shadow[planes], shadow_item, strides, *length,
-                    points.flat, points.item, points.axis, points.point,
+                    image, source[planes], source_item, onto, shadow[planes], shadow_item,
+                    strides, *length, points.flat, points.item, points.axis, points.point,
                     frozen(values.flat), target[planes], target_item, values.strides[0],
                     self.gradient, work.axes.description, work.axes.tables, *block, *one,
                     need_image, need_grid, *band,
@@ -332,7 +409,9 @@ class Sweep:
             return [functools.partial(task, slice(None), (0, 0, whole), [one]) for one in ranges]
         return [
             functools.partial(task, planes, band, divide(group, plan.points, cost, work.width, 1))
-            for group, planes, band in portions(items, shadow_item != 0, len(target), whole, threads)
+            for group, planes, band in portions(
+                items, shadow_item != 0, len(target), whole, threads
+            )
         ]
 
 
@@ -341,8 +420,8 @@ def portions(
 ) -> list[tuple[range, slice, tuple[int, int, int]]]:
     """Share out what is scattered to, so that each thread has places of its own.
 
-    By item where each has its own image (``apart``), then by plane, then by bands of a plane's ``whole``
-    extent; a band is (whether there are several, first offset, last offset).
+    By item where each has its own image (``apart``), then by plane, then by bands of a plane's
+    ``whole`` extent; a band is (whether there are several, first offset, last offset).
     """
     groups = [items[i : i + 1] for i in range(len(items))] if apart else [items]
     cuts = min(planes, -(-threads // len(groups)))
@@ -351,5 +430,7 @@ def portions(
         (group, slice(planes * cut // cuts, planes * (cut + 1) // cuts), (bands > 1, low, high))
         for group in groups
         for cut in range(cuts)
-        for low, high in ((whole * band // bands, whole * (band + 1) // bands) for band in range(bands))
+        for low, high in (
+            (whole * band // bands, whole * (band + 1) // bands) for band in range(bands)
+        )
     ]

@@ -1,8 +1,9 @@
 """Lowers the loops to Numba: one compiled driver for each combination of types that is met.
 
-Rank, boundaries, alignment, derivative orders and the methods of all axes but x are data to a compiled
-driver; only what changes the inner loops is compiled in: the driver, the storage types, the precision, the
-index width and the number of taps along x.  So the number of compiled drivers stays small.
+Rank, boundaries, alignment, derivative orders and the methods of all axes but x are data to a
+compiled driver; only what changes the inner loops is compiled in: the driver, the storage types,
+the precision, the index width and the number of taps along x.  So the number of compiled drivers
+stays small.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from gridsample.kernels.lower import Function, fingerprint, lower
 
 
 class Spec(NamedTuple):
-    """What is compiled into a driver.  Storage types are NumPy's codes, such as "f4", "u1", "b1"."""
+    """What is compiled into a driver.  Storage types are NumPy's codes, such as "f4" or "b1"."""
 
     driver: str
     real: str
@@ -40,9 +41,18 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 
 class Separate(Compiler):
-    """Compiles loops whose arguments are separate memory, which is what lets LLVM vectorise them."""
+    """Compiles loops whose arguments are separate memory, so that LLVM may vectorise them."""
 
-    def __init__(self, typingctx: Any, targetctx: Any, library: Any, args: Any, return_type: Any, flags: Any, locals: Any) -> None:
+    def __init__(
+        self,
+        typingctx: Any,
+        targetctx: Any,
+        library: Any,
+        args: Any,
+        return_type: Any,
+        flags: Any,
+        locals: Any,
+    ) -> None:
         """As Numba's compiler, with a flag that its decorators do not offer."""
         flags.noalias = True
         super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)  # type: ignore[no-untyped-call]
@@ -54,11 +64,11 @@ class QuickCache(FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled function for a signature, or None."""
         with self._guard_against_spurious_io_errors():
-            return self._load_overload(sig, target_context)
+            return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
 
 
 def compile_inner(function: Function, *more: str, **options: Any) -> Any:
-    """Compile a function that drivers call.  Products and sums may fuse: one rounding instead of two."""
+    """Compile a function that drivers call.  Products and sums may fuse into one rounding."""
     # Nobody but a driver calls it: without the wrappers it is compiled in half the time.
     wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return jit(function, fastmath={"contract", *more}, **OPTIONS, **wrappers, **options)
@@ -70,7 +80,7 @@ def compile_loop(function: Function) -> Any:
 
 
 def compile_inline(function: Function) -> Any:
-    """Have a function's code put where it is called, before anything is compiled: it is compiled once less."""
+    """Have a function's code put where it is called, so that it is compiled once less."""
     return compile_inner(function, inline="always")
 
 
@@ -83,7 +93,7 @@ def compile_driver(function: Function) -> Any:
     """Compile a driver, and keep it on disk where there is a place to write to."""
     driver = jit(function, **OPTIONS)
     with contextlib.suppress(RuntimeError):  # no writable folder for a cache
-        driver._cache = QuickCache(function)
+        driver._cache = QuickCache(function)  # type: ignore[no-untyped-call]
     return driver
 
 
@@ -160,7 +170,10 @@ def bindings(spec: Spec) -> dict[str, Any]:
         "HALF": real(0.5),
         "ONE": real(1),
         "PAIRS": spec.pairs,
-        **{name: getattr(intrinsics, name) for name in ("where", "minimum", "maximum", "floor", "rint")},
+        **{
+            name: getattr(intrinsics, name)
+            for name in ("where", "minimum", "maximum", "floor", "rint")
+        },
     }
 
 
@@ -176,10 +189,29 @@ def build(spec: Spec) -> Any:
 
     add(*taps.ELEMENTWISE, compile_=compile_inline)
     add(taps.read, **load_grid)
-    add(*taps.LOOPS, passes.blend, passes.blend_pairs, passes.share, passes.blank, passes.mask, sweeps.clear, runs.add_run, compile_=compile_loop)
+    add(
+        *taps.LOOPS,
+        passes.blend,
+        passes.blend_pairs,
+        passes.share,
+        passes.blank,
+        passes.mask,
+        sweeps.clear,
+        runs.add_run,
+        compile_=compile_loop,
+    )
     # Collecting is compiled as if arrays could overlap, lest LLVM choose gather instructions.
     add(passes.collect, passes.collect_present, **load_image)
-    add(passes.collect_pairs, passes.pick, passes.pick_checked, passes.spread, passes.spread_checked, passes.silence, passes.accumulate, runs.list_taps)
+    add(
+        passes.collect_pairs,
+        passes.pick,
+        passes.pick_checked,
+        passes.spread,
+        passes.spread_checked,
+        passes.silence,
+        passes.accumulate,
+        runs.list_taps,
+    )
     add(runs.blend_four, runs.blend_one, compile_=compile_loop, **load_image)
     add(runs.dot, compile_=compile_sum, **load_image)
     add(passes.fetch, **load_values)

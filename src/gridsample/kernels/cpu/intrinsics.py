@@ -1,4 +1,4 @@
-"""Operations that are one instruction each: nothing to compile, and nothing that stops vectorising."""
+"""Operations of one instruction: nothing to compile, and nothing that stops vectorising."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numba as nb
 from llvmlite import ir
 from numba.extending import intrinsic
 
-# Numba reads the parameters' names and count off each function, so that these cannot be made by one factory.
+# Numba reads the parameters' names and count off each function, so that these cannot be made by
+# one factory.
 
 
 @intrinsic
@@ -90,11 +91,13 @@ def same(context: Any, value: Any) -> Any:
 
 @intrinsic
 def copy_pair(context: Any, plane: Any, at: Any, pixels: Any, to: Any) -> Any:
-    """Copy two neighbouring numbers of 32 bits, in one load and one store that need not be aligned."""
+    """Copy two neighbouring numbers of 32 bits in one load and one store, aligned or not."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         def pointer(array: Any, index: Any) -> Any:
-            data = context.make_array(signature.args[array])(context, builder, arguments[array]).data
+            data = context.make_array(signature.args[array])(
+                context, builder, arguments[array]
+            ).data
             wide = context.cast(builder, arguments[index], signature.args[index], nb.uint64)
             return builder.bitcast(builder.gep(data, [wide]), ir.IntType(64).as_pointer())
 

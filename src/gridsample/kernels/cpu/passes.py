@@ -1,7 +1,8 @@
 """Inner loops of the planar sweeps: over the points of a block, for one plane.
 
-Pixels are first collected, tap by tap, with plain loads: processors' own gather instructions are slower than
-that.  Then they are blended, which vectorises.  Flat arrays, as in `gridsample.kernels.cpu.taps`.
+Pixels are first collected, tap by tap, with plain loads: processors' own gather instructions are
+slower than that.  Then they are blended, which vectorises.  Flat arrays, as in
+`gridsample.kernels.cpu.taps`.
 """
 
 from __future__ import annotations
@@ -44,9 +45,10 @@ def collect(plane: Array, at: Array, pixels: Array, taps: int, width: int, n: in
 
 
 def collect_pairs(plane: Array, at: Array, pixels: Array, taps: int, width: int, n: int) -> None:
-    """As collect, where every second tap is the neighbour in memory of the one before: half the loads.
+    """As collect, where every second tap is the right neighbour of the one before: half the loads.
 
-    The two pixels of a pair are put side by side: tap t of point i at ``t * width + 2 * i``, for even t.
+    The two pixels of a pair are put side by side: tap t of point i at ``t * width + 2 * i``, for
+        even t.
     """
     for t in range(0, taps, 2):
         begin = unsigned(t) * width
@@ -76,7 +78,9 @@ def pick(plane: Array, at: Array, out: Array, step: int, n: int) -> None:
         out[i * step] = plane[address(at[i])]
 
 
-def pick_checked(plane: Array, at: Array, lost: Array, hole: Any, out: Array, step: int, n: int) -> None:
+def pick_checked(
+    plane: Array, at: Array, lost: Array, hole: Any, out: Array, step: int, n: int
+) -> None:
     """As pick; zero under dropped taps, ``hole`` at lost points."""
     for i in range(n):
         bits = plane[address(maximum(at[i], integer(0)))]
@@ -85,7 +89,10 @@ def pick_checked(plane: Array, at: Array, lost: Array, hole: Any, out: Array, st
 
 
 def blend(acc: Array, pixels: Array, amount: Array, taps: int, width: int, n: int) -> None:
-    """acc = sum over taps of pixel * amount: four taps a pass, because a pass loads and stores the sum."""
+    """acc = sum over taps of pixel * amount.
+
+    Four taps a pass, because each pass loads and stores the sum.
+    """
     for i in range(n):
         acc[i] = real(0)
     fours = taps // 4 * 4

@@ -1,7 +1,7 @@
 """Inner loops over the channels of a pixel, where they lie side by side in memory: a run.
 
-One point's taps are listed first (a dropped tap is not), and then whole runs are added up, four at a time,
-which is what the machine does best.
+One point's taps are listed first (a dropped tap is not), and then whole runs are added up, four at
+a time, which is what the machine does best.
 """
 
 from __future__ import annotations
@@ -31,10 +31,14 @@ def list_taps(at: Array, taps: int, width: int, i: int, here: Array, which: Arra
     return count
 
 
-def blend_four(acc: Array, a: Array, b: Array, c: Array, d: Array, wa: Any, wb: Any, wc: Any, wd: Any, n: int) -> None:
+def blend_four(
+    acc: Array, a: Array, b: Array, c: Array, d: Array, wa: Any, wb: Any, wc: Any, wd: Any, n: int
+) -> None:
     """acc += the weighted sum of four runs."""
     for j in range(n):
-        acc[j] += (wa * real(load(a[j])) + wb * real(load(b[j]))) + (wc * real(load(c[j])) + wd * real(load(d[j])))
+        acc[j] += (wa * real(load(a[j])) + wb * real(load(b[j]))) + (
+            wc * real(load(c[j])) + wd * real(load(d[j]))
+        )
 
 
 def blend_one(acc: Array, a: Array, wa: Any, n: int) -> None:
@@ -43,13 +47,20 @@ def blend_one(acc: Array, a: Array, wa: Any, n: int) -> None:
         acc[j] += wa * real(load(a[j]))
 
 
-def blend_runs(acc: Array, image: Array, here: Array, amount: Array, which: Array, count: int, n: int) -> None:
+def blend_runs(
+    acc: Array, image: Array, here: Array, amount: Array, which: Array, count: int, n: int
+) -> None:
     """acc = the weighted sum of ``count`` runs."""
     for j in range(n):
         acc[j] = real(0)
     k, one, two, three, four = unsigned(0), unsigned(1), unsigned(2), unsigned(3), unsigned(4)
     while k + four <= count:
-        a, b, c, d = image[here[k] :], image[here[k + one] :], image[here[k + two] :], image[here[k + three] :]
+        a, b, c, d = (
+            image[here[k] :],
+            image[here[k + one] :],
+            image[here[k + two] :],
+            image[here[k + three] :],
+        )
         wa, wb = amount[which[k]], amount[which[k + one]]
         wc, wd = amount[which[k + two]], amount[which[k + three]]
         blend_four(acc, a, b, c, d, wa, wb, wc, wd, n)

@@ -1,9 +1,10 @@
 """The drivers: over items, blocks of points, and planes.  One call is one task of one thread.
 
-All share one shape.  For each block of points the taps are listed once (`prepare`), and then every plane,
-or every run of channels, uses them.  Memory is flat and described by numbers (see
-`gridsample.kernels.memory`): ``source`` and ``target`` list where each plane starts, ``*_item`` is the
-distance from one item of the batch to the next (0 where the batch is broadcast), strides count elements.
+All share one shape.  For each block of points the taps are listed once (`prepare`), and then every
+plane, or every run of channels, uses them.  Memory is flat and described by numbers (see
+`gridsample.kernels.memory`): ``source`` and ``target`` list where each plane starts, ``*_item`` is
+the distance from one item of the batch to the next (0 where the batch is broadcast), strides count
+elements.
 """
 
 from __future__ import annotations
@@ -55,14 +56,19 @@ def gather(
     description: Array, tables: Array, width: int, reals: Array, indices: Array, hole: Any,
     first_item: int, last_item: int, first: int, last: int,
 ) -> None:  # fmt: skip
-    """Sample the points first..last of the items first_item..last_item, in every plane; lost ones are ``hole``."""
+    """Sample points first..last of items first_item..last_item in every plane.
+
+    Lost points become ``hole``.
+    """
     block, wide = carve(description, 1, width, reals, indices), unsigned(width)
-    at, pixels, amount, count = block.at, block.pixels, block.amount, block.count
+    at, pixels, amount, count = block.at, block.pixels, block.amount, block.each
     for item in range(first_item, last_item):
         for start in range(first, last, width):
             n = unsigned(min(width, last - start))
             points = grid[item * grid_item + start * point_step :]
-            kept = prepare(description, tables, 1, 1, strides, points, axis_step, point_step, n, block)
+            kept = prepare(
+                description, tables, 1, 1, strides, points, axis_step, point_step, n, block
+            )
             for p in range(len(source)):
                 plane = image[source[p] + item * image_item :]
                 here = out[target[p] + item * out_item + start * out_step :]
@@ -89,13 +95,15 @@ def gather_nearest(
     description: Array, tables: Array, width: int, reals: Array, indices: Array, hole: Any,
     first_item: int, last_item: int, first: int, last: int,
 ) -> None:  # fmt: skip
-    """As gather, where every axis has one tap of weight one: bits are copied, whatever they mean."""
+    """As gather, where each axis has one tap of weight one: bits are copied, whatever they mean."""
     block, step = carve(description, 0, width, reals, indices), unsigned(out_step)
     for item in range(first_item, last_item):
         for start in range(first, last, width):
             n = unsigned(min(width, last - start))
             points = grid[item * grid_item + start * point_step :]
-            kept = prepare(description, tables, 0, 0, strides, points, axis_step, point_step, n, block)
+            kept = prepare(
+                description, tables, 0, 0, strides, points, axis_step, point_step, n, block
+            )
             if kept == NONE:
                 clear(block.at, n)
             for p in range(len(source)):
@@ -114,21 +122,28 @@ def gather_runs(
     description: Array, tables: Array, width: int, reals: Array, indices: Array, hole: Any,
     first_item: int, last_item: int, first: int, last: int,
 ) -> None:  # fmt: skip
-    """As gather, where the channels of a pixel lie side by side: a tap is a run of ``length`` numbers."""
-    block, wide, size = carve(description, 1, width, reals, indices), unsigned(width), unsigned(length)
-    scratch, here, which = tails(reals, indices, length, block.count)
+    """As gather, where a pixel's channels lie side by side: a tap is a run of ``length``."""
+    block, wide, size = (
+        carve(description, 1, width, reals, indices),
+        unsigned(width),
+        unsigned(length),
+    )
+    scratch, here, which = tails(reals, indices, length, block.each)
     for item in range(first_item, last_item):
         for start in range(first, last, width):
             n = unsigned(min(width, last - start))
             points = grid[item * grid_item + start * point_step :]
-            if prepare(description, tables, 1, 1, strides, points, axis_step, point_step, n, block) == NONE:
+            if (
+                prepare(description, tables, 1, 1, strides, points, axis_step, point_step, n, block)
+                == NONE
+            ):
                 clear(block.at, len(block.at))
             for p in range(len(source)):
                 pixels = image[source[p] + item * image_item :]
                 for i in range(n):
                     place = out[target[p] + item * out_item + (start + int64(i)) * out_step :]
                     numbers = window(place, scratch)
-                    count = list_taps(block.at, block.count, wide, i, here, which)
+                    count = list_taps(block.at, block.each, wide, i, here, which)
                     blend_runs(numbers, pixels, here, block.amount, which, count, size)
                     if block.lost[i]:
                         for j in range(size):
@@ -137,31 +152,39 @@ def gather_runs(
 
 
 def backward(
-    image: Array, source: Array, image_item: int, shadow: Array, shadow_source: Array, shadow_item: int, strides: Array,
+    image: Array, source: Array, image_item: int,
+    shadow: Array, shadow_source: Array, shadow_item: int, strides: Array,
     grid: Array, grid_item: int, axis_step: int, point_step: int,
     values: Array, target: Array, values_item: int, values_step: int,
     gradient: Array, description: Array, tables: Array, width: int, reals: Array, indices: Array,
     first_item: int, last_item: int, first: int, last: int,
     need_image: bool, need_grid: bool, banded: bool, low: int, high: int,
 ) -> None:  # fmt: skip
-    """Scatter the values of every plane to the taps (into ``shadow``), and add up the grid's gradient.
+    """Scatter the values of every plane to their taps in ``shadow``, and sum the grid's gradient.
 
-    ``strides`` are the image's, the shadow's, or both's.  Where the call is ``banded``, only taps whose
-    offset in the shadow's plane is in [low, high) are written; otherwise [low, high) is the whole plane.
-    A pixel is always added to in the order of items and points, however the work is divided: the sums are
-    the same bit for bit.
+    ``strides`` are the image's, the shadow's, or both's.  Where the call is ``banded``, only taps
+    whose offset in the shadow's plane is in [low, high) are written; otherwise [low, high) is the
+    whole plane. A pixel is always added to in the order of items and points, however the work is
+    divided: the sums are the same bit for bit.
     """
     axes, wide = len(description), unsigned(width)
     orders, kinds = (2, 1 + axes) if need_grid else (1, 1)
     block = carve(description, kinds, width, reals, indices)
-    at, pixels, amount, count, g = block.at, block.pixels, block.amount, block.count, block.numbers
+    at, pixels, amount, count, g = block.at, block.pixels, block.amount, block.each, block.numbers
     for item in range(first_item, last_item):
         for start in range(first, last, width):
             n = unsigned(min(width, last - start))
             points = grid[item * grid_item + start * point_step :]
-            kept = prepare(description, tables, orders, kinds, strides, points, axis_step, point_step, n, block)
+            kept = prepare(
+                description, tables, orders, kinds, strides, points, axis_step, point_step, n, block
+            )
             for p in range(len(target) if kept != NONE else 0):
-                fetch(values[target[p] + item * values_item + start * values_step :], unsigned(values_step), g, n)
+                fetch(
+                    values[target[p] + item * values_item + start * values_step :],
+                    unsigned(values_step),
+                    g,
+                    n,
+                )
                 if kept == SOME:
                     silence(at, g, count, wide, n)
                 if need_grid:
@@ -172,7 +195,9 @@ def backward(
                         collect_present(plane, at, pixels, count, wide, n)
                         mask(at, pixels, count, wide, n)
                     for a in range(axes):
-                        blend(block.along, pixels, amount[(1 + a) * count * width :], count, wide, n)
+                        blend(
+                            block.along, pixels, amount[(1 + a) * count * width :], count, wide, n
+                        )
                         accumulate(gradient[item, start:, a:], g, block.along, n)
                 if need_image:
                     plane = shadow[shadow_source[p] + item * shadow_item :]
@@ -184,7 +209,8 @@ def backward(
 
 
 def backward_runs(
-    image: Array, source: Array, image_item: int, shadow: Array, shadow_source: Array, shadow_item: int, strides: Array,
+    image: Array, source: Array, image_item: int,
+    shadow: Array, shadow_source: Array, shadow_item: int, strides: Array,
     length: int, grid: Array, grid_item: int, axis_step: int, point_step: int,
     values: Array, target: Array, values_item: int, values_step: int,
     gradient: Array, description: Array, tables: Array, width: int, reals: Array, indices: Array,
@@ -195,19 +221,38 @@ def backward_runs(
     axes, wide, size = len(description), unsigned(width), unsigned(length)
     orders, kinds = (2, 1 + axes) if need_grid else (1, 1)
     block = carve(description, kinds, width, reals, indices)
-    g, here, which = tails(reals, indices, length, block.count)
-    kind = unsigned(block.count * width)
+    g, here, which = tails(reals, indices, length, block.each)
+    kind = unsigned(block.each * width)
     for item in range(first_item, last_item):
         for start in range(first, last, width):
             n = unsigned(min(width, last - start))
             points = grid[item * grid_item + start * point_step :]
-            if prepare(description, tables, orders, kinds, strides, points, axis_step, point_step, n, block) == NONE:
+            if (
+                prepare(
+                    description,
+                    tables,
+                    orders,
+                    kinds,
+                    strides,
+                    points,
+                    axis_step,
+                    point_step,
+                    n,
+                    block,
+                )
+                == NONE
+            ):
                 continue
             for i in range(n):
                 point = start + int64(i)
-                count = list_taps(block.at, block.count, wide, i, here, which)
+                count = list_taps(block.at, block.each, wide, i, here, which)
                 for p in range(len(target)):
-                    fetch(values[target[p] + item * values_item + point * values_step :], unsigned(1), g, size)
+                    fetch(
+                        values[target[p] + item * values_item + point * values_step :],
+                        unsigned(1),
+                        g,
+                        size,
+                    )
                     pixels = image[source[p] + item * image_item :]
                     plane = shadow[shadow_source[p] + item * shadow_item :]
                     for k in range(count):
@@ -215,7 +260,9 @@ def backward_runs(
                         if need_grid:
                             product = dot(pixels[here[k] :], g, size)
                             for a in range(unsigned(axes)):
-                                gradient[item, point, a] += product * block.amount[(a + unsigned(1)) * kind + tap]
+                                gradient[item, point, a] += (
+                                    product * block.amount[(a + unsigned(1)) * kind + tap]
+                                )
                         if need_image and (not banded or low <= here[k] < high):
                             add_run(plane[here[k] :], g, block.amount[tap], size)
 
@@ -229,4 +276,8 @@ def clear(at: Array, n: int) -> None:
 def tails(reals: Array, indices: Array, length: int, count: int) -> tuple[Array, Array, Array]:
     """Room for a run, and for one point's taps, at the ends of the scratch arrays."""
     end = len(indices)
-    return reals[len(reals) - length :], indices[end - 2 * count - 2 : end - count - 1], indices[end - count - 1 :]
+    return (
+        reals[len(reals) - length :],
+        indices[end - 2 * count - 2 : end - count - 1],
+        indices[end - count - 1 :],
+    )

@@ -1,13 +1,13 @@
 """From a block of coordinates to a list of taps: where each is, and how much it weighs.
 
-A block is a few hundred output points, so that everything worked out here stays in cache and is then used
-for every plane.  Arrays over a block's points are flat: entry i of tap t is at ``t * width + i``.  Each loop
-runs over the points of a few such arrays with unsigned counters: that is the form LLVM vectorises.  Flags
-that are the same for the whole block (alignment, boundary, method) reach the loops as arguments, and LLVM
-lifts them out.
+A block is a few hundred output points, so that everything worked out here stays in cache and is
+then used for every plane.  Arrays over a block's points are flat: entry i of tap t is at
+``t * width + i``.  Each loop runs over the points of a few such arrays with unsigned counters:
+that is the form LLVM vectorises.  What is the same for the whole block (alignment, boundary,
+method) is decided outside the loops.
 
-The functions are plain Python; `gridsample.kernels.cpu.build` lowers them to Numba with the names below
-bound for a precision (``real``), an index width (``integer``) and a storage type (``load``).
+The functions are plain Python; `gridsample.kernels.cpu.build` lowers them to Numba with the names
+below bound for a precision (``real``), an index width (``integer``) and a storage type (``load``).
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ NONE, SOME, ALL = 0, 1, 2
 # Columns of the table that describes the axes to the kernels, one row an axis in x, y, z order.
 SIZE, ALIGNED, BOUNDARY, EDGE, COUNT, FIRST, ROUNDS, FOLDS, POWERS, ORDER, COLUMNS = range(11)
 
+
 def load(value: Any) -> Any:
     """A stored value as a number; bound by lowering for storage that the target has no type for."""
     return value
@@ -53,7 +54,7 @@ class Block(NamedTuple):
     """What a block is worked out in: pieces of one array of reals and one of indices."""
 
     width: int  # points of a block
-    count: int  # taps of a point: the product of the axes' taps
+    each: int  # taps of a point: the product of the axes' taps
     base: Array  # (point) base index along the axis in hand
     lost: Array  # (point) the coordinate is nowhere
     at: Array  # (tap, point) offset in the plane, or DROPPED; x runs fastest over the taps
@@ -63,14 +64,16 @@ class Block(NamedTuple):
     numbers: Array  # (point) values that come in or go out
     along: Array  # (point)
     pixels: Array  # (tap, point)
-    amount: Array  # (0: plain, 1 + a: the order of axis a raised; tap, point) the product of the weights
+    amount: Array  # (0: plain, 1 + a: the order of axis a raised; tap, point) products of weights
     weight: Array  # (axis, 0: the order asked for, 1: the next one; tap, point) along one axis
 
 
 def room(counts: tuple[int, ...], kinds: int, width: int) -> tuple[int, int]:
-    """How many reals and indices `carve` needs, for axes of so many taps and so many kinds of products."""
+    """How many reals and indices `carve` needs, for so many taps along each axis."""
     count, most = math.prod(counts), max(counts)
-    return (4 + (1 + kinds) * count + len(counts) * 2 * most) * width, (2 + count + len(counts) * most) * width
+    return (4 + (1 + kinds) * count + len(counts) * 2 * most) * width, (
+        2 + count + len(counts) * most
+    ) * width
 
 
 def carve(description: Array, kinds: int, width: int, reals: Array, indices: Array) -> Block:
@@ -106,9 +109,15 @@ def read(coordinates: Array, step: int, pos: Array, n: int) -> None:
 def locate(axis: Array, n: int, pos: Array, base: Array, slopes: Array, lost: Array) -> None:
     """Coordinates -> base indices, fractions (in the coordinates' place) and slopes.
 
-    slopes get d position / d coordinate, the fold's sign included; lost marks the points that are nowhere.
+    slopes get d position / d coordinate, the fold's sign included; lost marks the points that are
+    nowhere.
     """
-    boundary, last, edge, reach = axis[BOUNDARY], real(axis[SIZE] - 1), real(axis[EDGE]), real(axis[COUNT] + 1)
+    boundary, last, edge, reach = (
+        axis[BOUNDARY],
+        real(axis[SIZE] - 1),
+        real(axis[EDGE]),
+        real(axis[COUNT] + 1),
+    )
     if axis[ALIGNED]:
         for i in range(n):
             pos[i] = position(pos[i], last, True)
@@ -117,7 +126,8 @@ def locate(axis: Array, n: int, pos: Array, base: Array, slopes: Array, lost: Ar
             pos[i] = position(pos[i], last, False)
     find_lost(pos, boundary, lost, n)
     steep = slope(last, axis[ALIGNED] != 0)
-    # A loop for each boundary: one loop that chooses inside is not lifted, and runs at a third of the speed.
+    # A loop for each boundary: one loop that chooses inside is not lifted, and runs at a third of
+    # the speed.
     if boundary == ZEROS or not axis[FOLDS]:
         for i in range(n):
             slopes[i] = steep
@@ -167,7 +177,7 @@ def find_lost(pos: Array, boundary: int, lost: Array, n: int) -> None:
 def lay_taps(axis: Array, base: Array, stride: int, offset: Array, width: int, n: int) -> int:
     """Base indices -> offset of each tap along one axis; how much of the block's taps is kept."""
     size, boundary, edge, step = axis[SIZE], axis[BOUNDARY], axis[EDGE], integer(stride)
-    low = high = base[0]
+    low, high = base[0], base[0]
     for i in range(n):
         low = min(low, base[i])
         high = max(high, base[i])
@@ -177,14 +187,17 @@ def lay_taps(axis: Array, base: Array, stride: int, offset: Array, width: int, n
     if dropping and (high + after <= 0 or low + first >= size):
         return NONE
     for k in range(axis[COUNT]):
-        shift, begin = integer(first + k), unsigned(k) * width
+        begin = unsigned(k) * width
+        shift: Any = integer(first + k)
         if inside:
             for i in range(n):
                 offset[begin + i] = (base[i] + shift) * step
         elif dropping:
             for i in range(n):
-                index = integer(base[i] + shift)
-                offset[begin + i] = where((index >= 0) & (index < size), integer(index * step), integer(DROPPED))
+                index: Any = integer(base[i] + shift)
+                offset[begin + i] = where(
+                    (index >= 0) & (index < size), integer(index * step), integer(DROPPED)
+                )
         else:
             for i in range(n):
                 offset[begin + i] = fold_index(base[i] + shift, size, boundary, edge) * step
@@ -192,12 +205,19 @@ def lay_taps(axis: Array, base: Array, stride: int, offset: Array, width: int, n
 
 
 def weigh_taps(
-    axis: Array, table: Array, order: int, t: Array, slopes: Array, weight: Array, width: int, n: int
+    axis: Array,
+    table: Array,
+    order: int,
+    t: Array,
+    slopes: Array,
+    weight: Array,
+    width: int,
+    n: int,
 ) -> None:
     """Weights of all taps of an axis at the fractions t, times slope ** order.
 
-    ``table`` (tap, power) is that of the order; the power of the slope is the chain rule's, from position
-    to coordinate.
+    ``table`` (tap, power) is that of the order; the power of the slope is the chain rule's, from
+    position to coordinate.
     """
     for k in range(axis[COUNT]):
         top, begin = table[k, axis[POWERS] - 1], unsigned(k) * width
@@ -230,7 +250,9 @@ def join(at: Array, taps: int, offset: Array, more: int, clean: bool, width: int
             elif k:
                 for i in range(n):
                     dropped = (at[old + i] | offset[along + i]) < 0
-                    at[new + i] = where(dropped, integer(DROPPED), integer(at[old + i] + offset[along + i]))
+                    at[new + i] = where(
+                        dropped, integer(DROPPED), integer(at[old + i] + offset[along + i])
+                    )
             else:
                 for i in range(n):
                     dropped = (at[old + i] | offset[i]) < 0
@@ -257,9 +279,9 @@ def prepare(
 ) -> int:  # fmt: skip
     """List the taps of the ``n`` points that ``grid`` starts with; how much of them is kept.
 
-    Weights are worked out for ``orders`` successive orders, and ``kinds`` kinds of products are made of
-    them.  Lost points are nowhere: all their taps are dropped.  Where none
-    is kept, no tap is listed.
+    Weights are worked out for ``orders`` successive orders, and ``kinds`` kinds of products are
+    made of them.  Lost points are nowhere: all their taps are dropped.  Where none is kept, no tap
+    is listed.
     """
     axes, width, most = len(description), unsigned(block.width), 1
     for a in range(axes):
@@ -275,7 +297,9 @@ def prepare(
         kept = min(kept, lay_taps(axis, block.base, strides[a], block.offset[a * size :], width, n))
         for o in range(orders):
             weight = block.weight[(2 * a + o) * size :]
-            weigh_taps(axis, tables[a, o], axis[ORDER] + o, block.fraction, block.slopes, weight, width, n)
+            weigh_taps(
+                axis, tables[a, o], axis[ORDER] + o, block.fraction, block.slopes, weight, width, n
+            )
     if kept != NONE:
         if not drop_lost(block.lost, block.offset, description[0, COUNT], width, n):
             kept = SOME
@@ -285,7 +309,11 @@ def prepare(
 
 def expand(description: Array, kinds: int, size: int, clean: bool, block: Block, n: int) -> None:
     """Taps along each axis -> taps of the points."""
-    axes, width, along_x = len(description), unsigned(block.width), description[0, COUNT] * block.width
+    axes, width, along_x = (
+        len(description),
+        unsigned(block.width),
+        description[0, COUNT] * block.width,
+    )
     copy(block.offset, block.at, along_x)
     count = description[0, COUNT]
     for a in range(1, axes):
@@ -293,7 +321,7 @@ def expand(description: Array, kinds: int, size: int, clean: bool, block: Block,
         count *= description[a, COUNT]
     for kind in range(kinds):
         # Kind 0 is the plain product; in kind 1 + a the order of axis a is raised.
-        amount, count = block.amount[kind * block.count * block.width :], description[0, COUNT]
+        amount, count = block.amount[kind * block.each * block.width :], description[0, COUNT]
         copy(block.weight[size if kind == 1 else 0 :], amount, along_x)
         for a in range(1, axes):
             weight = block.weight[(2 * a + (1 if kind == 1 + a else 0)) * size :]
@@ -320,6 +348,7 @@ def drop_lost(lost: Array, offset: Array, taps: int, width: int, n: int) -> bool
     return some == 0
 
 
-# What lowering compiles from axis.py, and then from here, in an order in which each uses only those before it.
+# What lowering compiles from axis.py, and then from here, in an order in which each uses only
+# those before it.
 ELEMENTWISE = (position, slope, known, confine, fold, split, fold_index)
 LOOPS = (find_lost, locate, lay_taps, weigh_taps, drop_lost, copy, join, multiply)

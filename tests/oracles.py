@@ -1,0 +1,175 @@
+"""What results are judged by: PyTorch, the plain loops of the reference, and arithmetic's own limits."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from gridsample.kernels import reference
+
+Array = np.ndarray[Any, Any]
+Names = str | Sequence[str]
+
+TORCH_NAMES = {"nearest": "nearest", "linear": "bilinear", "cubic": "bicubic"}
+REFERENCE_NAMES = {
+    **{name: name for name in TORCH_NAMES},
+    "bilinear": "linear",
+    "trilinear": "linear",
+    "bicubic": "cubic",
+    "tricubic": "cubic",
+}
+
+
+# PyTorch ----------------------------------------------------------------------------------------
+
+
+def torch_results(
+    values: Array, image: Array, grid: Array, mode: str, boundary: str, align_corners: bool
+) -> tuple[Array, Array, Array]:
+    """PyTorch's output, and its gradients of the image and the grid for the upstream ``values``."""
+    leaves = [torch.tensor(array, requires_grad=True) for array in (image, grid)]
+    items = max(len(image), len(grid))
+    out = torch.nn.functional.grid_sample(
+        *(leaf.expand(items, *leaf.shape[1:]) for leaf in leaves),
+        TORCH_NAMES[mode],
+        boundary,
+        align_corners,
+    )
+    gradients = torch.autograd.grad(out, leaves, torch.tensor(values), allow_unused=True)
+    return (
+        out.detach().numpy(),
+        *(
+            np.zeros(leaf.shape) if gradient is None else gradient.numpy()
+            for leaf, gradient in zip(leaves, gradients, strict=True)
+        ),
+    )
+
+
+# The reference ----------------------------------------------------------------------------------
+
+
+def per_axis(given: Names, rank: int) -> tuple[str, ...]:
+    """One name for each axis, from one or as many."""
+    names = (given,) * rank if isinstance(given, str) else given
+    return tuple(REFERENCE_NAMES.get(name, name) for name in names)
+
+
+def reference_output(
+    image: Array,
+    grid: Array,
+    mode: Names,
+    boundary: Names,
+    align_corners: bool,
+    order: Sequence[int] | None = None,
+) -> Array:
+    """The reference's numbers before they are stored: float64 or complex128, never rounded."""
+    rank = grid.shape[-1]
+    numbers = image.astype(complex if image.dtype.kind == "c" else float)
+    names = per_axis(mode, rank), per_axis(boundary, rank)
+    return reference.gather(numbers, grid.astype(float), *names, align_corners, order)
+
+
+def reference_gradients(
+    values: Array, image: Array, grid: Array, mode: Names, boundary: Names, align_corners: bool
+) -> tuple[Array, Array]:
+    """The reference's gradients of the image and the grid."""
+    rank = grid.shape[-1]
+    numbers = image.astype(complex if image.dtype.kind == "c" else float)
+    names = per_axis(mode, rank), per_axis(boundary, rank)
+    return reference.gradients(values, numbers, grid.astype(float), *names, align_corners)
+
+
+def magnitude(array: Array) -> float:
+    """The largest finite size of a number, at least 1."""
+    sizes = np.abs(array.astype(complex if array.dtype.kind == "c" else float))
+    return float(np.max(sizes, initial=1.0, where=np.isfinite(sizes)))
+
+
+# Arithmetic's limits ----------------------------------------------------------------------------
+
+
+def assert_close(
+    actual: Array, expected: Array, tolerance: float = 1e-12, scale: float | None = None
+) -> None:
+    """Equal within the tolerance times the scale; NaN and infinities in the same places.
+
+    The scale is that of the largest expected number, and at least 1, where it is not given: that of
+    the terms, where they cancel.
+    """
+    assert actual.shape == expected.shape
+    if scale is None:
+        scale = magnitude(expected)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * scale, equal_nan=True)
+
+
+def assert_stored(actual: Array, exact: Array, tolerance: float, scale: float) -> None:
+    """``actual`` is what its type makes of ``exact`` numbers that are known within tolerance * scale.
+
+    Integers: rounded, so up to one half away, and saturated; NaN is 0.  Half precision: rounded too.
+    """
+    kind, slack = actual.dtype, tolerance * scale
+    assert actual.shape == exact.shape
+    if kind.kind in "iub":
+        low, high = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max)
+        expected = np.clip(np.nan_to_num(exact), float(low), float(high))
+        np.testing.assert_allclose(actual.astype(float), expected, rtol=0, atol=0.5 + slack)
+        return
+    if kind == np.float16:
+        with np.errstate(over="ignore"):
+            slack += float(np.spacing(np.float16(min(scale, 6e4))))
+    np.testing.assert_allclose(actual, exact, rtol=0, atol=slack, equal_nan=True)
+
+
+def ulp(dtype: Any) -> float:
+    """The distance from 1 to the next number."""
+    return float(np.finfo(dtype).eps)
+
+
+def between(positions: Array, spatial: Sequence[int]) -> Array:
+    """Points all of whose positions are clearly between the places where something jumps in float32.
+
+    Nearest jumps half way between pixels, a derivative on them, and both folds are at one or the
+    other.  ``positions`` (..., D) are in x, y, z order.
+    """
+    doubled = 2 * positions
+    slack = 16 * ulp(np.float32) * np.maximum(np.abs(doubled), 2.0 * np.array(spatial[::-1]))
+    return np.all(np.abs(doubled - np.rint(doubled)) > slack, axis=-1)
+
+
+def finite_difference(function: Callable[[Array], Array], at: Array, step: float = 1e-5) -> Array:
+    """d function / d at, entry by entry: the shape of the function's value, then that of ``at``.
+
+    Central, of fourth order: the error is of the order of step**4 and of rounding / step.
+    """
+    at = at.astype(float)
+    columns = []
+    for index in np.ndindex(at.shape):
+        nudge = np.zeros(at.shape)
+        nudge[index] = step
+        slope = 8 * (function(at + nudge) - function(at - nudge))
+        slope -= function(at + 2 * nudge) - function(at - 2 * nudge)
+        columns.append(slope / (12 * step))
+    return np.stack(columns, axis=-1).reshape(*columns[0].shape, *at.shape)
+
+
+# Manners ----------------------------------------------------------------------------------------
+
+
+def owner(array: Array) -> Array:
+    """The array that has the memory of a view."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+@contextlib.contextmanager
+def unchanged(*arrays: Array) -> Iterator[None]:
+    """Check that no byte of the arrays, nor of what they are views of, is changed."""
+    before = [owner(array).tobytes() for array in arrays]
+    yield
+    for array, as_it_was in zip(arrays, before, strict=True):
+        assert owner(array).tobytes() == as_it_was, "an input was changed"
