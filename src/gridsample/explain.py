@@ -536,7 +536,7 @@ def _table(*columns: Column) -> Iterator[str]:
     """Lines of aligned columns, indented, below a line of headers if there are any."""
     marks, headers, sides, cells = zip(*columns, strict=True)
     widths = [max(map(len, (header, *below))) for header, below in zip(headers, cells, strict=True)]
-    blanks = [" " * len(mark) for mark in marks]
+    blanks = tuple(" " * len(mark) for mark in marks)
     lines = [(headers, blanks)] if any(headers) else []
     lines += [(row, marks) for row in zip(*cells, strict=True)]
     for texts, between in lines:

@@ -19,7 +19,8 @@ What reading does beyond copying values:
 - A picture that carries an orientation (EXIF) is turned upright, and the tag is dropped.
 - NIfTI voxels `(i, j, k)` are x, y, z. Their *stored* numbers are sampled, and the header's scaling
   (`scl_slope`, `scl_inter`) is handed on with them.
-- Of an animation, the first frame is read.
+- Of an animation, the first frame is read. PNG of 16 bits and several channels, and some TIFF
+  compressions (LZW, JPEG), need the package imagecodecs besides the `cli` extra.
 
 Kept from file to file of the same family: the ICC colour profile (PNG, JPEG, TIFF), the meaning of
 extra TIFF channels, the NIfTI header with its affines.

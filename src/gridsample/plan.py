@@ -36,10 +36,16 @@ FOREIGN_BOUNDARIES = {
     "constant": "is SciPy's name; with the value 0 it is 'zeros'",
 }
 
-GRID_TYPES = ("float16", "float32", "float64")
+# NumPy has no bfloat16: its 16 bits go by this name, or by that of a package that adds the type.
+BFLOAT16 = np.dtype([("bfloat16", np.uint16)])
+
+GRID_TYPES = ("float16", "bfloat16", "float32", "float64")
 # Types whose numbers, or sums of them, float32 does not hold: sampled in float64.
 WIDE_TYPES = ("float64", "complex128", "int32", "int64", "uint32", "uint64")
-NARROW_TYPES = ("bool", "int8", "int16", "uint8", "uint16", "float16", "float32", "complex64")
+NARROW_TYPES = (
+    *("bool", "int8", "int16", "uint8", "uint16"),
+    *("float16", "bfloat16", "float32", "complex64"),
+)
 AXES = "xyz"
 
 
@@ -138,9 +144,19 @@ def check_flag(value: Any, name: str) -> bool:
     raise TypeError(f"{name} must be True or False, got {value!r}")
 
 
+def type_name(dtype: np.dtype[Any]) -> str:
+    """A type's name, whatever its byte order."""
+    return "bfloat16" if dtype == BFLOAT16 else dtype.name
+
+
+def is_differentiable(dtype: np.dtype[Any]) -> bool:
+    """Whether a type holds real or complex numbers, rather than integers."""
+    return dtype.kind in "fc" or type_name(dtype) == "bfloat16"
+
+
 def check_image_type(dtype: np.dtype[Any]) -> None:
     """Refuse a type that is not sampled."""
-    if dtype.name not in WIDE_TYPES and dtype.name not in NARROW_TYPES:
+    if type_name(dtype) not in WIDE_TYPES + NARROW_TYPES:
         raise TypeError(
             f"input has dtype {dtype}; accepted: bool, int8 to int64, uint8 to uint64, "
             "float16, float32, float64, complex64, complex128"
@@ -149,7 +165,7 @@ def check_image_type(dtype: np.dtype[Any]) -> None:
 
 def check_grid_type(dtype: np.dtype[Any]) -> None:
     """Refuse a grid that is not floating."""
-    if dtype.name not in GRID_TYPES:
+    if type_name(dtype) not in GRID_TYPES:
         raise TypeError(f"grid has dtype {dtype}; accepted: {', '.join(GRID_TYPES)}")
 
 

@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,15 +20,16 @@ import gridsample
 SOURCE = Path(gridsample.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 
-# What is imported on first use only, and the rooms in which it may stand at the top of a file.
+# What is imported on first use only, and the rooms (how their paths begin) where that may be at
+# the top of a file.
 ROOMS = {
-    "numba": ["kernels/cpu/"],
-    "llvmlite": ["kernels/cpu/"],
-    "triton": ["kernels/gpu/"],
-    "torch": ["bindings/torch.py"],
-    "jax": ["bindings/jax.py"],
-    "dask": ["bindings/dask.py"],
-    "cupy": ["bindings/cupy.py"],
+    "numba": ["kernels/cpu"],
+    "llvmlite": ["kernels/cpu"],
+    "triton": ["kernels/gpu"],
+    "torch": ["bindings/torch"],
+    "jax": ["bindings/jax"],
+    "dask": ["bindings/dask"],
+    "cupy": ["bindings/cupy"],
     "scipy": [],
     "matplotlib": ["plot.py"],
     "imageio": [],
@@ -189,21 +190,21 @@ def test_unknown_name_is_an_attribute_error() -> None:
         gridsample.no_such_name  # noqa: B018
 
 
+def strangers(names: Iterable[str], path: Path) -> set[str]:
+    """Which of the imported names belong to other rooms than this file's."""
+    here = path.relative_to(SOURCE).as_posix()
+    tops = {name.partition(".")[0] for name in names}
+    return {top for top in tops & ROOMS.keys() if not here.startswith(tuple(ROOMS[top]))}
+
+
 @pytest.mark.parametrize("path", MODULES, ids=id_of)
 def test_what_is_heavy_is_imported_on_first_use(path: Path) -> None:
-    here = path.relative_to(SOURCE).as_posix()
-    on_load = {name.partition(".")[0] for name, on_load in imports_of(path) if on_load}
-    misplaced = {
-        name for name in on_load & ROOMS.keys() if not any(map(here.startswith, ROOMS[name]))
-    }
-    assert misplaced == set()
+    assert strangers((name for name, on_load in imports_of(path) if on_load), path) == set()
 
 
 @pytest.mark.parametrize("path", MODULES, ids=id_of)
 def test_a_framework_is_imported_by_its_own_binding_alone(path: Path) -> None:
-    here = path.relative_to(SOURCE).as_posix()
-    anywhere = {name.partition(".")[0] for name, _ in imports_of(path)}
-    assert {name for name in anywhere & FRAMEWORKS if here not in ROOMS[name]} == set()
+    assert strangers((name for name, _ in imports_of(path)), path) & FRAMEWORKS == set()
 
 
 @pytest.mark.parametrize("name", ["weights", "axis", "plan"])

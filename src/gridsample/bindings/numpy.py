@@ -6,9 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.plan import Mode, Plan, channels_last, check_threads, hashable, make_plan
+from gridsample.plan import (
+    GRID_TYPES,
+    Mode,
+    Plan,
+    channels_last,
+    check_threads,
+    hashable,
+    is_differentiable,
+    make_plan,
+    type_name,
+)
 
 Array = np.ndarray[Any, Any]
+
+UPSTREAM_TYPES = (*GRID_TYPES, "complex64", "complex128")
 
 
 def as_array(given: Any, name: str) -> Array:
@@ -149,7 +161,7 @@ def grid_sample_vjp(
     plan, planes = plan_call(image, grid, mode, padding_mode, align_corners, channel_axis)
     last = planes is not image
     check_upstream(upstream, plan, last)
-    if need_input and plan.dtype.kind not in "fc":
+    if need_input and not is_differentiable(plan.dtype):
         raise TypeError(
             f"input has dtype {plan.dtype}, of which there is no gradient; "
             "pass need_input=False to get the grid's alone"
@@ -191,8 +203,7 @@ def check_upstream(upstream: Array, plan: Plan, last: bool) -> None:
     shape = (plan.items, *plan.out, plan.channels) if last else plan.shape
     if upstream.shape != shape:
         raise ValueError(f"grad_output must have the output's shape {shape}, got {upstream.shape}")
-    if upstream.dtype.name not in ("float16", "float32", "float64", "complex64", "complex128"):
+    if type_name(upstream.dtype) not in UPSTREAM_TYPES:
         raise TypeError(
-            f"grad_output has dtype {upstream.dtype}; "
-            "accepted: float16, float32, float64, complex64, complex128"
+            f"grad_output has dtype {upstream.dtype}; accepted: {', '.join(UPSTREAM_TYPES)}"
         )

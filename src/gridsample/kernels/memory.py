@@ -76,10 +76,10 @@ def flatten(array: Array) -> Array:
 
 
 def stored(array: Array) -> Array:
-    """The array as a type that kernels have: bool as uint8, float16 as the bits of uint16."""
+    """The array as a type that kernels have: bool as uint8, 16-bit floats as bits of uint16."""
     if array.dtype == np.bool_:
         return array.view(np.uint8)
-    if array.dtype == np.float16:
+    if array.dtype.kind in "fV" and array.itemsize == 2:
         return array.view(np.uint16)
     return array
 

@@ -17,7 +17,7 @@ from gridsample.kernels import threads as pool
 from gridsample.kernels.cpu import taps
 from gridsample.kernels.cpu.build import Spec, build
 from gridsample.kernels.memory import Memory, describe, flatten, frozen, plain, stored
-from gridsample.plan import BOUNDARIES, Plan
+from gridsample.plan import BOUNDARIES, Plan, is_differentiable, type_name
 
 Array = np.ndarray[Any, Any]
 
@@ -226,8 +226,11 @@ def gather_bits(plan: Plan, image: Array, grid: Array, values: Array, threads: i
         source.flat.dtype,
     )
     spec = Spec("gather_nearest", code(plan.real), bits, points.code, code(kind), code(kind))
-    is_number = plan.dtype.kind in "fc"
-    hole = np.array(math.nan, f"f{kind.itemsize}").view(kind)[()] if is_number else kind.type(0)
+    hole = kind.type(0)
+    if type_name(plan.dtype) == "bfloat16":
+        hole = kind.type(0x7FC0)
+    elif is_differentiable(plan.dtype):
+        hole = np.array(math.nan, f"f{kind.itemsize}").view(kind)[()]
     launch(
         plan, build(spec), source, points, target, organize(plan, axes, 0, bits, 0), hole, threads
     )

@@ -22,7 +22,7 @@ from gridsample.kernels.lower import Function, fingerprint, lower
 
 
 class Spec(NamedTuple):
-    """What is compiled into a driver.  Storage types are NumPy's codes, such as "f4" or "b1"."""
+    """What is compiled into a driver.  Storage types go by NumPy's codes; "V2" is bfloat16."""
 
     driver: str
     real: str
@@ -118,6 +118,7 @@ def integer_store(code: str) -> Any:
 
 
 number_to_half: Any = intrinsics.number_to_half
+single_bits: Any = intrinsics.single_bits
 
 
 @compile_inner
@@ -126,16 +127,28 @@ def store_half(value: Any) -> Any:
     return number_to_half(nb.float32(value))
 
 
+@compile_inner
+def store_bfloat(value: Any) -> Any:
+    """A number to bfloat16, half to even; a NaN stays one."""
+    bits = single_bits(nb.float32(value))
+    rounded = (bits + nb.uint32(0x7FFF) + ((bits >> nb.uint32(16)) & nb.uint32(1))) >> nb.uint32(16)
+    return nb.uint16(rounded if value == value else nb.uint32(0x7FC0))
+
+
+LOADS = {"f2": intrinsics.half_to_number, "V2": intrinsics.bfloat_to_number}
+STORES = {"f2": store_half, "V2": store_bfloat}
+
+
 def loader(code: str) -> dict[str, Any]:
     """How a storage type is read."""
-    return {"load": intrinsics.half_to_number if code == "f2" else intrinsics.same}
+    return {"load": LOADS.get(code, intrinsics.same)}
 
 
 def storer(code: str) -> dict[str, Any]:
     """How a storage type is written."""
     if code[0] in "iub":
         return {"store": integer_store(code)}
-    return {"store": store_half if code == "f2" else intrinsics.same}
+    return {"store": STORES.get(code, intrinsics.same)}
 
 
 @compile_inner

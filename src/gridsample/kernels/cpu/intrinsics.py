@@ -125,3 +125,24 @@ def number_to_half(context: Any, value: Any) -> Any:
         return builder.bitcast(builder.fptrunc(arguments[0], ir.HalfType()), ir.IntType(16))
 
     return nb.uint16(nb.float32), generate
+
+
+@intrinsic
+def bfloat_to_number(context: Any, bits: Any) -> Any:
+    """The number that 16 bits of bfloat16 stand for: the upper half of single precision."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        wide = builder.zext(arguments[0], ir.IntType(32))
+        return builder.bitcast(builder.shl(wide, wide.type(16)), ir.FloatType())
+
+    return nb.float32(nb.uint16), generate
+
+
+@intrinsic
+def single_bits(context: Any, value: Any) -> Any:
+    """The 32 bits of a number in single precision."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.IntType(32))
+
+    return nb.uint32(nb.float32), generate

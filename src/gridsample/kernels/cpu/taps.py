@@ -106,8 +106,10 @@ def read(coordinates: Array, step: int, pos: Array, n: int) -> None:
         pos[i] = real(load(coordinates[i * step]))
 
 
-def locate(axis: Array, n: int, pos: Array, base: Array, slopes: Array, lost: Array) -> None:
+def locate(axis: Array, n: int, pos: Array, base: Array, slopes: Array, lost: Array) -> bool:
     """Coordinates -> base indices, fractions (in the coordinates' place) and slopes.
+
+    True where some point may be lost.
 
     slopes get d position / d coordinate, the fold's sign included; lost marks the points that are
     nowhere.
@@ -124,7 +126,7 @@ def locate(axis: Array, n: int, pos: Array, base: Array, slopes: Array, lost: Ar
     else:
         for i in range(n):
             pos[i] = position(pos[i], last, False)
-    find_lost(pos, boundary, lost, n)
+    some_lost = find_lost(pos, boundary, lost, n)
     steep = slope(last, axis[ALIGNED] != 0)
     # A loop for each boundary: one loop that chooses inside is not lifted, and runs at a third of
     # the speed.
@@ -160,10 +162,14 @@ def locate(axis: Array, n: int, pos: Array, base: Array, slopes: Array, lost: Ar
             whole, part = split(pos[i], False)
             base[i] = integer(whole)
             pos[i] = part
+    return some_lost
 
 
-def find_lost(pos: Array, boundary: int, lost: Array, n: int) -> None:
-    """Mark the points whose position is nowhere, and put them at pixel 0, where they do no harm."""
+def find_lost(pos: Array, boundary: int, lost: Array, n: int) -> bool:
+    """Mark the points whose position is nowhere, and put them at pixel 0.
+
+    True where there may be any.
+    """
     some = integer(0)
     for i in range(n):
         some |= where(pos[i] - pos[i] == ZERO, integer(0), integer(1))
@@ -172,6 +178,7 @@ def find_lost(pos: Array, boundary: int, lost: Array, n: int) -> None:
             sure = known(pos[i], boundary)
             lost[i] |= where(sure, integer(0), integer(1))
             pos[i] = where(sure, pos[i], ZERO)
+    return some != 0
 
 
 def lay_taps(axis: Array, base: Array, stride: int, offset: Array, width: int, n: int) -> int:
@@ -219,11 +226,17 @@ def weigh_taps(
     ``table`` (tap, power) is that of the order; the power of the slope is the chain rule's, from
     position to coordinate.
     """
+    powers = axis[POWERS]
     for k in range(axis[COUNT]):
-        top, begin = table[k, axis[POWERS] - 1], unsigned(k) * width
-        for i in range(n):
-            weight[begin + i] = top
-        for power in range(axis[POWERS] - 2, -1, -1):
+        top, begin = table[k, powers - 1], unsigned(k) * width
+        if powers == 1:
+            for i in range(n):
+                weight[begin + i] = top
+        else:
+            below = table[k, powers - 2]
+            for i in range(n):
+                weight[begin + i] = top * t[i] + below
+        for power in range(powers - 3, -1, -1):
             coefficient = table[k, power]
             for i in range(n):
                 weight[begin + i] = weight[begin + i] * t[i] + coefficient
@@ -286,22 +299,33 @@ def prepare(
     axes, width, most = len(description), unsigned(block.width), 1
     for a in range(axes):
         most = max(most, description[a, COUNT])
-    size = most * block.width
+    size, kind = most * block.width, block.each * block.width
     for i in range(n):
         block.lost[i] = integer(0)
-    kept = ALL
+    kept, some_lost = ALL, False
     for a in range(axes):
         axis = description[a]
+        # What belongs to x is worked out where the other axes' is joined to it.
+        offset = block.offset[a * size :] if a else block.at
+        weight, next_order = (block.weight[2 * a * size :], size) if a else (block.amount, kind)
         read(grid[a * axis_step :], unsigned(point_step), block.fraction, n)
-        locate(axis, n, block.fraction, block.base, block.slopes, block.lost)
-        kept = min(kept, lay_taps(axis, block.base, strides[a], block.offset[a * size :], width, n))
+        some_lost |= locate(axis, n, block.fraction, block.base, block.slopes, block.lost)
+        kept = min(kept, lay_taps(axis, block.base, strides[a], offset, width, n))
         for o in range(orders):
-            weight = block.weight[(2 * a + o) * size :]
+            order = axis[ORDER] + o
             weigh_taps(
-                axis, tables[a, o], axis[ORDER] + o, block.fraction, block.slopes, weight, width, n
+                axis,
+                tables[a, o],
+                order,
+                block.fraction,
+                block.slopes,
+                weight[o * next_order :],
+                width,
+                n,
             )
     if kept != NONE:
-        if not drop_lost(block.lost, block.offset, description[0, COUNT], width, n):
+        if some_lost:
+            drop_lost(block.lost, block.at, description[0, COUNT], width, n)
             kept = SOME
         expand(description, kinds, size, kept == ALL, block, n)
     return kept
@@ -309,21 +333,17 @@ def prepare(
 
 def expand(description: Array, kinds: int, size: int, clean: bool, block: Block, n: int) -> None:
     """Taps along each axis -> taps of the points."""
-    axes, width, along_x = (
-        len(description),
-        unsigned(block.width),
-        description[0, COUNT] * block.width,
-    )
-    copy(block.offset, block.at, along_x)
-    count = description[0, COUNT]
-    for a in range(1, axes):
+    width, along_x = unsigned(block.width), description[0, COUNT]
+    count = along_x
+    for a in range(1, len(description)):
         join(block.at, count, block.offset[a * size :], description[a, COUNT], clean, width, n)
         count *= description[a, COUNT]
-    for kind in range(kinds):
+    for kind in range(kinds - 1, -1, -1):
         # Kind 0 is the plain product; in kind 1 + a the order of axis a is raised.
-        amount, count = block.amount[kind * block.each * block.width :], description[0, COUNT]
-        copy(block.weight[size if kind == 1 else 0 :], amount, along_x)
-        for a in range(1, axes):
+        amount, count = block.amount[kind * block.each * block.width :], along_x
+        if kind > 1:
+            copy(block.amount, amount, along_x * block.width)
+        for a in range(1, len(description)):
             weight = block.weight[(2 * a + (1 if kind == 1 + a else 0)) * size :]
             multiply(amount, count, weight, description[a, COUNT], width, n)
             count *= description[a, COUNT]
@@ -335,17 +355,12 @@ def copy(source: Array, target: Array, n: int) -> None:
         target[j] = source[j]
 
 
-def drop_lost(lost: Array, offset: Array, taps: int, width: int, n: int) -> bool:
-    """Drop every tap of the lost points; True where there are none."""
-    some = integer(0)
-    for i in range(n):
-        some |= lost[i]
-    if some:
-        for k in range(taps):
-            for i in range(n):
-                if lost[i]:
-                    offset[unsigned(k) * width + i] = integer(DROPPED)
-    return some == 0
+def drop_lost(lost: Array, offset: Array, taps: int, width: int, n: int) -> None:
+    """Drop every tap of the lost points."""
+    for k in range(taps):
+        for i in range(n):
+            if lost[i]:
+                offset[unsigned(k) * width + i] = integer(DROPPED)
 
 
 # What lowering compiles from axis.py, and then from here, in an order in which each uses only

@@ -1,0 +1,1 @@
+"""Speed, measured against what people use today: run ``python -m benchmarks``."""

@@ -1,0 +1,286 @@
+"""The derivatives of the operators, in reverse and in forward mode, made of the operators.
+
+Write A for sampling with some orders, A_k for the same with order k raised by one, and g_k for
+axis k of the grid.  Then, point by point,
+
+    d gather(image)   / d image  = A         d gather(image)   / d g_k = A_k image
+    d scatter(values) / d values = A^T       d scatter(values) / d g_k = A_k^T (the point's values)
+
+and backward(values, image), which is A^T values and the sums over channels of values * A_k image,
+is made of the two.  So each formula below calls nothing but the three operators, and can itself be
+differentiated, any number of times and in either mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function, forward_ad
+
+from gridsample.bindings.torch.operators import LIBRARY, backward, gather, scatter
+
+Options = tuple[Any, ...]
+Maybe = Tensor | None
+
+
+# Derivatives along a direction in the space of grids ----------------------------------------------
+
+
+def directions(along: Tensor, options: Options) -> Iterator[tuple[Tensor, Options]]:
+    """For each axis: the direction's part (N, 1, *out), and the options with its order raised."""
+    *before, order, threads = options
+    for axis in range(along.shape[-1]):
+        higher = [n + (k == axis) for k, n in enumerate(order)]
+        yield along[..., axis].unsqueeze(1), (*before, higher, threads)
+
+
+def gather_along(image: Tensor, grid: Tensor, along: Tensor, options: Options) -> Maybe:
+    """How gather changes as the grid moves."""
+    return total(
+        part * gather(image, grid, *raised) for part, raised in directions(along, options)
+    )
+
+
+def scatter_along(
+    values: Tensor, grid: Tensor, along: Tensor, size: Sequence[int], options: Options
+) -> Maybe:
+    """How scatter changes as the grid moves."""
+    return total(
+        scatter(part * values, grid, size, *raised) for part, raised in directions(along, options)
+    )
+
+
+def backward_along(
+    values: Tensor, image: Tensor, grid: Tensor, along: Tensor, needed: Sequence[bool],
+    options: Options,
+) -> tuple[Maybe, Maybe]:  # fmt: skip
+    """How the needed ones of both gradients change as the grid moves."""
+    if not any(needed):
+        return None, None
+    sweeps = [
+        backward(part * values, image, grid, *needed, *raised)
+        for part, raised in directions(along, options)
+    ]
+    first, second = (
+        total(sweep[k] for sweep in sweeps) if needed[k] else None for k in (0, 1)
+    )
+    return first, second
+
+
+def grid_gradient(values: Tensor, image: Tensor, grid: Tensor, options: Options) -> Tensor:
+    """The grid's gradient of gather."""
+    gradient: Tensor = backward(values, image, grid, False, True, *options)[1]
+    return gradient
+
+
+def total(terms: Iterable[Maybe], like: Maybe = None) -> Maybe:
+    """The sum of the terms that there are, in the type of another tensor."""
+    result = None
+    for term in terms:
+        if term is not None:
+            result = term if result is None else result + term
+    return result if like is None or result is None else result.to(like.dtype)
+
+
+# The rules ----------------------------------------------------------------------------------------
+
+
+def below(operator: Any, keys: Any, *arguments: Any) -> Any:
+    """What an operator computes, without a record of it."""
+    with torch._C._AutoDispatchBelowAutograd():
+        return operator.redispatch(keys & torch._C._after_autograd_keyset, *arguments)
+
+
+def remember(ctx: Any, options: Options, *tensors: Tensor) -> None:
+    """Keep what a rule needs."""
+    ctx.save_for_backward(*tensors)
+    ctx.save_for_forward(*tensors)
+    ctx.set_materialize_grads(False)  # what is zero is None, and costs nothing
+    ctx.options = options
+
+
+class Gather(Function):
+    """The rules of gather."""
+
+    @staticmethod
+    def forward(ctx: Any, image: Tensor, grid: Tensor, options: Options, keys: Any) -> Any:
+        """Gather."""
+        remember(ctx, options, image, grid)
+        return below(gather, keys, image, grid, *options)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Maybe) -> Any:  # type: ignore[override]
+        """Both gradients in one sweep."""
+        needed = ctx.needs_input_grad[:2]
+        if upstream is None or not any(needed):
+            return (None,) * 4
+        image, grid = ctx.saved_tensors
+        gradients = backward(upstream, image, grid, *needed, *ctx.options)
+        return *(one if need else None for one, need in zip(gradients, needed)), None, None
+
+    @staticmethod
+    def jvp(ctx: Any, d_image: Maybe, d_grid: Maybe, *_: Any) -> Any:
+        """Linear in the image."""
+        image, grid = ctx.saved_tensors
+        order = ctx.options[-2]
+        like = image if not any(order) else image.new_empty(0, dtype=torch.promote_types(image.dtype, grid.dtype))
+        return total(
+            (
+                None if d_image is None else gather(d_image, grid, *ctx.options),
+                None if d_grid is None else gather_along(image, grid, d_grid, ctx.options),
+            ),
+            like,
+        )
+
+
+class Scatter(Function):
+    """The rules of scatter."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, values: Tensor, grid: Tensor, size: Sequence[int], options: Options, keys: Any
+    ) -> Any:
+        """Scatter."""
+        remember(ctx, options, values, grid)
+        ctx.size = size
+        return below(scatter, keys, values, grid, size, *options)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Maybe) -> Any:  # type: ignore[override]
+        """The transpose of scatter is gather."""
+        if upstream is None:
+            return (None,) * 5
+        values, grid = ctx.saved_tensors
+        need_values, need_grid = ctx.needs_input_grad[:2]
+        return (
+            gather(upstream, grid, *ctx.options).to(values.dtype) if need_values else None,
+            grid_gradient(values, upstream, grid, ctx.options) if need_grid else None,
+            None,
+            None,
+            None,
+        )
+
+    @staticmethod
+    def jvp(ctx: Any, d_values: Maybe, d_grid: Maybe, *_: Any) -> Any:
+        """Linear in the values."""
+        values, grid = ctx.saved_tensors
+        return total(
+            (
+                None if d_values is None else scatter(d_values, grid, ctx.size, *ctx.options),
+                None
+                if d_grid is None
+                else scatter_along(values, grid, d_grid, ctx.size, ctx.options),
+            ),
+            values,
+        )
+
+
+class Backward(Function):
+    """The rules of backward, which is linear in the values, and, for the grid, in the image."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, values: Tensor, image: Tensor, grid: Tensor, needed: Sequence[bool],
+        options: Options, keys: Any,
+    ) -> Any:  # fmt: skip
+        """Both gradients of gather."""
+        remember(ctx, options, values, image, grid)
+        ctx.needed = needed
+        results = below(backward, keys, values, image, grid, *needed, *options)
+        ctx.mark_non_differentiable(
+            *(one for one, need in zip(results, needed, strict=True) if not need)
+        )
+        return results
+
+    @staticmethod
+    def backward(ctx: Any, u: Maybe, w: Maybe) -> Any:  # type: ignore[override]
+        """Upstream are ``u``, an image, and ``w``, a grid."""
+        values, image, grid = ctx.saved_tensors
+        need_values, need_image, need_grid = ctx.needs_input_grad[:3]
+        options = ctx.options
+        by_image = by_grid = for_values = for_grid = None
+        if u is not None:
+            if need_values:
+                for_values = gather(u, grid, *options)
+            if need_grid:
+                for_grid = grid_gradient(values, u, grid, options)
+        if w is not None:
+            if need_values:
+                for_values = total((for_values, gather_along(image, grid, w, options)))
+            by_image, by_grid = backward_along(
+                values, image, grid, w, (need_image, need_grid), options
+            )
+        return (
+            total((for_values,), values),
+            total((by_image,), image),
+            total((for_grid, by_grid), grid),
+            None,
+            None,
+            None,
+        )
+
+    @staticmethod
+    def jvp(ctx: Any, d_values: Maybe, d_image: Maybe, d_grid: Maybe, *_: Any) -> Any:
+        """The product rule."""
+        values, image, grid = ctx.saved_tensors
+        need_image, need_grid = ctx.needed
+        terms: list[tuple[Maybe, Maybe]] = []
+        if d_values is not None:
+            sweep = backward(d_values, image, grid, *ctx.needed, *ctx.options)
+            terms.append((sweep[0] if need_image else None, sweep[1] if need_grid else None))
+        if d_image is not None and need_grid:
+            terms.append((None, grid_gradient(values, d_image, grid, ctx.options)))
+        if d_grid is not None:
+            terms.append(backward_along(values, image, grid, d_grid, ctx.needed, ctx.options))
+        return total((first for first, _ in terms), image), total((second for _, second in terms), grid)
+
+
+def tracked(*tensors: Tensor) -> bool:
+    """Whether a record of what happens to the tensors is kept, or a tangent goes with them."""
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        return True
+    return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors)
+
+
+def autograd_gather(
+    keys: Any, image: Tensor, grid: Tensor, mode: Any, padding: Any, corners: bool, order: Any,
+    threads: int | None = None,
+) -> Any:  # fmt: skip
+    """Gather, with a record where one is kept."""
+    options = (mode, padding, corners, order, threads)
+    if tracked(image, grid):
+        return Gather.apply(image, grid, options, keys)
+    return below(gather, keys, image, grid, *options)
+
+
+def autograd_scatter(
+    keys: Any, values: Tensor, grid: Tensor, size: Any, mode: Any, padding: Any, corners: bool,
+    order: Any, threads: int | None = None,
+) -> Any:  # fmt: skip
+    """Scatter, with a record where one is kept."""
+    options = (mode, padding, corners, order, threads)
+    if tracked(values, grid):
+        return Scatter.apply(values, grid, size, options, keys)
+    return below(scatter, keys, values, grid, size, *options)
+
+
+def autograd_backward(
+    keys: Any, values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool,
+    mode: Any, padding: Any, corners: bool, order: Any, threads: int | None = None,
+) -> Any:  # fmt: skip
+    """Backward, with a record where one is kept."""
+    needed, options = (need_input, need_grid), (mode, padding, corners, order, threads)
+    if tracked(values, image, grid):
+        return Backward.apply(values, image, grid, needed, options, keys)
+    return below(backward, keys, values, image, grid, *needed, *options)
+
+
+for name, rule in (
+    ("gather", autograd_gather),
+    ("scatter", autograd_scatter),
+    ("backward", autograd_backward),
+):
+    LIBRARY.impl(name, rule, "Autograd", with_keyset=True)

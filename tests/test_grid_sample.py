@@ -1,0 +1,398 @@
+"""Sampling and its gradients: against PyTorch, and against the reference for all that it lacks."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cases
+import gridsample
+import oracles
+from oracles import assert_close
+from strategies import calls
+
+ALIGN = pytest.mark.parametrize("align_corners", [False, True], ids=["edges", "centres"])
+MODE = pytest.mark.parametrize("mode", cases.MODES)
+BOUNDARY = pytest.mark.parametrize("boundary", cases.BOUNDARIES)
+KIND = pytest.mark.parametrize("kind", cases.GRIDS)
+# Few channels go plane by plane; many that lie side by side go pixel by pixel.
+LAYOUT = pytest.mark.parametrize(
+    ("channels", "channel_axis"), [(2, 1), (3, -1), (9, -1)], ids=["first", "few-last", "many-last"]
+)
+
+
+def given_and_back(channel_axis):
+    """How channels-first arrays are handed over, and how what comes back is read."""
+    if channel_axis == 1:
+        return lambda array: array, lambda array: array
+    return (
+        lambda array: np.ascontiguousarray(np.moveaxis(array, 1, -1)),
+        lambda array: np.moveaxis(array, -1, 1),
+    )
+
+
+def results(values, image, grid, mode, boundary, align_corners, channel_axis=1, threads=None):
+    """The output and both gradients, channels first."""
+    give, back = given_and_back(channel_axis)
+    how = (mode, boundary, align_corners)
+    options = {"channel_axis": channel_axis, "threads": threads}
+    out = gridsample.grid_sample(give(image), grid, *how, **options)
+    grad_input, grad_grid = gridsample.grid_sample_vjp(
+        give(values), give(image), grid, *how, **options
+    )
+    return back(out), back(grad_input), grad_grid
+
+
+# Against PyTorch --------------------------------------------------------------------------------
+
+
+@LAYOUT
+@KIND
+@ALIGN
+@BOUNDARY
+@pytest.mark.parametrize(
+    ("mode", "spatial"),
+    [*itertools.product(cases.MODES, [(5, 7)]), *itertools.product(cases.MODES[:2], [(3, 4, 5)])],
+)
+def test_agrees_with_torch(mode, spatial, boundary, align_corners, kind, channels, channel_axis):
+    rng = cases.generator(mode, spatial, boundary, align_corners, kind, channels)
+    image = cases.pixels(rng, (2, channels, *spatial))
+    grid = cases.GRIDS[kind](rng, spatial, align_corners, 2)
+    values = cases.pixels(rng, (2, channels, *grid.shape[1:-1]))
+    how = (mode, boundary, align_corners)
+    expected = oracles.torch_results(values, image, grid, *how)
+    for threads in (1, 2):
+        actual = results(values, image, grid, *how, channel_axis, threads)
+        for one, other in zip(actual, expected, strict=True):
+            assert_close(one, other)
+
+
+@pytest.mark.parametrize(
+    ("mode", "spatial"),
+    [
+        *itertools.product(cases.MODES, [(1, 6), (7, 1), (1, 1), (63, 2)]),
+        *itertools.product(cases.MODES[:2], [(1, 3, 2), (2, 1, 7), (1, 1, 1), (3, 63, 7)]),
+    ],
+)
+@ALIGN
+@BOUNDARY
+def test_agrees_with_torch_at_awkward_sizes(mode, spatial, boundary, align_corners):
+    rng = cases.generator(mode, spatial, boundary, align_corners)
+    image = cases.pixels(rng, (1, 1, *spatial))
+    for grid in (
+        rng.uniform(-4, 4, (1, *[7] * len(spatial), len(spatial))),
+        cases.identity(spatial, align_corners),
+    ):
+        values = cases.pixels(rng, (1, 1, *grid.shape[1:-1]))
+        how = (mode, boundary, align_corners)
+        expected = oracles.torch_results(values, image, grid, *how)
+        for one, other in zip(results(values, image, grid, *how), expected, strict=True):
+            assert_close(one, other)
+
+
+@LAYOUT
+@MODE
+@pytest.mark.parametrize(("items", "grid_items"), [(1, 3), (3, 1)])
+def test_agrees_with_torch_when_items_broadcast(mode, items, grid_items, channels, channel_axis):
+    rng = cases.generator(mode, items, channels)
+    image = cases.pixels(rng, (items, channels, 4, 3))
+    grid = rng.uniform(-1.2, 1.2, (grid_items, 63, 5, 2))
+    values = cases.pixels(rng, (3, channels, 63, 5))
+    how = (mode, "reflection", False)
+    expected = oracles.torch_results(values, image, grid, *how)
+    for threads in (1, 4):
+        actual = results(values, image, grid, *how, channel_axis, threads)
+        for one, other in zip(actual, expected, strict=True):
+            assert_close(one, other)
+
+
+# Sizes at which every pixel's coordinate, and what is made of it, is exact in single precision.
+EXACT_SIZES = {
+    (2, False): (32, 16),
+    (2, True): (33, 17),
+    (3, False): (8, 16, 4),
+    (3, True): (9, 17, 5),
+}
+
+
+@LAYOUT
+@KIND
+@ALIGN
+@BOUNDARY
+@pytest.mark.parametrize(
+    ("mode", "rank"), [*itertools.product(cases.MODES, [2]), ("nearest", 3), ("linear", 3)]
+)
+def test_single_precision_is_no_worse_than_torch(
+    mode, rank, boundary, align_corners, kind, channels, channel_axis
+):
+    exact = kind in ("identity", "integers")
+    awkward = (31, 33) if rank == 2 else (7, 13, 5)
+    spatial = EXACT_SIZES[rank, align_corners] if exact else awkward
+    rng = cases.generator(mode, rank, boundary, align_corners, kind, channels)
+    image = cases.pixels(rng, (2, channels, *spatial), "float32")
+    grid = cases.GRIDS[kind](rng, spatial, align_corners, 2).astype("float32")
+    values = cases.pixels(rng, (2, channels, *grid.shape[1:-1]), "float32")
+    # On a jump a rounding error decides which side is taken: nobody's is wrong there.
+    sure = oracles.between(cases.positions(grid, spatial, align_corners), spatial) | exact
+    assert sure.mean() > 0.5
+    values *= sure[:, np.newaxis]
+
+    how = (mode, boundary, align_corners)
+    truth = oracles.torch_results(
+        values.astype(float), image.astype(float), grid.astype(float), *how
+    )
+    theirs = oracles.torch_results(values, image, grid, *how)
+    ours = results(values, image, grid, *how, channel_axis)
+    masks = (sure[:, np.newaxis], True, sure[..., np.newaxis])
+    for true, their, our, mask in zip(truth, theirs, ours, masks, strict=True):
+        assert our.dtype == np.float32
+        slack = oracles.ulp(np.float32) * oracles.magnitude(true)
+        assert np.max(abs(our - true) * mask) <= 2 * np.max(abs(their - true) * mask) + slack
+
+
+# Against the reference --------------------------------------------------------------------------
+
+DOUBLE_AND_SINGLE = [("float64", "float64"), ("float32", "float32")]
+
+
+def tolerance_of(call):
+    """How far the numbers of a call may be from exact arithmetic's, for images of about unit size."""
+    wide = call.grid.dtype.itemsize == 8 or call.image.dtype.name in ("float64", "complex128")
+    return 1e-12 if wide else 64 * oracles.ulp(np.float32)
+
+
+@settings(max_examples=300)
+@given(calls(DOUBLE_AND_SINGLE), st.data())
+def test_output_is_the_reference_s(call, data):
+    image = call.given(call.image)
+    expected = oracles.reference_output(call.image, call.grid, *call.how)
+    with oracles.unchanged(image, call.grid):
+        out = gridsample.grid_sample(image, call.grid, *call.how, channel_axis=call.channel_axis)
+    assert out.dtype == call.image.dtype.newbyteorder("=")
+    assert call.planes(out).shape == call.out_shape
+    scale = oracles.magnitude(call.image)
+    assert_close(call.planes(out), expected, tolerance_of(call), scale)
+
+    # Into an array of any strides, every entry of which is overwritten.
+    layout = data.draw(st.sampled_from(sorted({*cases.LAYOUTS} - UNWRITABLE)))
+    mine = cases.LAYOUTS[layout](np.full_like(out, 12345.0))
+    with oracles.unchanged(image, call.grid):
+        returned = gridsample.grid_sample(
+            image, call.grid, *call.how, channel_axis=call.channel_axis, out=mine
+        )
+    assert returned is mine
+    np.testing.assert_array_equal(mine, out)
+
+
+# Layouts of which no array takes a result: not to be written to, one entry for several, or of
+# another type.
+UNWRITABLE = {"read-only", "repeated", "byte-swapped"}
+
+
+@settings(max_examples=200)
+@given(calls(DOUBLE_AND_SINGLE), st.sampled_from([*cases.LAYOUTS]), st.sampled_from([1, 2, 5]))
+def test_gradients_are_the_reference_s(call, layout, threads):
+    rng = cases.generator(call.out_shape)
+    values = cases.LAYOUTS[layout](
+        cases.pixels(rng, call.given(np.empty(call.out_shape)).shape, call.image.dtype.name)
+    )
+    image = call.given(call.image)
+    expected = oracles.reference_gradients(call.planes(values), call.image, call.grid, *call.how)
+    with oracles.unchanged(values, image, call.grid):
+        grad_input, grad_grid = gridsample.grid_sample_vjp(
+            values, image, call.grid, *call.how, channel_axis=call.channel_axis, threads=threads
+        )
+    assert grad_input.dtype == call.image.dtype.newbyteorder("=")
+    assert grad_grid.dtype == call.grid.dtype.newbyteorder("=")
+    assert grad_input.shape == image.shape
+    points = max(1, int(np.prod(call.out_shape)))
+    terms = oracles.magnitude(values) * points
+    assert_close(call.planes(grad_input), expected[0], tolerance_of(call), terms)
+    terms = oracles.magnitude(values) * oracles.magnitude(call.image) * 8 * 9 * 3
+    assert_close(grad_grid, expected[1], tolerance_of(call), terms)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@ALIGN
+@MODE
+def test_every_boundary_beside_every_other(mode, align_corners, rank):
+    spatial = (3, 4, 5)[:rank]
+    rng = cases.generator(mode, align_corners, rank)
+    image = cases.pixels(rng, (1, 2, *spatial))
+    grid = rng.uniform(-3, 3, (1, 9, rank))
+    values = cases.pixels(rng, (1, 2, 9))
+    for boundaries in itertools.product(cases.BOUNDARIES, repeat=rank):
+        how = (mode, boundaries, align_corners)
+        out, grad_input, grad_grid = results(values, image, grid, *how)
+        assert_close(out, oracles.reference_output(image, grid, *how))
+        expected = oracles.reference_gradients(values, image, grid, *how)
+        assert_close(grad_input, expected[0])
+        assert_close(grad_grid, expected[1])
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+@BOUNDARY
+def test_every_mode_beside_every_other(boundary, rank):
+    spatial = (3, 4, 5)[:rank]
+    rng = cases.generator(boundary, rank)
+    image = cases.pixels(rng, (1, 9, *spatial))
+    grid = rng.uniform(-2, 2, (1, 9, rank))
+    values = cases.pixels(rng, (1, 9, 9))
+    for modes, channel_axis in itertools.product(
+        itertools.product(cases.MODES, repeat=rank), [1, -1]
+    ):
+        how = (modes, boundary, False)
+        out, grad_input, grad_grid = results(values, image, grid, *how, channel_axis)
+        assert_close(out, oracles.reference_output(image, grid, *how))
+        expected = oracles.reference_gradients(values, image, grid, *how)
+        assert_close(grad_input, expected[0])
+        assert_close(grad_grid, expected[1])
+
+
+def test_names_that_mean_the_same():
+    rng = cases.generator("aliases")
+    image, grid = cases.pixels(rng, (1, 1, 5, 7)), rng.uniform(-1, 1, (1, 9, 2))
+    for name, method in oracles.REFERENCE_NAMES.items():
+        for spelling in (name, (name, name), [name, name]):
+            np.testing.assert_array_equal(
+                gridsample.grid_sample(image, grid, spelling),
+                gridsample.grid_sample(image, grid, method),
+            )
+
+
+def test_axes_are_named_in_the_order_of_the_grid():
+    image = np.arange(12.0).reshape(1, 1, 3, 4)
+    grid = np.array([[[-0.5, 0.3]]])  # the position 0.5 along x, and nearest to row 1 along y
+    assert gridsample.grid_sample(image, grid, ("linear", "nearest")).item() == 4.5
+    outside = np.array([[[-1.25, 0.0]]])  # x is at -1, outside on the left; y on row 1
+    assert gridsample.grid_sample(image, outside, padding_mode=("border", "zeros")).item() == 4
+    assert gridsample.grid_sample(image, outside, padding_mode=("zeros", "border")).item() == 0
+
+
+# A block is 16 to 256 points wide, and so is what a thread takes: sizes around both.
+@pytest.mark.parametrize("points", [1, 7, 15, 16, 17, 63, 255, 256, 257, 1025])
+@pytest.mark.parametrize("channel_axis", [1, -1])
+@MODE
+def test_any_number_of_points(mode, points, channel_axis):
+    rng = cases.generator(mode, points)
+    image = cases.pixels(rng, (1, 8, 7, 5))
+    # Points outside among those inside: a block with and without dropped taps.
+    grid = rng.uniform(-1, 1, (1, points, 2)) * rng.choice([0.3, 1.5], (1, points // 64 + 1)).repeat(
+        64, axis=1
+    )[:, :points, np.newaxis]
+    values = cases.pixels(rng, (1, 8, points))
+    how = (mode, "zeros", False)
+    out, grad_input, grad_grid = results(values, image, grid, *how, channel_axis)
+    assert_close(out, oracles.reference_output(image, grid, *how))
+    expected = oracles.reference_gradients(values, image, grid, *how)
+    assert_close(grad_input, expected[0])
+    assert_close(grad_grid, expected[1])
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 7, 8, 15, 16, 17, 33, 64])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_any_number_of_channels(channels, dtype):
+    rng = cases.generator(channels, dtype)
+    image = cases.pixels(rng, (2, channels, 4, 5), dtype)
+    grid = rng.integers(-80, 80, (2, 11, 2)).astype(dtype) / 64
+    values = cases.pixels(rng, (2, channels, 11), dtype)
+    first = results(values, image, grid, "bilinear", "zeros", False)
+    last = results(values, image, grid, "bilinear", "zeros", False, -1)
+    exact = oracles.reference_output(image, grid, "linear", "zeros", False)
+    truth = (exact, *oracles.reference_gradients(values, image, grid, "linear", "zeros", False))
+    for one, other, true in zip(first, last, truth, strict=True):
+        assert_close(one, true, 16 * oracles.ulp(dtype), channels * oracles.magnitude(true))
+        assert_close(other, true, 16 * oracles.ulp(dtype), channels * oracles.magnitude(true))
+
+
+# Shapes -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("out", [(), (5,), (2, 3), (2, 1, 3), (1, 2, 3, 2)], ids=str)
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_points_come_in_any_shape(out, rank):
+    rng = cases.generator(out, rank)
+    image = cases.pixels(rng, (2, 3, *(3, 4, 5)[:rank]))
+    grid = rng.uniform(-1, 1, (2, *out, rank))
+    flat = gridsample.grid_sample(image, grid.reshape(2, -1, rank))
+    assert gridsample.grid_sample(image, grid).shape == (2, 3, *out)
+    np.testing.assert_array_equal(gridsample.grid_sample(image, grid).reshape(flat.shape), flat)
+    last = gridsample.grid_sample(np.moveaxis(image, 1, -1), grid, channel_axis=-1)
+    assert last.shape == (2, *out, 3)
+    np.testing.assert_array_equal(np.moveaxis(last, -1, 1).reshape(flat.shape), flat)
+    values = cases.pixels(rng, (2, 3, *out))
+    grad_input, grad_grid = gridsample.grid_sample_vjp(values, image, grid)
+    assert (grad_input.shape, grad_grid.shape) == (image.shape, grid.shape)
+
+
+@pytest.mark.parametrize(
+    ("image_shape", "grid_shape"),
+    [
+        ((0, 2, 3, 4), (0, 5, 2)),
+        ((0, 2, 3, 4), (1, 5, 2)),
+        ((1, 2, 3, 4), (0, 5, 2)),
+        ((2, 0, 3, 4), (2, 5, 2)),
+        ((2, 2, 3, 4), (2, 0, 2)),
+        ((2, 2, 3, 4), (2, 3, 0, 5, 2)),
+        ((1, 2, 3, 4), (3, 0, 2)),
+        ((3, 0, 3, 4), (1, 5, 2)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("mode", cases.MODES)
+def test_of_nothing_comes_nothing(image_shape, grid_shape, mode):
+    image, grid = np.ones(image_shape), np.zeros(grid_shape, np.float32)
+    out = gridsample.grid_sample(image, grid, mode)
+    items = 0 if 0 in (image_shape[0], grid_shape[0]) else max(image_shape[0], grid_shape[0])
+    assert out.shape == (items, image_shape[1], *grid_shape[1:-1])
+    assert out.size == 0
+    assert gridsample.grid_sample(image, grid, mode, out=out) is out
+    grad_input, grad_grid = gridsample.grid_sample_vjp(np.ones(out.shape), image, grid, mode)
+    assert (grad_input.shape, grad_input.dtype) == (image.shape, image.dtype)
+    assert (grad_grid.shape, grad_grid.dtype) == (grid.shape, grid.dtype)
+    assert not grad_input.any()
+    assert not grad_grid.any()
+
+
+def test_lists_are_taken_as_arrays():
+    out = gridsample.grid_sample([[[1.0, 2.0, 4.0]]], [[[0.0], [2 / 3]]])
+    assert isinstance(out, np.ndarray)
+    assert_close(out, np.array([[[2.0, 4.0]]]))
+
+
+# Memory -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", cases.MODES)
+@pytest.mark.parametrize("layout", sorted({*cases.LAYOUTS} - UNWRITABLE))
+@pytest.mark.parametrize("channel_axis", [1, -1])
+def test_out_of_any_strides(mode, layout, channel_axis):
+    rng = cases.generator(mode, layout)
+    image, grid = cases.pixels(rng, (2, 9, 5, 7)), rng.uniform(-1.2, 1.2, (2, 3, 4, 2))
+    image = np.moveaxis(image, 1, channel_axis)
+    expected = gridsample.grid_sample(image, grid, mode, channel_axis=channel_axis)
+    out = cases.LAYOUTS[layout](np.full_like(expected, np.nan))
+    around = oracles.owner(out).copy()
+    assert (
+        gridsample.grid_sample(image, grid, mode, channel_axis=channel_axis, out=out) is out
+    )
+    np.testing.assert_array_equal(out, expected)
+    # With its entries as they were before, so is all the memory around them.
+    out[...] = np.nan
+    np.testing.assert_array_equal(oracles.owner(out), around)
+
+
+def test_channels_last_image_is_not_copied(monkeypatch):
+    image = cases.pixels(cases.generator("copies"), (1, 64, 64, 32), "float32")
+    grid = cases.identity((8, 8), False).astype("float32")
+    expected = gridsample.grid_sample(image, grid, channel_axis=-1)
+    import tracemalloc
+
+    tracemalloc.start()
+    out = gridsample.grid_sample(image, grid, channel_axis=-1)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    np.testing.assert_array_equal(out, expected)
+    assert peak < image.nbytes / 2
