@@ -1,4 +1,4 @@
-"""Inputs that tests and benchmarks share: images, grids, and the ways in which arrays lie in memory."""
+"""Inputs that tests and benchmarks share: images, grids, and ways to lie in memory."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def rotation(
 
 
 def elsewhere(spatial: Sequence[int], items: int) -> tuple[int, ...]:
-    """The shape of a grid of about as many points as the image has pixels, on no axis the same number."""
+    """The shape of a grid of about as many points as pixels, on no axis the same number."""
     return (items, *(n + 2 for n in spatial), len(spatial))
 
 

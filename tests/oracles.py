@@ -1,4 +1,4 @@
-"""What results are judged by: PyTorch, the plain loops of the reference, and arithmetic's own limits."""
+"""What results are judged by: PyTorch, the reference's plain loops, and arithmetic's limits."""
 
 from __future__ import annotations
 
@@ -107,9 +107,9 @@ def assert_close(
 
 
 def assert_stored(actual: Array, exact: Array, tolerance: float, scale: float) -> None:
-    """``actual`` is what its type makes of ``exact`` numbers that are known within tolerance * scale.
+    """``actual`` is what its type makes of ``exact`` numbers, known within tolerance * scale.
 
-    Integers: rounded, so up to one half away, and saturated; NaN is 0.  Half precision: rounded too.
+    Integers: rounded, so up to a half away, and saturated; NaN is 0.  Half precision: rounded.
     """
     kind, slack = actual.dtype, tolerance * scale
     assert actual.shape == exact.shape
@@ -130,7 +130,7 @@ def ulp(dtype: Any) -> float:
 
 
 def between(positions: Array, spatial: Sequence[int]) -> Array:
-    """Points all of whose positions are clearly between the places where something jumps in float32.
+    """Points all of whose positions are clearly between the places of jumps, in float32.
 
     Nearest jumps half way between pixels, a derivative on them, and both folds are at one or the
     other.  ``positions`` (..., D) are in x, y, z order.

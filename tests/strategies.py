@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from hypothesis import strategies as st
-
 import cases
+import numpy as np
 import oracles
+from hypothesis import strategies as st
 
 Array = np.ndarray[Any, Any]
 

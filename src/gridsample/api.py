@@ -10,20 +10,40 @@ from typing import Any
 
 from gridsample.plan import Mode
 
+# Libraries that have a binding, and those that are known to have none.
+BINDINGS = ("torch",)
+FOREIGN = ("jax", "jaxlib", "cupy", "dask", "tensorflow")
+
+
+def library(array: Any) -> str:
+    """The library that an array's type, or one that it is derived from, comes from."""
+    for kind in type(array).__mro__:
+        name: str = kind.__module__.partition(".")[0]
+        if name in BINDINGS or name in FOREIGN:
+            return name
+    return "numpy"
+
 
 def find_binding(**arrays: Any) -> ModuleType:
-    """The binding for the library that all arrays come from.
+    """The binding for the library that the arrays come from.
 
     Raises:
         TypeError: an array comes from a library that has no binding.
     """
+    found = "numpy"
     for name, array in arrays.items():
-        library = type(array).__module__.partition(".")[0]
-        if library in ("torch", "jax", "jaxlib", "cupy", "dask", "tensorflow"):
+        source = library(array)
+        if source in FOREIGN:
             raise TypeError(
                 f"{name} is a {type(array).__module__}.{type(array).__qualname__}; "
-                "accepted: NumPy arrays"
+                "accepted: NumPy arrays and torch tensors"
             )
+        found = source if source in BINDINGS else found
+    # Statements that `torch.compile` can follow.
+    if found == "torch":
+        from gridsample.bindings import torch
+
+        return torch
     from gridsample.bindings import numpy
 
     return numpy

@@ -454,7 +454,7 @@ def _step_rows(steps: AxisSteps) -> Iterator[Row]:
     yield "fraction t", f"{at} - {term(steps.base)}", show(steps.t), ""
     slope = f"({n} - 1) / 2" if aligned else f"{n} / 2"
     factor = "" if steps.sign == 1 else f" * {term(steps.sign)}"
-    why = {1: "", -1: ", turned round by folds", 0: ": 0 at and beyond a clamp"}[steps.sign]
+    why = {1: "", -1: ", turned by a fold", 0: ": 0 at a clamp"}[steps.sign]
     yield "slope", slope + factor, show(steps.slope), f"d position / d {steps.name}{why}"
 
 
@@ -472,7 +472,7 @@ def _fold_rows(steps: AxisSteps) -> Iterator[Row]:
     for done, (before, after) in enumerate(pairwise(steps.path)):
         here, there, limits = show(before), show(after), f"into [0, {steps.size - 1}]"
         if steps.folds > FEW_FOLDS:
-            remark = "" if steps.sign else f"the last place is clamped {limits}"
+            remark = "" if steps.sign else "then clamped"
             times = f"{steps.folds:.6g} times"
             yield "folds", f"{times} about {show(low)} and {show(high)}", there, remark
         elif done < steps.folds:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gridsample.api import find_binding, library
+
 Array = np.ndarray[Any, Any]
 
 
@@ -80,14 +82,15 @@ def identity_grid(
     return np.broadcast_to(grid, (batch, *grid.shape))
 
 
-def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) -> Array:
+def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) -> Any:
     """The grid of an affine map: where each output pixel's coordinates are sent.
 
     grid[n, ..., :] = theta[n, :, :D] @ (x, y, z) + theta[n, :, D], for the coordinates (x, y, z)
     of each output pixel's centre, as in `torch.nn.functional.affine_grid`.
 
     Args:
-        theta: (N, D, D + 1) matrices for D = 1, 2 or 3; float16, float32 or float64.
+        theta: (N, D, D + 1) matrices for D = 1, 2 or 3; float16, float32 or float64.  A torch
+            tensor (also bfloat16) gives a tensor that is differentiable in it.
         size: the output's shape, (N, C, *out) with D axes after the first two.
         align_corners: what -1 and 1 mean, as in `grid_sample`.
 
@@ -105,16 +108,19 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) ->
         array([[[[-0.25,  0.  ],
                  [ 0.75,  0.  ]]]])
     """
-    matrices = np.asarray(theta)
-    if matrices.dtype.name not in ("float16", "float32", "float64"):
-        raise TypeError(f"theta has dtype {matrices.dtype}; accepted: float16, float32, float64")
     batch, channels, *out = check_size(size, "size", 3, 5)
     rank = len(out)
-    if matrices.shape != (batch, rank, rank + 1):
+    binding = find_binding(theta=theta)
+    matrices = theta if library(theta) == "torch" else np.asarray(theta)
+    if tuple(matrices.shape) != (batch, rank, rank + 1):
         raise ValueError(
             f"theta must be (N, D, D + 1) = {(batch, rank, rank + 1)} "
-            f"for size {(batch, channels, *out)}, got shape {matrices.shape}"
+            f"for size {(batch, channels, *out)}, got shape {tuple(matrices.shape)}"
         )
+    if library(theta) == "torch":
+        return binding.affine_grid(theta, [coordinates(n, align_corners) for n in out])
+    if matrices.dtype.name not in ("float16", "float32", "float64"):
+        raise TypeError(f"theta has dtype {matrices.dtype}; accepted: float16, float32, float64")
     real = np.float64 if matrices.dtype.name == "float64" else np.float32
     matrices = matrices.astype(real)
     grid = np.empty((batch, *out, rank), real)

@@ -19,8 +19,7 @@ What reading does beyond copying values:
 - A picture that carries an orientation (EXIF) is turned upright, and the tag is dropped.
 - NIfTI voxels `(i, j, k)` are x, y, z. Their *stored* numbers are sampled, and the header's scaling
   (`scl_slope`, `scl_inter`) is handed on with them.
-- Of an animation, the first frame is read. PNG of 16 bits and several channels, and some TIFF
-  compressions (LZW, JPEG), need the package imagecodecs besides the `cli` extra.
+- Of an animation, the first frame is read.
 
 Kept from file to file of the same family: the ICC colour profile (PNG, JPEG, TIFF), the meaning of
 extra TIFF channels, the NIfTI header with its affines.
@@ -280,7 +279,7 @@ def load_npy(path: Path) -> NDArray[Any]:
         return array
 
 
-def require(module: str, install: str = '"gridsample[cli]"') -> Any:
+def require(module: str) -> Any:
     """Import a module that the core does without.
 
     Raises:
@@ -294,7 +293,9 @@ def require(module: str, install: str = '"gridsample[cli]"') -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        raise MissingExtraError(f"this needs {package}: pip install {install}") from error
+        raise MissingExtraError(
+            f'this needs {package}: pip install "gridsample[cli]"'
+        ) from error
 
 
 # ---- PNG and JPEG -------------------------------------------------------------------------------
@@ -306,7 +307,7 @@ def _read_picture(path: Path, volume: bool) -> Image:
         if not head.startswith((b"\x89PNG", b"\xff\xd8")):
             raise FileError(f"{path} is neither a PNG nor a JPEG file, whatever its name")
         if head.startswith(b"\x89PNG") and head[24:25] == b"\x10" and head[25] != 0:
-            codecs = require("imagecodecs", "imagecodecs")
+            codecs = require("imagecodecs")
             return Image(codecs.png_decode(path.read_bytes()), "PNG", has_channel_axis=True)
         file.seek(0)
         with _large_pictures(), require("imageio.v3").imopen(file, "r", plugin="pillow") as source:
@@ -351,7 +352,7 @@ def _upright(array: NDArray[Any], orientation: int) -> NDArray[Any]:
 
 def _write_png(image: Image, path: Path) -> None:
     if image.array.dtype == np.uint16 and image.channels > 1:
-        codecs = require("imagecodecs", "imagecodecs")
+        codecs = require("imagecodecs")
         path.write_bytes(codecs.png_encode(np.ascontiguousarray(image.array)))
     else:
         _write_picture(image, path, ".png")

@@ -31,7 +31,9 @@ CORNERS = "#047857"  # what -1 and 1 mean
 
 MOST = 16  # pixels that are drawn along an axis
 RADIUS = 0.44  # of the disc of a weight of 1, in pixels
-FLOOR, RISE = 1.1, 1.7  # of a strip: where the weight 0 is drawn, and how much higher the weight 1
+# A strip's height in pixels, about its row of pixels: from where to where, and the weights 0 and 1.
+BOTTOM, TOP, FLOOR, RISE = -0.75, 3.2, 1.1, 1.7
+SHARE = 0.74  # of the height that is left to a strip among others by their scales
 
 
 def explain(
@@ -64,6 +66,7 @@ def explain(
         >>> figure.axes[0].get_title(loc="left")
         'linear, reflection, align_corners=False'
     """
+    require("matplotlib")
     if ax is None:
         ax = _new_axes(explanation)
     if len(explanation.axes) == 2:
@@ -80,11 +83,13 @@ def explain(
 
 def _new_axes(one: Explanation) -> Axes:
     """The axes of a new figure that has the shape of what is drawn."""
+    from matplotlib.figure import Figure
+
     widths = [len(window(steps)) for steps in one.axes]
-    wide, high = widths if len(widths) == 2 else (max(widths), 5 * len(widths))
+    strips = (TOP - BOTTOM) * (1 if len(widths) == 1 else len(widths) / SHARE)
+    wide, high = widths if len(widths) == 2 else (max(widths), strips)
     pixel = min(0.8, 7.2 / wide, 8.0 / high)  # in inches
-    figure: Figure = require("matplotlib.figure").Figure((wide * pixel, high * pixel))
-    return figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    return Figure((wide * pixel, high * pixel)).add_axes((0.0, 0.0, 1.0, 1.0))
 
 
 def window(steps: AxisSteps) -> range:
@@ -96,16 +101,20 @@ def window(steps: AxisSteps) -> range:
     >>> window(gridsample.explain((1000,), (0.9,)).axes[0])
     range(945, 955)
     """
-    places = [float(i) for tap in steps.taps for i in (tap.index, tap.pixel) if i is not None]
-    places = places or [0.0]
-    image = (0.0, steps.size - 1.0)
-    if steps.size > MOST - 2:
-        image = (min(places) - 3, max(places) + 3)
-    for more in (image, *((place, place) for place in reversed(steps.path))):
+    places = [float(tap.index) for tap in steps.taps] or [0.0]
+    near = [min(places) - 3, max(places) + 3]
+    image = [0.0, steps.size - 1.0]
+    read = [float(tap.pixel) for tap in steps.taps if tap.pixel is not None]
+    for more in (read, image if steps.size <= MOST - 2 else near, *([p] for p in steps.path[::-1])):
         wider = [*places, *more]
         if all(map(math.isfinite, more)) and max(wider) - min(wider) < MOST - 2:
             places = wider
     return range(round(min(places)) - 1, round(max(places)) + 2)
+
+
+def _drawn(steps: AxisSteps, place: float) -> bool:
+    pixels = window(steps)
+    return pixels[0] - 0.5 <= place <= pixels[-1] + 0.5
 
 
 # ---- two axes: a plane --------------------------------------------------------------------------
@@ -122,10 +131,10 @@ def _draw_plane(ax: Axes, one: Explanation) -> None:
         _draw_tap(ax, place, tap.pixel, tap.weight)
         _write_weight(ax, tap, (x.sampled, y.sampled))
     if one.nowhere:
-        _draw_nowhere(ax, one.nowhere)
+        _draw_nowhere(ax, [steps for steps in one.axes if steps.nowhere])
     else:
-        first = [(place, y.position) for place in x.path]
-        _draw_path(ax, first + [(x.sampled, place) for place in y.path[1:]])
+        first = [(place, y.position) for place in _stations(x)]
+        _draw_path(ax, first + [(x.sampled, place) for place in _stations(y)[1:]])
     _draw_scales(ax, x, y)
 
 
@@ -174,7 +183,8 @@ def _draw_strips(ax: Axes, one: Explanation) -> None:
     wide = max(len(window(steps)) for steps in one.axes)
     ax.axis("off")
     for k, steps in enumerate(one.axes):
-        strip = ax.inset_axes((0.0, 1 - (k + 1) / count, 1.0, 0.86 / count))
+        height = 1.0 if count == 1 else SHARE / count
+        strip = ax.inset_axes((0.0, 1 - (k + 1) / count, 1.0, height))
         pixels = window(steps)
         if count == 1:
             row = [_value(one, (i,)) for i in pixels]
@@ -182,7 +192,7 @@ def _draw_strips(ax: Axes, one: Explanation) -> None:
             row = [_fold(steps, i) for i in pixels]
             name = f"{steps.name}:  {steps.method.name}, {steps.boundary}"
             strip.set_title(name, loc="left", fontsize=10, color=INK, pad=8)
-        _open(strip, range(pixels[0], pixels[0] + wide), -0.75, FLOOR + 1.25 * RISE)
+        _open(strip, range(pixels[0], pixels[0] + wide), BOTTOM, TOP)
         _draw_strip(strip, steps, row)
 
 
@@ -191,13 +201,13 @@ def _draw_strip(ax: Axes, steps: AxisSteps, row: Sequence[float | None]) -> None
     _draw_extremes(ax, steps, None)
     _draw_scales(ax, steps, None)
     if steps.nowhere:
-        _draw_nowhere(ax, steps.name)
+        _draw_nowhere(ax, [steps])
         return
     _draw_curve(ax, steps)
     for tap in steps.taps:
         pixel = None if tap.pixel is None else (tap.pixel, 0)
         _draw_tap(ax, (tap.index, 0), pixel, tap.weight)
-    _draw_path(ax, [(place, 0.0) for place in steps.path])
+    _draw_path(ax, [(place, 0.0) for place in _stations(steps)])
 
 
 def _draw_curve(ax: Axes, steps: AxisSteps) -> None:
@@ -238,8 +248,8 @@ def _open(ax: Axes, columns: range, bottom: float, top: float) -> None:
     ax.set_ylim(bottom, top)
     ax.set_aspect("equal")
     ax.spines[:].set_visible(False)
-    place = ax.get_axes_locator()
-    ax.apply_aspect(place(ax, None) if place else None)  # so that its size is known
+    locator: Any = ax.get_axes_locator()
+    ax.apply_aspect(locator and locator(ax, None))  # so that its size is known
 
 
 def _points(ax: Axes, pixels: float) -> float:
@@ -257,6 +267,7 @@ def _draw_pixels(
     known = [value for row in rows for value in row if value is not None and math.isfinite(value)]
     low, high = min(known, default=0.0), max(known, default=0.0)
     below = 0.44 if y else -0.44
+    legible = _points(ax, 1) > 5 * max((len(_value_text(value)) for value in known), default=0)
     for j, row in enumerate(rows, window(y)[0] if y else 0):
         for i, value in zip(window(x), row, strict=True):
             inside = 0 <= i < x.size and (y is None or 0 <= j < y.size)
@@ -265,9 +276,9 @@ def _draw_pixels(
                 colour = 0.4 * colour + 0.6
             square = Rectangle((i - 0.5, j - 0.5), 1, 1, facecolor=colour, edgecolor="white", lw=1)
             ax.add_patch(square)
-            if value is not None and _points(ax, 1) > 22:
+            if value is not None and legible:
                 ax.annotate(
-                    _number(value, 4),
+                    _value_text(value),
                     (i + 0.45, j + below),
                     ha="right",
                     va="bottom",
@@ -278,11 +289,17 @@ def _draw_pixels(
     ax.add_patch(Rectangle((-0.5, -0.5), x.size, height, fill=False, edgecolor=INK, lw=1.3))
 
 
+def _value_text(value: float) -> str:
+    return _number(value, 6 if value == round(value, 3) else 3)
+
+
 def _shade(value: float | None, low: float, high: float) -> Any:
     """The colour of a pixel; one that is dropped is white."""
     if value is None:
         return np.ones(3)
-    share = (value - low) / (high - low) if high > low and math.isfinite(value) else 0.0
+    share = 0.0
+    if high > low and math.isfinite(value):
+        share = (value / 2 - low / 2) / (high / 2 - low / 2)  # halves, for what would overflow
     return np.array(LOW) + (np.array(HIGH) - LOW) * share
 
 
@@ -303,9 +320,7 @@ def _draw_extremes(ax: Axes, x: AxisSteps, y: AxisSteps | None) -> None:
     ax.plot((left, right), (top, bottom), "o", color=CORNERS, ms=5, zorder=4)
 
 
-def _draw_tap(
-    ax: Axes, place: tuple[int, ...], pixel: tuple[int, ...] | None, weight: float
-) -> None:
+def _draw_tap(ax: Axes, place: Any, pixel: Any, weight: float) -> None:
     """A disc as large as the weight, with a line to the pixel it reads if that is elsewhere."""
     from matplotlib.patches import Circle, FancyArrowPatch
 
@@ -313,8 +328,12 @@ def _draw_tap(
     if pixel is None:
         dashed = (0, (3, 2)) if abs(weight) > 0.1 else "-"
         look = {"facecolor": "none", "edgecolor": GREY, "ls": dashed, "lw": 1.2}
-    elif pixel != place:
-        line = {"arrowstyle": "-|>", "connectionstyle": "arc3,rad=0.25", "mutation_scale": 7}
+    elif pixel != place and weight:
+        line: dict[str, Any] = {
+            "arrowstyle": "-|>",
+            "connectionstyle": "arc3,rad=0.25",
+            "mutation_scale": 7,
+        }
         ax.add_patch(FancyArrowPatch(place, pixel, **line, color=GREY, lw=0.8, alpha=0.7, zorder=5))
     ax.add_patch(Circle(place, _radius(weight), zorder=5, alpha=0.85, **look))
 
@@ -322,6 +341,13 @@ def _draw_tap(
 def _radius(weight: float) -> float:
     """Radius of a disc whose area is the weight's size; a weight of 0 can be seen, too."""
     return max(RADIUS * math.sqrt(abs(weight)), 0.05)
+
+
+def _stations(steps: AxisSteps) -> tuple[float, ...]:
+    """The places of a path, or its ends alone if it leaves the drawing in between."""
+    if all(_drawn(steps, place) for place in steps.path[1:]):
+        return steps.path
+    return steps.position, steps.sampled
 
 
 def _draw_path(ax: Axes, path: Sequence[tuple[float, float]]) -> None:
@@ -332,13 +358,14 @@ def _draw_path(ax: Axes, path: Sequence[tuple[float, float]]) -> None:
     places = np.clip(path, limits[:, 0] + 0.2, limits[:, 1] - 0.2)
     for before, after in pairwise(places):
         length = max(float(np.abs(after - before).sum()), 0.01)
+        long = length > 0.5
         arrow = FancyArrowPatch(
             before,
             after,
-            arrowstyle="-|>" if length > 0.5 else "-",
-            connectionstyle=f"arc3,rad={min(0.4, 1.2 / length)}",
+            arrowstyle="-|>" if long else "-",
+            connectionstyle=f"arc3,rad={_bend(ax, before, after, min(0.4, 1.2 / length))}",
             mutation_scale=12,
-            shrinkB=5 if length > 0.5 else 0,
+            shrinkB=5 if long else 0,
             color=POINT,
             lw=1.5,
             zorder=6,
@@ -349,9 +376,17 @@ def _draw_path(ax: Axes, path: Sequence[tuple[float, float]]) -> None:
     ax.plot(*places[-1], "o", color=POINT, ms=7, mec="white", mew=1.2, zorder=7)
 
 
-def _draw_nowhere(ax: Axes, names: str) -> None:
+def _bend(ax: Axes, before: Any, after: Any, bend: float) -> float:
+    """The bend of an arrow, to the side on which it stays in the drawing."""
+    turn = np.array((-1, 1) if ax.yaxis_inverted() else (1, -1))
+    peak = (before + after) / 2 + bend / 2 * turn * (after - before)[::-1]
+    low, high = np.sort([ax.get_xlim(), ax.get_ylim()]).T
+    return bend if np.all((low < peak) & (peak < high)) else -bend
+
+
+def _draw_nowhere(ax: Axes, lost: Sequence[AxisSteps]) -> None:
     ax.annotate(
-        f"nowhere in {names}",
+        "\n".join(f"{steps.name} = {_number(steps.coordinate)} is nowhere" for steps in lost),
         (0.5, 0.5),
         xycoords="axes fraction",
         ha="center",
@@ -369,7 +404,7 @@ def _draw_scales(ax: Axes, x: AxisSteps, y: AxisSteps | None) -> None:
     ax.set_yticks(window(y) if y else [])
     ax.tick_params(length=0, labelsize=8, labelcolor=GREY)
     _name_scale(ax, "position", (0, 0), (-7, -5), ha="right", va="top", color=GREY)
-    _name_scale(ax, "coordinate", (1, 1), (0, 5), ha="right", va="bottom", color=CORNERS)
+    _name_scale(ax, "coordinate", (0, 1), (-7, 5), ha="right", va="bottom", color=CORNERS)
     scales = [ax.secondary_xaxis("top")]
     scales[0].set_xticks(*_coordinates(x))
     if y is not None:
@@ -381,21 +416,20 @@ def _draw_scales(ax: Axes, x: AxisSteps, y: AxisSteps | None) -> None:
 
 
 def _name_scale(
-    ax: Axes, name: str, corner: tuple[int, int], offset: tuple[int, int], **look: str
+    ax: Axes, name: str, corner: tuple[int, int], offset: tuple[int, int], **look: Any
 ) -> None:
-    units = {"xycoords": "axes fraction", "textcoords": "offset points"}
+    units: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
     ax.annotate(name, corner, offset, fontsize=8, **units, **look)
 
 
 def _coordinates(steps: AxisSteps) -> tuple[list[float], list[str]]:
     """Positions, and the coordinates there: -1, 0 and 1 if at least two of them are drawn."""
     low, high = steps.corners
-    pixels = window(steps)
     if low == high:
         return [low], ["−1 to 1"]
-    places = [low, (low + high) / 2, high]
-    drawn = [place for place in places if pixels[0] - 0.5 <= place <= pixels[-1] + 0.5]
+    drawn = [place for place in (low, (low + high) / 2, high) if _drawn(steps, place)]
     if len(drawn) < 2:
+        pixels = window(steps)
         drawn = [float(pixels[1]), float(pixels[-2])]
     return drawn, [_number(2 * (place - low) / (high - low) - 1, 4) for place in drawn]
 
@@ -407,15 +441,17 @@ def _entitle(ax: Axes, one: Explanation) -> None:
     names = ([steps.method.name for steps in one.axes], [steps.boundary for steps in one.axes])
     words = [" / ".join(dict.fromkeys(each)) for each in names if len(one.axes) < 3]
     title = ", ".join([*words, f"align_corners={one.axes[0].align_corners}"])
-    ax.set_title(title, loc="left", fontsize=12, color=INK, pad=24, fontweight="bold")
+    pad = 24 if len(one.axes) < 3 else 0  # room for the scale, which strips have below their names
+    ax.set_title(title, loc="left", fontsize=12, color=INK, pad=pad, fontweight="bold")
     results = f"value = {_number(one.value)}      gradient = {_tuple(one.gradient)}"
-    below = offset_copy(ax.transAxes, ax.figure, 0, -26, units="points")
+    figure = ax.figure.figure
+    below = offset_copy(ax.transAxes, figure, 0, -26, units="points")
     ax.text(0, 0, results, transform=below, va="top", fontsize=11, color=INK)
     ax.legend(
         handles=_signs(one),
         loc="upper left",
         bbox_to_anchor=(0, 0),
-        bbox_transform=offset_copy(ax.transAxes, ax.figure, 0, -46, units="points"),
+        bbox_transform=offset_copy(ax.transAxes, figure, 0, -46, units="points"),
         ncols=2 if ax.bbox.width > 5 * ax.figure.dpi else 1,
         frameon=False,
         fontsize=9,
@@ -434,16 +470,19 @@ def _signs(one: Explanation) -> list[Any]:
         return Line2D([], [], ls="none", marker="o", ms=9, label=label, **look)
 
     signs: list[Any] = []
-    given = f"coordinate {_tuple(steps.coordinate for steps in one.axes)}"
     if not one.nowhere:
+        given = f"coordinate {_tuple(steps.coordinate for steps in one.axes)}"
         given += f", position {_tuple(steps.position for steps in one.axes)}"
+        if not all(_drawn(steps, steps.position) for steps in one.axes):
+            given += ", farther out than drawn"
+        cross: dict[str, Any] = {"marker": "x", "ms": 8, "mew": 2.2, "color": POINT, "ls": "none"}
+        signs.append(Line2D([], [], label=given, **cross))
         sampled = f"sampled at {_tuple(steps.sampled for steps in one.axes)}"
         signs.append(disc(sampled, color=POINT))
-    cross = {"marker": "x", "ms": 8, "mew": 2.2, "color": POINT, "ls": "none"}
-    signs.insert(0, Line2D([], [], label=given, **cross))
     mirrors = any(steps.boundary == "reflection" for steps in one.axes)
     label = "coordinates −1 and 1" + (", the mirrors" if mirrors else "")
-    signs.append(Line2D([], [], color=CORNERS, lw=1.5, ls=(0, (4, 3)), label=label))
+    if any(_drawn(steps, corner) for steps in one.axes for corner in steps.corners):
+        signs.append(Line2D([], [], color=CORNERS, lw=1.5, ls=(0, (4, 3)), label=label))
     if any(tap.pixel is not None and tap.weight >= 0 for tap in one.taps):
         signs.append(disc("tap, as large as its weight", color=POSITIVE))
     if any(tap.pixel is not None and tap.weight < 0 for tap in one.taps):

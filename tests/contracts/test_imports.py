@@ -31,7 +31,7 @@ ROOMS = {
     "dask": ["bindings/dask"],
     "cupy": ["bindings/cupy"],
     "scipy": [],
-    "matplotlib": ["plot.py"],
+    "matplotlib": [],
     "imageio": [],
     "tifffile": [],
     "nibabel": [],
@@ -203,7 +203,7 @@ def test_what_is_heavy_is_imported_on_first_use(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=id_of)
-def test_a_framework_is_imported_by_its_own_binding_alone(path: Path) -> None:
+def test_a_framework_is_imported_in_its_own_rooms_alone(path: Path) -> None:
     assert strangers((name for name, _ in imports_of(path)), path) & FRAMEWORKS == set()
 
 

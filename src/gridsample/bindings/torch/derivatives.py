@@ -18,12 +18,18 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function, forward_ad
+from torch._functorch.utils import enable_single_level_autograd_function
+from torch.autograd import forward_ad
+from torch.autograd.forward_ad import _set_fwd_grad_enabled
+from torch.autograd.function import _SingleLevelFunction as Function
 
 from gridsample.bindings.torch.operators import LIBRARY, backward, gather, scatter
 
 Options = tuple[Any, ...]
 Maybe = Tensor | None
+
+# Annotated because torch gives it no type.
+unpack: Any = forward_ad.unpack_dual
 
 
 # Derivatives along a direction in the space of grids ----------------------------------------------
@@ -39,9 +45,7 @@ def directions(along: Tensor, options: Options) -> Iterator[tuple[Tensor, Option
 
 def gather_along(image: Tensor, grid: Tensor, along: Tensor, options: Options) -> Maybe:
     """How gather changes as the grid moves."""
-    return total(
-        part * gather(image, grid, *raised) for part, raised in directions(along, options)
-    )
+    return total(part * gather(image, grid, *raised) for part, raised in directions(along, options))
 
 
 def scatter_along(
@@ -64,9 +68,7 @@ def backward_along(
         backward(part * values, image, grid, *needed, *raised)
         for part, raised in directions(along, options)
     ]
-    first, second = (
-        total(sweep[k] for sweep in sweeps) if needed[k] else None for k in (0, 1)
-    )
+    first, second = (total(sweep[k] for sweep in sweeps) if needed[k] else None for k in (0, 1))
     return first, second
 
 
@@ -76,13 +78,13 @@ def grid_gradient(values: Tensor, image: Tensor, grid: Tensor, options: Options)
     return gradient
 
 
-def total(terms: Iterable[Maybe], like: Maybe = None) -> Maybe:
-    """The sum of the terms that there are, in the type of another tensor."""
+def total(terms: Iterable[Maybe], dtype: torch.dtype | None = None) -> Maybe:
+    """The sum of the terms that there are, in a type of choice."""
     result = None
     for term in terms:
         if term is not None:
             result = term if result is None else result + term
-    return result if like is None or result is None else result.to(like.dtype)
+    return result if dtype is None or result is None else result.to(dtype)
 
 
 # The rules ----------------------------------------------------------------------------------------
@@ -94,12 +96,33 @@ def below(operator: Any, keys: Any, *arguments: Any) -> Any:
         return operator.redispatch(keys & torch._C._after_autograd_keyset, *arguments)
 
 
+def inside(operator: Any, keys: Any, *arguments: Any) -> Any:
+    """As below, from the forward of a rule, where records are off: outer transforms need them."""
+    with torch.enable_grad(), _set_fwd_grad_enabled(True):
+        return below(operator, keys, *arguments)
+
+
+def recorded(rule: Any, *arguments: Any) -> Any:
+    """Call an operator with its rules.
+
+    It is entered once for each transform that is in force (`torch.func`), innermost first, and has
+    to deal with that one alone: hence the single level.
+    """
+    with enable_single_level_autograd_function():
+        return rule.apply(*arguments)
+
+
 def remember(ctx: Any, options: Options, *tensors: Tensor) -> None:
     """Keep what a rule needs."""
     ctx.save_for_backward(*tensors)
     ctx.save_for_forward(*tensors)
     ctx.set_materialize_grads(False)  # what is zero is None, and costs nothing
     ctx.options = options
+
+
+def primals(ctx: Any) -> Iterator[Tensor]:
+    """The tensors that were kept, without the tangents that go with them."""
+    return (unpack(tensor).primal for tensor in ctx.saved_tensors)
 
 
 class Gather(Function):
@@ -109,31 +132,36 @@ class Gather(Function):
     def forward(ctx: Any, image: Tensor, grid: Tensor, options: Options, keys: Any) -> Any:
         """Gather."""
         remember(ctx, options, image, grid)
-        return below(gather, keys, image, grid, *options)
+        result = inside(gather, keys, image, grid, *options)
+        ctx.dtype = result.dtype
+        return result
 
     @staticmethod
-    def backward(ctx: Any, upstream: Maybe) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, upstream: Maybe) -> Any:
         """Both gradients in one sweep."""
         needed = ctx.needs_input_grad[:2]
         if upstream is None or not any(needed):
             return (None,) * 4
         image, grid = ctx.saved_tensors
         gradients = backward(upstream, image, grid, *needed, *ctx.options)
-        return *(one if need else None for one, need in zip(gradients, needed)), None, None
+        return (
+            *(one if need else None for one, need in zip(gradients, needed, strict=True)),
+            None,
+            None,
+        )
 
     @staticmethod
     def jvp(ctx: Any, d_image: Maybe, d_grid: Maybe, *_: Any) -> Any:
         """Linear in the image."""
-        image, grid = ctx.saved_tensors
-        order = ctx.options[-2]
-        like = image if not any(order) else image.new_empty(0, dtype=torch.promote_types(image.dtype, grid.dtype))
-        return total(
-            (
-                None if d_image is None else gather(d_image, grid, *ctx.options),
-                None if d_grid is None else gather_along(image, grid, d_grid, ctx.options),
-            ),
-            like,
-        )
+        with _set_fwd_grad_enabled(True):  # as for `inside`
+            image, grid = primals(ctx)
+            return total(
+                (
+                    None if d_image is None else gather(d_image, grid, *ctx.options),
+                    None if d_grid is None else gather_along(image, grid, d_grid, ctx.options),
+                ),
+                ctx.dtype,
+            )
 
 
 class Scatter(Function):
@@ -146,10 +174,10 @@ class Scatter(Function):
         """Scatter."""
         remember(ctx, options, values, grid)
         ctx.size = size
-        return below(scatter, keys, values, grid, size, *options)
+        return inside(scatter, keys, values, grid, size, *options)
 
     @staticmethod
-    def backward(ctx: Any, upstream: Maybe) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, upstream: Maybe) -> Any:
         """The transpose of scatter is gather."""
         if upstream is None:
             return (None,) * 5
@@ -166,16 +194,16 @@ class Scatter(Function):
     @staticmethod
     def jvp(ctx: Any, d_values: Maybe, d_grid: Maybe, *_: Any) -> Any:
         """Linear in the values."""
-        values, grid = ctx.saved_tensors
-        return total(
-            (
-                None if d_values is None else scatter(d_values, grid, ctx.size, *ctx.options),
-                None
-                if d_grid is None
-                else scatter_along(values, grid, d_grid, ctx.size, ctx.options),
-            ),
-            values,
-        )
+        options, size = ctx.options, ctx.size
+        with _set_fwd_grad_enabled(True):
+            values, grid = primals(ctx)
+            return total(
+                (
+                    None if d_values is None else scatter(d_values, grid, size, *options),
+                    None if d_grid is None else scatter_along(values, grid, d_grid, size, options),
+                ),
+                values.dtype,
+            )
 
 
 class Backward(Function):
@@ -189,14 +217,14 @@ class Backward(Function):
         """Both gradients of gather."""
         remember(ctx, options, values, image, grid)
         ctx.needed = needed
-        results = below(backward, keys, values, image, grid, *needed, *options)
+        results = inside(backward, keys, values, image, grid, *needed, *options)
         ctx.mark_non_differentiable(
             *(one for one, need in zip(results, needed, strict=True) if not need)
         )
         return results
 
     @staticmethod
-    def backward(ctx: Any, u: Maybe, w: Maybe) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, u: Maybe, w: Maybe) -> Any:
         """Upstream are ``u``, an image, and ``w``, a grid."""
         values, image, grid = ctx.saved_tensors
         need_values, need_image, need_grid = ctx.needs_input_grad[:3]
@@ -214,9 +242,9 @@ class Backward(Function):
                 values, image, grid, w, (need_image, need_grid), options
             )
         return (
-            total((for_values,), values),
-            total((by_image,), image),
-            total((for_grid, by_grid), grid),
+            total((for_values,), values.dtype),
+            total((by_image,), image.dtype),
+            total((for_grid, by_grid), grid.dtype),
             None,
             None,
             None,
@@ -225,24 +253,27 @@ class Backward(Function):
     @staticmethod
     def jvp(ctx: Any, d_values: Maybe, d_image: Maybe, d_grid: Maybe, *_: Any) -> Any:
         """The product rule."""
-        values, image, grid = ctx.saved_tensors
-        need_image, need_grid = ctx.needed
-        terms: list[tuple[Maybe, Maybe]] = []
-        if d_values is not None:
-            sweep = backward(d_values, image, grid, *ctx.needed, *ctx.options)
-            terms.append((sweep[0] if need_image else None, sweep[1] if need_grid else None))
-        if d_image is not None and need_grid:
-            terms.append((None, grid_gradient(values, d_image, grid, ctx.options)))
-        if d_grid is not None:
-            terms.append(backward_along(values, image, grid, d_grid, ctx.needed, ctx.options))
-        return total((first for first, _ in terms), image), total((second for _, second in terms), grid)
+        options, needed = ctx.options, ctx.needed
+        with _set_fwd_grad_enabled(True):
+            values, image, grid = primals(ctx)
+            terms: list[Sequence[Maybe]] = []
+            if d_values is not None:
+                terms.append(backward(d_values, image, grid, *needed, *options))
+            if d_image is not None and needed[1]:
+                terms.append((None, grid_gradient(values, d_image, grid, options)))
+            if d_grid is not None:
+                terms.append(backward_along(values, image, grid, d_grid, needed, options))
+            return tuple(
+                total((term[k] for term in terms), like.dtype) if needed[k] else None
+                for k, like in enumerate((image, grid))
+            )
 
 
 def tracked(*tensors: Tensor) -> bool:
     """Whether a record of what happens to the tensors is kept, or a tangent goes with them."""
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         return True
-    return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors)
+    return any(unpack(tensor).tangent is not None for tensor in tensors)
 
 
 def autograd_gather(
@@ -252,7 +283,7 @@ def autograd_gather(
     """Gather, with a record where one is kept."""
     options = (mode, padding, corners, order, threads)
     if tracked(image, grid):
-        return Gather.apply(image, grid, options, keys)
+        return recorded(Gather, image, grid, options, keys)
     return below(gather, keys, image, grid, *options)
 
 
@@ -263,7 +294,7 @@ def autograd_scatter(
     """Scatter, with a record where one is kept."""
     options = (mode, padding, corners, order, threads)
     if tracked(values, grid):
-        return Scatter.apply(values, grid, size, options, keys)
+        return recorded(Scatter, values, grid, size, options, keys)
     return below(scatter, keys, values, grid, size, *options)
 
 
@@ -274,7 +305,7 @@ def autograd_backward(
     """Backward, with a record where one is kept."""
     needed, options = (need_input, need_grid), (mode, padding, corners, order, threads)
     if tracked(values, image, grid):
-        return Backward.apply(values, image, grid, needed, options, keys)
+        return recorded(Backward, values, image, grid, needed, options, keys)
     return below(backward, keys, values, image, grid, *needed, *options)
 
 

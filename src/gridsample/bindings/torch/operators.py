@@ -33,7 +33,8 @@ from gridsample.plan import (
 # What all operators take at the end; in this order, it is what the code calls options.
 SCHEMA = "str[] mode, str[] padding_mode, bool align_corners, int[] order, int? threads=None"
 
-LIBRARY = torch.library.Library("gridsample", "DEF")
+# Annotated because torch gives its methods no types.
+LIBRARY: Any = torch.library.Library("gridsample", "DEF")  # type: ignore[no-untyped-call]
 for signature in (
     f"gather(Tensor input, Tensor grid, {SCHEMA}) -> Tensor",
     f"scatter(Tensor values, Tensor grid, SymInt[] size, {SCHEMA}) -> Tensor",
@@ -82,7 +83,7 @@ def is_channels_last(tensor: Tensor) -> bool:
 
 def empty(shape: Sequence[int], like: Tensor, dtype: torch.dtype) -> Tensor:
     """An empty tensor (N, C, *rest), laid out in memory as another."""
-    axes = range(len(shape))
+    axes = tuple(range(len(shape)))
     layout = (0, *axes[2:], 1) if is_channels_last(like) else axes
     return torch.empty_permuted(shape, layout, dtype=dtype, device=like.device)
 
@@ -201,7 +202,9 @@ def cpu_scatter(
     plan = plan_call(size, values, grid, mode, padding, corners)
     check_values(values, plan, "values")
     out = empty(size, values, values.dtype)  # its shape and layout are those of the image
-    return sweep(plan, values, out, grid, (out, grid.new_empty(0)), (True, False), order, threads)[0]
+    return sweep(plan, values, out, grid, (out, grid.new_empty(0)), (True, False), order, threads)[
+        0
+    ]
 
 
 def cpu_backward(
@@ -273,9 +276,7 @@ def fake_gather(
     return empty_gather(image, grid, order)
 
 
-def fake_scatter(
-    values: Tensor, grid: Tensor, size: Sequence[int], *options: Any
-) -> Tensor:
+def fake_scatter(values: Tensor, grid: Tensor, size: Sequence[int], *options: Any) -> Tensor:
     """Scatter, of the shapes alone."""
     return empty(size, values, values.dtype)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from gridsample.kernels import threads as pool
 from gridsample.kernels.cpu import taps
-from gridsample.kernels.cpu.build import Spec, build
+from gridsample.kernels.cpu.build import Spec, driver_for
 from gridsample.kernels.memory import Memory, describe, flatten, frozen, plain, stored
 from gridsample.plan import BOUNDARIES, Plan, is_differentiable, type_name
 
@@ -209,7 +209,7 @@ def gather_sums(
     )  # fmt: skip
     hole = plan.real.type(0 if any(order) else math.nan)
     launch(
-        plan, build(spec), source, points, target, organize(plan, axes, 1, bits, run), hole, threads
+        plan, driver_for(spec), source, points, target, organize(plan, axes, 1, bits, run), hole, threads
     )
 
 
@@ -232,7 +232,7 @@ def gather_bits(plan: Plan, image: Array, grid: Array, values: Array, threads: i
     elif is_differentiable(plan.dtype):
         hole = np.array(math.nan, f"f{kind.itemsize}").view(kind)[()]
     launch(
-        plan, build(spec), source, points, target, organize(plan, axes, 0, bits, 0), hole, threads
+        plan, driver_for(spec), source, points, target, organize(plan, axes, 0, bits, 0), hole, threads
     )
 
 
@@ -367,7 +367,7 @@ class Sweep:
         place = self.shadow if need_image else self.image  # where the taps are looked up
         run = place.run if place.run == values.run >= LONG_RUN else 0
         bits, real = index_bits(plan, place), code(plan.real)
-        driver = build(
+        driver = driver_for(
             Spec(
                 "backward_runs" if run else "backward",
                 real,

@@ -191,7 +191,7 @@ def bindings(spec: Spec) -> dict[str, Any]:
 
 
 @functools.cache
-def build(spec: Spec) -> Any:
+def driver_for(spec: Spec) -> Any:
     """The compiled driver for a spec."""
     names = bindings(spec)
     tag = "_".join(str(part) for part in spec[1:]) + "_" + fingerprint()

@@ -1,0 +1,182 @@
+"""Grid sampling as PyTorch modules.
+
+None but `SpatialTransformer` has parameters: those of the network that it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from gridsample.api import grid_sample
+from gridsample.fields import affine_grid
+from gridsample.plan import Mode, check_boundary, check_flag, find_method
+
+__all__ = ["AffineGrid", "GridSample", "SpatialTransformer"]
+
+
+def listed(given: Mode) -> Sequence[str]:
+    """The names of a mode."""
+    return [given] if isinstance(given, str) else given
+
+
+class GridSample(nn.Module):
+    """`gridsample.grid_sample` with fixed options.
+
+    Args:
+        mode: how pixels are weighed; a name, or one for each axis in x, y, z order.
+        padding_mode: what is outside; a name, or one for each axis.
+        align_corners: whether -1 and 1 are the centres of the corner pixels, or their outer edges.
+        channel_axis: 1, or -1 for channels-last input and output.
+
+    Shapes:
+        input (N, C, *spatial) and grid (N, *out, D) give (N, C, *out), with the input's dtype.
+
+    Raises:
+        TypeError: an option of a wrong type.
+        ValueError: a name that is unknown or ambiguous.
+
+    Example:
+        >>> import torch, gridsample.nn
+        >>> sample = gridsample.nn.GridSample(padding_mode="border")
+        >>> sample
+        GridSample(mode='bilinear', padding_mode='border', align_corners=False)
+        >>> image = torch.arange(4.0).reshape(1, 1, 2, 2)
+        >>> sample(image, torch.tensor([[[[0.0, 0.0], [9.0, 9.0]]]]))
+        tensor([[[[1.5000, 3.0000]]]])
+    """
+
+    def __init__(
+        self,
+        mode: Mode = "bilinear",
+        padding_mode: Mode = "zeros",
+        align_corners: bool = False,
+        *,
+        channel_axis: int = 1,
+    ) -> None:
+        super().__init__()
+        for name in listed(mode):
+            find_method(name)
+        for name in listed(padding_mode):
+            check_boundary(name)
+        self.mode = mode
+        self.padding_mode = padding_mode
+        self.align_corners = check_flag(align_corners, "align_corners")
+        self.channel_axis = channel_axis
+
+    def forward(self, input: Tensor, grid: Tensor) -> Tensor:
+        """Sample the input at the grid."""
+        result: Tensor = grid_sample(
+            input,
+            grid,
+            self.mode,
+            self.padding_mode,
+            self.align_corners,
+            channel_axis=self.channel_axis,
+        )
+        return result
+
+    def extra_repr(self) -> str:
+        """The options, but for a channel axis where it usually is."""
+        shown = f"mode={self.mode!r}, padding_mode={self.padding_mode!r}, "
+        shown += f"align_corners={self.align_corners}"
+        return shown if self.channel_axis == 1 else f"{shown}, channel_axis={self.channel_axis}"
+
+
+class AffineGrid(nn.Module):
+    """`gridsample.affine_grid` for an output of fixed size.
+
+    Args:
+        size: the output's spatial shape, slowest axis first: (height, width) in two dimensions.
+        align_corners: as in `GridSample`.
+
+    Shapes:
+        theta (N, D, D + 1) gives (N, *size, D), with theta's dtype.
+
+    Example:
+        >>> import torch, gridsample.nn
+        >>> make = gridsample.nn.AffineGrid((2, 3))
+        >>> make
+        AffineGrid(size=(2, 3), align_corners=False)
+        >>> make(torch.eye(2, 3).repeat(5, 1, 1)).shape
+        torch.Size([5, 2, 3, 2])
+    """
+
+    def __init__(self, size: Sequence[int], align_corners: bool = False) -> None:
+        super().__init__()
+        self.size = tuple(size)
+        self.align_corners = check_flag(align_corners, "align_corners")
+
+    def forward(self, theta: Tensor) -> Tensor:
+        """The grid of each matrix."""
+        grid: Tensor = affine_grid(theta, (theta.shape[0], 1, *self.size), self.align_corners)
+        return grid
+
+    def extra_repr(self) -> str:
+        """The options."""
+        return f"size={self.size}, align_corners={self.align_corners}"
+
+
+class SpatialTransformer(nn.Module):
+    """Samples its input where a network that looks at it says: through an affine map for each item.
+
+    This is the spatial transformer of M. Jaderberg et al., "Spatial transformer networks", 2015:
+
+        theta = localization(input);  output = grid_sample(input, affine_grid(theta))
+
+    Args:
+        localization: a module that makes (N, D, D + 1) matrices, or (N, D * (D + 1)) numbers, of
+            an input (N, C, *spatial) with D spatial axes.  To begin with the identity, let its
+            last layer begin with weights 0 and the identity's numbers as its bias.
+        size: the output's spatial shape; None for the input's.
+        mode: as in `GridSample`.
+        padding_mode: as in `GridSample`.
+        align_corners: as in `GridSample`.
+
+    Shapes:
+        input (N, C, *spatial) gives (N, C, *size).
+
+    Example:
+        >>> import torch, gridsample.nn
+        >>> look = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 6))
+        >>> with torch.no_grad():
+        ...     _ = look[1].weight.zero_(), look[1].bias.copy_(torch.eye(2, 3).flatten())
+        >>> transform = gridsample.nn.SpatialTransformer(look)
+        >>> transform
+        SpatialTransformer(
+          (localization): Sequential(
+            (0): Flatten(start_dim=1, end_dim=-1)
+            (1): Linear(in_features=12, out_features=6, bias=True)
+          )
+          (sample): GridSample(mode='bilinear', padding_mode='zeros', align_corners=False)
+        )
+        >>> image = torch.arange(12.0).reshape(1, 1, 3, 4)
+        >>> torch.testing.assert_close(transform(image), image)
+    """
+
+    def __init__(
+        self,
+        localization: nn.Module,
+        size: Sequence[int] | None = None,
+        mode: Mode = "bilinear",
+        padding_mode: Mode = "zeros",
+        align_corners: bool = False,
+    ) -> None:
+        super().__init__()
+        self.localization = localization
+        self.size = None if size is None else tuple(size)
+        self.sample = GridSample(mode, padding_mode, align_corners)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Sample the input where it is told to."""
+        rank = input.dim() - 2
+        theta = self.localization(input).reshape(-1, rank, rank + 1)
+        shape = (*input.shape[:2], *(self.size or input.shape[2:]))
+        grid = affine_grid(theta, shape, self.sample.align_corners)
+        result: Tensor = self.sample(input, grid)
+        return result
+
+    def extra_repr(self) -> str:
+        """The size, where one is set."""
+        return "" if self.size is None else f"size={self.size}"

@@ -1,0 +1,109 @@
+"""What is written once must mean the same on every target."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gridsample import axis
+from gridsample.kernels.cpu.build import Spec, bindings, compile_inner
+from gridsample.kernels.cpu.taps import ELEMENTWISE
+from gridsample.kernels.lower import fingerprint, lower, rebind
+
+BOUNDARIES = (axis.ZEROS, axis.BORDER, axis.REFLECTION)
+
+
+def test_a_twin_sees_the_names_it_was_given_and_leaves_the_original_alone() -> None:
+    twin = rebind(axis.slope, {"HALF": 3.0}, "slope_3")
+    assert twin(5.0, True) == 15.0
+    assert axis.slope(5.0, True) == 2.5
+    assert twin.__qualname__ == "slope_3"
+
+
+def test_lowered_functions_see_those_before_them_and_their_own_flags() -> None:
+    def base(x: float) -> float:
+        return x + FLAG  # type: ignore[name-defined]  # noqa: F821
+
+    def user(x: float) -> float:
+        return 2 * one(x)  # type: ignore[name-defined]  # noqa: F821
+
+    made = lower([("one", base, {"FLAG": 1}), user], {}, lambda function: function, "tag")
+    assert made["user"](3) == 8
+    assert made["one"].__qualname__ == "one_tag"
+
+
+def test_the_fingerprint_is_of_the_sources() -> None:
+    assert len(fingerprint()) == 12
+    assert fingerprint() == fingerprint()
+
+
+@pytest.fixture(scope="module", params=["f4", "f8"])
+def lowered(request: pytest.FixtureRequest) -> tuple[np.dtype[Any], dict[str, Any]]:
+    """axis.py for Numba, in one precision."""
+    spec = Spec("none", request.param, 64, request.param)
+    return np.dtype(request.param), lower(
+        ELEMENTWISE, bindings(spec), lambda f: compile_outer(f), "test"
+    )
+
+
+def compile_outer(function: Any) -> Any:
+    """As compile_inner, but callable from Python."""
+    inner = compile_inner(function)
+    inner.targetoptions.update(no_cpython_wrapper=False)
+    return inner
+
+
+def positions(kind: np.dtype[Any], size: int) -> np.ndarray:
+    rng = np.random.default_rng(size)
+    edges = np.array([-1, -0.5, 0, 0.5, size - 1, size - 0.5, size, -size, 2 * size, 3 * size])
+    return np.concatenate([edges, rng.uniform(-4 * size, 4 * size, 200)]).astype(kind)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 1000])
+def test_axis_functions_lower_to_the_same_numbers(
+    lowered: tuple[np.dtype[Any], dict[str, Any]], size: int
+) -> None:
+    kind, numba = lowered
+    last, reach = kind.type(size - 1), kind.type(5)
+    tolerance = 4 * np.finfo(kind).eps * 8 * size
+    for value in positions(kind, size):
+        for aligned in (False, True):
+            edge = kind.type(not aligned)
+            coordinate = kind.type(value / size)
+            here = numba["position"](coordinate, last, aligned)
+            assert abs(here - axis.position(coordinate, last, aligned)) <= tolerance
+            assert numba["slope"](last, aligned) == axis.slope(last, aligned)
+            for boundary in BOUNDARIES:
+                for name in ("fold", "confine"):
+                    mine = np.array(numba[name](value, last, reach, boundary, edge), float)
+                    theirs = getattr(axis, name)(value, last, reach, boundary, edge)
+                    assert np.abs(mine - np.array(theirs, float)).max() <= tolerance
+                index = int(np.floor(value))
+                assert numba["fold_index"](index, size, boundary, int(edge)) == axis.fold_index(
+                    index, size, boundary, int(edge)
+                )
+        for rounds in (False, True):
+            assert numba["split"](value, rounds) == axis.split(value, rounds)
+
+
+def test_positions_without_meaning_are_the_same_ones(
+    lowered: tuple[np.dtype[Any], dict[str, Any]],
+) -> None:
+    kind, numba = lowered
+    for value in (0.0, 1e30, np.inf, -np.inf, np.nan):
+        for boundary in BOUNDARIES:
+            given = kind.type(value)
+            with np.errstate(invalid="ignore"):
+                assert bool(numba["known"](given, boundary)) == bool(axis.known(given, boundary))
+
+
+def test_single_precision_stays_single(lowered: tuple[np.dtype[Any], dict[str, Any]]) -> None:
+    kind, numba = lowered
+    value, last = kind.type(0.3), kind.type(6)
+    numba["position"](value, last, True)
+    numba["confine"](value, last, last, axis.REFLECTION, last)
+    for name in ("position", "confine"):
+        for signature in numba[name].nopython_signatures:
+            assert str(signature.return_type) == str(kind)

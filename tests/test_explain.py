@@ -1,0 +1,349 @@
+"""One sample, tap by tap: numbers worked out by hand, and the kernels' own."""
+
+import itertools
+import math
+from dataclasses import FrozenInstanceError
+from math import inf, nan
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gridsample
+from gridsample.kernels import reference
+
+MODES = {"nearest": "nearest", "bilinear": "linear", "tricubic": "cubic"}
+BOUNDARIES = ["zeros", "border", "reflection"]
+SPECIAL = [nan, inf, -inf, -1.0, 1.0, 0.0, 1e6, -1e15, 1e300]
+
+axes = st.tuples(st.integers(1, 5), st.sampled_from(sorted(MODES)), st.sampled_from(BOUNDARIES))
+axes_of_an_image = st.lists(axes, min_size=1, max_size=3).map(lambda each: zip(*each, strict=True))
+
+
+def noise(size):
+    return np.random.default_rng(5).normal(size=size[::-1])
+
+
+def explained(axes, at, align_corners, image=None):
+    """The explanation, and what it explains: a call in the arguments' other form."""
+    size, modes, boundaries = axes
+    at = at[: len(size)]
+    one = gridsample.explain(size, at, modes, boundaries, align_corners, image=image)
+    pixels = np.arange(math.prod(size), dtype=float).reshape(size[::-1]) if image is None else image
+    return one, (pixels[None, None], np.array([at], float)), (modes, boundaries, align_corners)
+
+
+# ---- the numbers ------------------------------------------------------------------------------
+
+
+def test_a_point_by_hand():
+    one = gridsample.explain((4, 4), (-1.2, 1.3), "bilinear", "reflection")
+    x, y = one.axes
+    # x: ((-1.2 + 1) * 4 - 1) / 2 = -0.9, mirrored about -0.5 to -0.1, clamped to 0.
+    assert x.path == pytest.approx((-0.9, -0.1, 0.0), abs=1e-15)
+    assert (x.position, x.sampled) == (x.path[0], x.path[-1])
+    assert (x.folds, x.sign, x.base, x.t, x.slope) == (1, 0, 0, 0.0, 0.0)
+    # y: ((1.3 + 1) * 4 - 1) / 2 = 4.1, mirrored about 3.5 to 2.9.
+    assert y.path == pytest.approx((4.1, 2.9))
+    assert (y.folds, y.sign, y.base, y.slope) == (1, -1, 2, -2.0)
+    assert y.t == pytest.approx(0.9)
+    assert x.corners == y.corners == (-0.5, 3.5)
+    assert [tap.pixel for tap in one.taps] == [(0, 2), (1, 2), (0, 3), (1, 3)]
+    assert [tap.weight for tap in one.taps] == pytest.approx([0.1, 0.0, 0.9, 0.0])
+    assert [tap.value for tap in one.taps] == [8, 9, 12, 13]
+    assert [tap.product for tap in one.taps] == pytest.approx([0.8, 0.0, 10.8, 0.0])
+    assert one.value == pytest.approx(11.6)
+    assert one.per_pixel == pytest.approx((1.0, 4.0))
+    assert one.gradient == pytest.approx((0.0, -8.0))
+
+
+def test_a_row_of_pixels_by_hand():
+    # Position 1.25 between the pixels 20 and 40; a coordinate of 1 spans 1.5 pixels.
+    one = gridsample.explain((3,), (0.5,), "linear", image=[10, 20, 40])
+    (x,) = one.axes
+    assert (x.position, x.base, x.t, x.slope) == (1.75, 1, 0.75, 1.5)
+    assert [(tap.index, tap.pixel, tap.weight, tap.derivative) for tap in x.taps] == [
+        (1, 1, 0.25, -1.0),
+        (2, 2, 0.75, 1.0),
+    ]
+    assert (one.value, one.per_pixel, one.gradient) == (35.0, (20.0,), (30.0,))
+
+
+def test_a_cubic_point_by_hand():
+    # Half way, Keys' weights are -3/32, 19/32, 19/32, -3/32; taps fold, the position does not.
+    one = gridsample.explain((4,), (-1.0,), "cubic", "reflection")
+    (x,) = one.axes
+    assert (x.path, x.folds, x.sign, x.base, x.t, x.slope) == ((-0.5,), 0, 1, -1, 0.5, 2.0)
+    assert [(tap.index, tap.pixel) for tap in x.taps] == [(-2, 1), (-1, 0), (0, 0), (1, 1)]
+    assert [tap.weight * 32 for tap in x.taps] == [-3, 19, 19, -3]
+    assert one.value == pytest.approx(-6 / 32)
+    assert one.gradient == pytest.approx((0.0,), abs=1e-15)  # a mirror's middle is flat
+
+
+def test_dropped_taps_read_nothing():
+    image = np.array([nan, 2.0, 3.0])
+    one = gridsample.explain((3,), (1.0,), "linear", "zeros", image=image)
+    assert [(tap.pixel, tap.weight, tap.value, tap.product) for tap in one.taps] == [
+        ((2,), 0.5, 3.0, 1.5),
+        (None, 0.5, 0.0, 0.0),
+    ]
+    assert (one.value, one.gradient) == (1.5, (-4.5,))
+
+
+def test_nearest_takes_the_even_pixel_of_two():
+    one = gridsample.explain((4,), (-0.5 + 0.25, ), "nearest")  # fmt: skip
+    (x,) = one.axes
+    assert (x.position, x.base, x.t) == (1.0, 1, 0.0)
+    (x,) = gridsample.explain((4,), (0.5,), "nearest").axes
+    assert (x.position, x.base, x.t, x.taps[0].derivative) == (2.5, 2, 0.5, 0.0)
+
+
+def test_each_pixel_has_a_number():
+    one = gridsample.explain((5, 3, 2), (0.0, 0.0, 0.0))
+    numbers = np.arange(30).reshape(2, 3, 5)
+    for x, y, z in itertools.product(range(5), range(3), range(2)):
+        assert one.read((x, y, z)) == numbers[z, y, x]
+    # No pixels are stored for it.
+    vast = gridsample.explain((10**8, 10**8), (1.0, 1.0), padding_mode="border")
+    assert vast.value == 10.0**16 - 1
+
+
+# ---- against the kernels and the oracle -------------------------------------------------------
+
+
+coordinates = st.floats(-6, 6) | st.sampled_from(SPECIAL)
+
+
+@given(axes_of_an_image, st.tuples(*[coordinates] * 3), st.booleans())
+def test_numbers_are_those_of_grid_sample(axes, at, align_corners):
+    axes = tuple(axes)
+    image = noise(axes[0])
+    one, arrays, options = explained(axes, at, align_corners, image)
+    value = gridsample.grid_sample(*arrays, *options)
+    _, gradient = gridsample.grid_sample_vjp(np.ones((1, 1)), *arrays, *options, need_input=False)
+    scale = np.abs(image).max() * max(axes[0])
+    assert one.value == pytest.approx(value.item(), abs=1e-13 * scale, nan_ok=True)
+    assert one.gradient == pytest.approx(gradient[0].tolist(), abs=1e-12 * scale)
+    assert bool(one.nowhere) == math.isnan(value.item())
+
+
+@given(axes_of_an_image, st.tuples(*[st.integers(-48, 48)] * 3), st.booleans())
+def test_numbers_are_those_of_the_oracle(axes, eighths, align_corners):
+    # Eighths have exact positions: on knots, mirrors and clamps as well.
+    axes = tuple(axes)
+    at = [n / 8 for n in eighths]
+    one, arrays, (modes, boundaries, aligned) = explained(axes, at, align_corners, noise(axes[0]))
+    options = [MODES[mode] for mode in modes], boundaries, aligned
+    value = reference.gather(*arrays, *options)
+    _, gradient = reference.gradients(np.ones((1, 1)), *arrays, *options)
+    assert one.value == pytest.approx(value.item(), abs=1e-12)
+    assert one.gradient == pytest.approx(gradient[0].tolist(), abs=1e-11)
+
+
+@given(axes_of_an_image, st.tuples(*[st.floats(-9, 9)] * 3), st.booleans())
+def test_steps_agree_with_each_other(axes, at, align_corners):
+    axes = tuple(axes)
+    one, _, _ = explained(axes, at, align_corners)
+    for steps, size, x in zip(one.axes, axes[0], at, strict=False):
+        assert (steps.size, steps.coordinate, steps.align_corners) == (size, x, align_corners)
+        assert steps.t == pytest.approx(steps.sampled - steps.base)
+        assert abs(steps.t) <= 0.5 if steps.method.rounds else 0 <= steps.t < 1
+        assert sum(tap.weight for tap in steps.taps) == pytest.approx(1)
+        assert sum(tap.derivative for tap in steps.taps) == pytest.approx(0)
+        assert all(tap.pixel is None or 0 <= tap.pixel < size for tap in steps.taps)
+        assert abs(steps.slope) in (0, size / 2, (size - 1) / 2)
+    assert one.gradient == tuple(
+        steps.slope * g for steps, g in zip(one.axes, one.per_pixel, strict=True)
+    )
+    assert one.value == pytest.approx(sum(tap.product for tap in one.taps))
+
+
+@given(st.integers(1, 6), st.floats(-3, 3), st.booleans())
+def test_a_path_goes_from_mirror_to_mirror(size, x, align_corners):
+    (steps,) = gridsample.explain((size,), (x,), "linear", "reflection", align_corners).axes
+    mirrored = steps.path[1 : steps.folds + 1]
+    for before, after in itertools.pairwise((steps.position, *mirrored)):
+        assert (before + after) / 2 == pytest.approx(
+            steps.corners[0] if before < steps.corners[0] else steps.corners[1], abs=1e-12
+        )
+    assert len(steps.path) <= steps.folds + 2
+    if steps.sign:
+        assert steps.sign == (-1) ** steps.folds
+        assert len(steps.path) == steps.folds + 1
+    assert 0 <= steps.sampled <= size - 1
+
+
+def test_many_folds_are_one_step():
+    (x,) = gridsample.explain((4,), (-30.7,), "linear", "reflection").axes
+    assert x.position == pytest.approx(-59.9)
+    assert (x.folds, x.sign, len(x.path)) == (15, -1, 2)
+    assert x.sampled == pytest.approx(2.9)
+    (x,) = gridsample.explain((4,), (1e300,), "linear", "reflection").axes
+    assert x.folds > 10**299
+    assert 0 <= x.sampled <= 3
+
+
+# ---- nowhere and far --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_point_is_nowhere_with_one_coordinate(mode, boundary):
+    one = gridsample.explain((4, 3), (nan, 0.3), mode, boundary)
+    x, y = one.axes
+    assert (x.nowhere, y.nowhere, one.nowhere) == (True, False, "x")
+    assert (x.taps, x.slope, one.taps) == ((), 0.0, ())
+    assert math.isnan(one.value)
+    assert one.gradient == (0.0, 0.0)
+    assert "nowhere in x: value = nan, gradient = 0" in str(one)
+
+
+def test_infinity_has_a_limit_or_none():
+    last = 2.0
+    assert gridsample.explain((3,), (inf,), "cubic", "zeros").value == 0
+    assert gridsample.explain((3,), (inf,), "cubic", "border").value == last
+    assert gridsample.explain((3,), (-inf,), "linear", "border").value == 0
+    assert gridsample.explain((3,), (-inf,), "linear", "reflection").nowhere == "x"
+    assert gridsample.explain((1,), (inf,), "linear", "reflection", True).value == 0
+
+
+# ---- the table --------------------------------------------------------------------------------
+
+
+def test_the_table():
+    assert (
+        str(gridsample.explain((4, 4), (-1.2, 1.3), "bilinear", "reflection"))
+        == """\
+4 x 4 pixels, numbered 0, 1, 2, ... row by row
+align_corners=False: -1 and 1 are the outer edges of the corner pixels
+
+x axis: 4 pixels, linear, reflection
+  coordinate  x                        = -1.2
+  position    ((-1.2 + 1) * 4 - 1) / 2 = -0.9   outside the image
+  fold        2 * (-0.5) - (-0.9)      = -0.1   mirrored about -0.5
+  clamp       -0.1 into [0, 3]         = 0      an edge pixel's centre
+  base index  floor(0)                 = 0
+  fraction t  0 - 0                    = 0
+  slope       4 / 2 * 0                = 0      d position / d x: 0 at a clamp
+
+  tap   reads   weight       d weight / dt
+    0   0       1 - t  = 1   -1            = -1
+    1   1       t      = 0   1             =  1
+
+y axis: 4 pixels, linear, reflection
+  coordinate  y                       = 1.3
+  position    ((1.3 + 1) * 4 - 1) / 2 = 4.1   outside the image
+  fold        2 * 3.5 - 4.1           = 2.9   mirrored about 3.5
+  base index  floor(2.9)              = 2
+  fraction t  2.9 - 2                 = 0.9
+  slope       4 / 2 * (-1)            = -2    d position / d y, turned by a fold
+
+  tap   reads   weight         d weight / dt
+    2   2       1 - t  = 0.1   -1            = -1
+    3   3       t      = 0.9   1             =  1
+
+  pixel (x, y)   weight x   weight y   weight   value   adds
+  (0, 2)                1 *      0.1 =    0.1 *     8 =  0.8
+  (1, 2)                0 *      0.1 =    0.0 *     9 =  0.0
+  (0, 3)                1 *      0.9 =    0.9 *    12 = 10.8
+  (1, 3)                0 *      0.9 =    0.0 *    13 =  0.0
+
+  value         what the taps add = 11.6
+  d value / dx  0 * 1             = 0      slope x * the sum with d weight x / dt
+  d value / dy  -2 * 4            = -8     slope y * the sum with d weight y / dt"""
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (((4,), (0.5,), "linear", "zeros", True), "position    (0.5 + 1) / 2 * (4 - 1) = 2.25"),
+        (((4,), (0.5,), "linear", "zeros", True), "slope       (4 - 1) / 2             = 1.5"),
+        (((4,), (0.5,), "nearest"), "base index  round(2.5)              = 2     a tie goes"),
+        (((4,), (-1.0,)), "-1   none    1 - t  = 0.5"),
+        (((4,), (-1.0,)), "none at (-1)        0.5"),
+        (((4,), (-1.0,), "cubic"), "-2   none    -0.75 t + 1.5 t^2 - 0.75 t^3 = -0.09375"),
+        (((4,), (-9.0,), "linear"), "confine     -16.5, but no farther than = -3"),
+        (((4,), (-9.0,), "linear", "border"), "clamp       -16.5 into [0, 3]"),
+        (((4,), (-9.0,), "cubic", "reflection"), "shift       by whole periods of 8"),
+        (((4,), (-3.7,), "linear", "reflection"), "fold        2 * 3.5 - 4.9            = 2.1"),
+        (((4,), (-19.0,), "linear", "reflection"), "9 times about -0.5 and 3.5"),
+        (((1,), (9.0,), "linear", "zeros", True), "position    the only pixel's centre = 0"),
+        (((1,), (nan,), "linear", "zeros", True), "position    (nan + 1) / 2 * (1 - 1) = nan"),
+        (((3,), (inf,), "linear", "reflection"), "nowhere: mirrors fold it for ever"),
+    ],
+)
+def test_lines_of_the_table(arguments, line):
+    assert line in str(gridsample.explain(*arguments))
+
+
+@given(
+    st.lists(st.integers(1, 10**5), min_size=1, max_size=3),
+    st.tuples(*[coordinates] * 3),
+    st.sampled_from(sorted(MODES)),
+    st.sampled_from(BOUNDARIES),
+    st.booleans(),
+)
+def test_the_table_is_plain_and_narrow(size, at, mode, boundary, align_corners):
+    text = str(gridsample.explain(size, at[: len(size)], mode, boundary, align_corners))
+    assert text.isascii()
+    for line in text.splitlines():
+        assert len(line) < 100
+        assert line == line.rstrip()
+        assert "-0 " not in f"{line} "
+
+
+def test_the_title_tells_what_was_sampled():
+    assert str(gridsample.explain((2, 1), (0, 0))).startswith("2 x 1 pixels, numbered 0, 1, 2,")
+    assert str(gridsample.explain((1,), (0,), image=[3])).startswith("1 pixel\nalign_corners")
+
+
+# ---- the object -------------------------------------------------------------------------------
+
+
+def test_an_explanation_is_a_value():
+    one, same, other = (gridsample.explain((4, 4), (x, 0.3)) for x in (0.1, 0.1, 0.2))
+    assert one == same != other
+    assert hash(one) == hash(same)
+    assert isinstance(one, gridsample.Explanation)
+    assert one.size == (4, 4)
+    with pytest.raises(FrozenInstanceError):
+        one.value = 3.0
+
+
+@pytest.mark.parametrize("dtype", ["bool", "u1", ">i2", "f2", "<f8"])
+def test_the_image_is_read_and_kept_apart(dtype):
+    image = np.array([[0, 1], [1, 1]], dtype)
+    one = gridsample.explain((2, 2), (0.0, 0.0), image=image)
+    image[...] = 0
+    assert one.value == 0.75
+    assert one.read((1, 0)) == 1
+    assert one.image.dtype == np.float64
+    assert not one.image.flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("error", "match", "arguments"),
+    [
+        (TypeError, r"size must be integers.*got 4", {"size": 4}),
+        (TypeError, r"size must be integers.*got \(4, 2\.5\)", {"size": (4, 2.5)}),
+        (TypeError, r"size must be integers.*got '44'", {"size": "44"}),
+        (ValueError, r"size must be.*at least 1, got \(4, 0\)", {"size": (4, 0)}),
+        (ValueError, r"size must be \(W,\).*got \(4, 4, 4, 4\)", {"size": (4, 4, 4, 4)}),
+        (ValueError, r"size must be \(W,\).*got \(\)", {"size": ()}),
+        (ValueError, r"at must have a coordinate for each axis.*got 3", {"at": (1, 2, 3)}),
+        (TypeError, r"at must be one number for each axis.*got 'ab'", {"at": "ab"}),
+        (TypeError, r"at must be one number for each axis.*got 0\.5", {"at": 0.5}),
+        (ValueError, r"mode 'bilinaer'.*did you mean 'bilinear'", {"mode": "bilinaer"}),
+        (ValueError, r"mode needs one entry per axis", {"mode": ("linear",)}),
+        (ValueError, r"padding_mode 'reflect' is ambiguous", {"padding_mode": "reflect"}),
+        (TypeError, r"align_corners must be True or False, got 2", {"align_corners": 2}),
+        (TypeError, r"image has dtype complex128", {"image": np.ones((4, 4), complex)}),
+        (TypeError, r"image has dtype object", {"image": [[None] * 4] * 4}),
+        (ValueError, r"image must have shape \(4, 4\).*got \(4, 3\)", {"image": np.ones((4, 3))}),
+    ],
+)
+def test_what_is_refused(error, match, arguments):
+    with pytest.raises(error, match=match):
+        gridsample.explain(**{"size": (4, 4), "at": (0.1, 0.2), **arguments})
