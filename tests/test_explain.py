@@ -92,11 +92,10 @@ def test_dropped_taps_read_nothing():
 
 
 def test_nearest_takes_the_even_pixel_of_two():
-    one = gridsample.explain((4,), (-0.5 + 0.25, ), "nearest")  # fmt: skip
-    (x,) = one.axes
-    assert (x.position, x.base, x.t) == (1.0, 1, 0.0)
     (x,) = gridsample.explain((4,), (0.5,), "nearest").axes
     assert (x.position, x.base, x.t, x.taps[0].derivative) == (2.5, 2, 0.5, 0.0)
+    (x,) = gridsample.explain((4,), (0.0,), "nearest").axes
+    assert (x.position, x.base, x.t) == (1.5, 2, -0.5)
 
 
 def test_each_pixel_has_a_number():
@@ -225,7 +224,7 @@ x axis: 4 pixels, linear, reflection
   clamp       -0.1 into [0, 3]         = 0      an edge pixel's centre
   base index  floor(0)                 = 0
   fraction t  0 - 0                    = 0
-  slope       4 / 2 * 0                = 0      d position / d x: 0 at a clamp
+  slope       4 / 2 * 0                = 0      d position / d x, clamped
 
   tap   reads   weight       d weight / dt
     0   0       1 - t  = 1   -1            = -1
@@ -237,7 +236,7 @@ y axis: 4 pixels, linear, reflection
   fold        2 * 3.5 - 4.1           = 2.9   mirrored about 3.5
   base index  floor(2.9)              = 2
   fraction t  2.9 - 2                 = 0.9
-  slope       4 / 2 * (-1)            = -2    d position / d y, turned by a fold
+  slope       4 / 2 * (-1)            = -2    d position / d y, turned by folds
 
   tap   reads   weight         d weight / dt
     2   2       1 - t  = 0.1   -1            = -1

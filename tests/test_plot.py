@@ -178,20 +178,21 @@ def test_few_pixels_are_drawn_with_all_taps_among_them(size, x, mode, boundary, 
         assert {0, size - 1} <= set(pixels)
 
 
-@pytest.mark.parametrize("size", [(1,), (1, 1), (7, 1), (2, 3, 1), (63, 5), (10**6, 10**6)])
 @pytest.mark.parametrize(
-    ("mode", "boundary", "aligned"),
+    ("size", "at", "mode", "boundary", "aligned"),
     [
-        ("nearest", "zeros", False),
-        ("linear", "border", True),
-        ("linear", "reflection", True),
-        ("cubic", "reflection", False),
+        ((1,), (-7.7,), "cubic", "reflection", True),
+        ((1, 1), (inf, 0.9), "linear", "reflection", True),
+        ((7, 1), (-7.7, 1e9), "nearest", "zeros", False),
+        ((63, 5), (-7.7, 0.9), "cubic", "reflection", False),
+        ((2, 3, 1), (inf, 0.9, -0.2), "cubic", "border", False),
+        ((10**6, 10**6), (-1.5, 0.3), "cubic", "reflection", False),
+        ((10**6, 4), (1e300, -1.0), "linear", "border", True),
     ],
 )
-def test_anything_can_be_drawn(size, mode, boundary, aligned):
-    for x in (-1.0, 0.3, -7.7, 1e9, inf):
-        one = gridsample.explain(size, (x, 0.9, -0.2)[: len(size)], mode, boundary, aligned)
-        gridsample.plot.explain(one).draw_without_rendering()
+def test_anything_can_be_drawn(size, at, mode, boundary, aligned):
+    one = gridsample.explain(size, at, mode, boundary, aligned)
+    gridsample.plot.explain(one).draw_without_rendering()
 
 
 def test_any_value_can_be_drawn():

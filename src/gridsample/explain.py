@@ -454,7 +454,7 @@ def _step_rows(steps: AxisSteps) -> Iterator[Row]:
     yield "fraction t", f"{at} - {term(steps.base)}", show(steps.t), ""
     slope = f"({n} - 1) / 2" if aligned else f"{n} / 2"
     factor = "" if steps.sign == 1 else f" * {term(steps.sign)}"
-    why = {1: "", -1: ", turned by a fold", 0: ": 0 at a clamp"}[steps.sign]
+    why = {1: "", -1: ", turned by folds", 0: ", clamped"}[steps.sign]
     yield "slope", slope + factor, show(steps.slope), f"d position / d {steps.name}{why}"
 
 

@@ -1,0 +1,185 @@
+"""Threads: the same bits whatever their number, many callers at once, forks, and Ctrl-C."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gridsample
+from gridsample.kernels import threads as pool
+from gridsample.kernels.cpu import portions
+
+Array = np.ndarray[Any, Any]
+
+
+def inputs(items: int, grids: int, channels: int, last: bool = False) -> tuple[Array, Array, Array]:
+    """Image, grid and upstream values; enough points that several tasks are made."""
+    rng = np.random.default_rng([items, grids, channels])
+    shape = (items, 40, 50, channels) if last else (items, channels, 40, 50)
+    out = (max(items, grids), 150, 190)
+    image = rng.standard_normal(shape).astype(np.float32)
+    grid = rng.uniform(-1.3, 1.3, (grids, *out[1:], 2)).astype(np.float32)
+    up = (*out, channels) if last else (out[0], channels, *out[1:])
+    return image, grid, rng.standard_normal(up).astype(np.float32)
+
+
+CASES = {
+    "one plane": (1, 1, 1, False),
+    "three planes": (1, 1, 3, False),
+    "a batch": (3, 3, 2, False),
+    "one image, many grids": (1, 3, 2, False),
+    "many images, one grid": (3, 1, 2, False),
+    "runs": (1, 1, 16, True),
+    "runs, one image": (1, 3, 16, True),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+def test_every_number_of_threads_gives_the_same_bits(
+    case: tuple[int, int, int, bool], mode: str
+) -> None:
+    image, grid, upstream = inputs(*case)
+    axis = -1 if case[3] else 1
+
+    def results(threads: int) -> list[Array]:
+        sampled = gridsample.grid_sample(image, grid, mode, channel_axis=axis, threads=threads)
+        both = gridsample.grid_sample_vjp(
+            upstream, image, grid, mode, channel_axis=axis, threads=threads
+        )
+        return [sampled, *both]
+
+    expected = results(1)
+    for threads in (2, 3, 7):
+        for mine, single in zip(results(threads), expected, strict=True):
+            np.testing.assert_array_equal(mine, single)
+            assert mine.tobytes() == single.tobytes()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8, 33])
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize(("items", "planes"), [(1, 1), (1, 3), (5, 1), (5, 7)])
+def test_portions_cover_every_place_once(items: int, planes: int, apart: bool, threads: int) -> None:
+    written = np.zeros((items if apart else 1, planes, 100), int)
+    for group, cut, (several, low, high) in portions(range(items), apart, planes, 100, threads):
+        assert several or (low, high) == (0, 100)
+        for item in group if apart else range(1):
+            written[item, cut, low:high] += 1
+    np.testing.assert_array_equal(written, 1)
+
+
+def test_sixteen_callers_at_once() -> None:
+    image, grid, upstream = inputs(1, 1, 3)
+    expected = gridsample.grid_sample(image, grid)
+    gradients = gridsample.grid_sample_vjp(upstream, image, grid)
+    gate = threading.Barrier(16)
+
+    def call(_: int) -> bool:
+        gate.wait()
+        same = True
+        for _ in range(4):
+            same &= bool((gridsample.grid_sample(image, grid, threads=2) == expected).all())
+            mine = gridsample.grid_sample_vjp(upstream, image, grid, threads=2)
+            same &= all(bool((a == b).all()) for a, b in zip(mine, gradients, strict=True))
+        return same
+
+    with ThreadPoolExecutor(16) as executor:
+        assert all(executor.map(call, range(16)))
+
+
+def in_child(queue: Any, expected: Array) -> None:
+    """Sample on several threads and report whether it is right."""
+    image, grid, _ = inputs(1, 1, 3)
+    queue.put(bool((gridsample.grid_sample(image, grid, threads=2) == expected).all()))
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_children_of_a_process_that_has_used_the_pool(method: str) -> None:
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"no {method} here")
+    image, grid, _ = inputs(1, 1, 3)
+    expected = gridsample.grid_sample(image, grid, threads=2)
+    context = multiprocessing.get_context(method)
+    queue = context.Queue()
+    children = [
+        context.Process(target=in_child, args=(queue, expected))
+        for _ in range(8 if method == "fork" else 2)
+    ]
+    for child in children:
+        child.start()
+    assert all(queue.get(timeout=120) for _ in children)
+    for child in children:
+        child.join(60)
+        assert child.exitcode == 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ctrl_c_stops_a_long_call(threads: int) -> None:
+    """Calls without end are stopped, between two tasks, by KeyboardInterrupt."""
+    code = f"""
+import sys, numpy as np, gridsample
+image = np.zeros((1, 1, 8, 8), np.float32)
+point = np.zeros((1, 1, 1, 2), np.float32)
+gridsample.grid_sample(image, point)
+grid = np.broadcast_to(np.float32(0.3), (60, 1000, 1000, 2))
+try:
+    print("ready", flush=True)
+    while True:
+        gridsample.grid_sample(image, grid, threads={threads})
+except KeyboardInterrupt:
+    print("stopped", flush=True)
+"""
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    child.send_signal(signal.SIGINT)
+    out, error = child.communicate(timeout=60)
+    assert out == "stopped\n", error
+    assert child.returncode == 0
+
+
+def test_the_first_failure_is_raised_and_no_more_is_started() -> None:
+    done: list[int] = []
+
+    def task(number: int) -> None:
+        if number == 3:
+            raise RuntimeError("the third")
+        done.append(number)
+
+    tasks = [lambda n=n: task(n) for n in range(1000)]  # type: ignore[misc]
+    for threads in (1, 2, 4):
+        done.clear()
+        with pytest.raises(RuntimeError, match="the third"):
+            pool.run(tasks, threads)
+        assert len(done) < 999
+
+
+def test_tasks_may_run_tasks() -> None:
+    total: list[int] = []
+
+    def outer() -> None:
+        pool.run([lambda: total.append(1)] * 5, 4)
+
+    pool.run([outer] * 20, 4)
+    assert len(total) == 100
+
+
+def test_the_pool_is_reused() -> None:
+    pool.run([lambda: None] * 4, 4)
+    before = threading.active_count()
+    for _ in range(50):
+        pool.run([lambda: None] * 4, 4)
+    assert threading.active_count() == before
