@@ -22,7 +22,7 @@ from gridsample.api import grid_sample, grid_sample_vjp
 from gridsample.fields import affine_grid, identity_grid
 
 if TYPE_CHECKING:
-    from gridsample.explain import Explanation, explain
+    from gridsample.explanation import Explanation, explain
 
 __all__ = [
     "Explanation",
@@ -35,14 +35,14 @@ __all__ = [
 ]
 
 # Names that most programs do not need: their modules are loaded when they are.
-_LATER = {"explain": "explain", "Explanation": "explain"}
+_LATER = {"explain": "explanation", "Explanation": "explanation"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _LATER:
         module = importlib.import_module(f"gridsample.{_LATER[name]}")
         value = getattr(module, name)
-        globals()[name] = value  # in the module's place: `explain` is a function and a module
+        globals()[name] = value
         return value
     raise AttributeError(f"module 'gridsample' has no attribute {name!r}")
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gridsample import axis
-from gridsample.explain import AxisSteps, Explanation, Tap
+from gridsample.explanation import AxisSteps, Explanation, Tap
 from gridsample.io import replacing, require
 from gridsample.plan import BOUNDARIES
 

@@ -166,7 +166,10 @@ class Explanation:
         return read(self.image, self.size, pixel)
 
     def __str__(self) -> str:
-        """A table of the axes, the taps, and what they add up to; under 100 columns wide."""
+        """A table of the axes, the taps, and what they add up to, in under 100 columns.
+
+        Only an image of a billion pixels may need more.
+        """
         return "\n".join(line.rstrip() for line in _page(self))
 
 
@@ -494,7 +497,7 @@ def _tap_lines(one: Explanation) -> Iterator[str]:
     places = [
         f"({', '.join(map(str, tap.pixel))})"
         if tap.pixel is not None
-        else f"none at ({', '.join(str(along.index) for along in tap.along)})"
+        else f"none ({', '.join(str(along.index) for along in tap.along)})"
         for tap in one.taps
     ]
     columns: list[Column] = [("", f"pixel ({', '.join(names)})", "<", places)]
@@ -568,7 +571,7 @@ def term(number: float) -> str:
 
 
 def decimals(numbers: Iterable[float]) -> list[str]:
-    """Numbers with as many decimals as the one that needs most, up to six, so that they align.
+    """Numbers with as many decimals as the one that needs most, up to five, so that they align.
 
     >>> decimals([1, 0.25, -3.5])
     ['1.00', '0.25', '-3.50']
@@ -576,10 +579,12 @@ def decimals(numbers: Iterable[float]) -> list[str]:
     given = list(numbers)
     finite = [number for number in given if math.isfinite(number)]
     largest = max(map(abs, finite), default=0.0)
-    for places in range(7 if largest < 1e7 else 0):
-        if all(abs(round(n, places) - n) < 5e-7 * max(1.0, largest) for n in finite):
-            return [f"{round(number, places) + 0.0:.{places}f}" for number in given]
-    return [show(number) for number in given]
+    if largest >= 1e7:
+        return [show(number) for number in given]
+    places = 0
+    while places < 5 and any(abs(round(n, places) - n) > 1e-7 * max(1, largest) for n in finite):
+        places += 1
+    return [f"{round(number, places) + 0.0:.{places}f}" for number in given]
 
 
 def polynomial(coefficients: Sequence[float]) -> str:

@@ -91,6 +91,14 @@ def test_dropped_taps_read_nothing():
     assert (one.value, one.gradient) == (1.5, (-4.5,))
 
 
+@pytest.mark.parametrize("boundary", ["border", "reflection"])
+def test_the_tap_past_a_folded_position_is_dropped(boundary):
+    image = np.array([1.0, nan, 3.0])
+    one = gridsample.explain((3,), (1.0,), "linear", boundary, True, image=image)
+    assert [(tap.pixel, tap.weight) for tap in one.taps] == [((2,), 1.0), (None, 0.0)]
+    assert (one.value, one.gradient) == (3.0, (0.0,))
+
+
 def test_nearest_takes_the_even_pixel_of_two():
     (x,) = gridsample.explain((4,), (0.5,), "nearest").axes
     assert (x.position, x.base, x.t, x.taps[0].derivative) == (2.5, 2, 0.5, 0.0)
@@ -261,7 +269,7 @@ y axis: 4 pixels, linear, reflection
         (((4,), (0.5,), "linear", "zeros", True), "slope       (4 - 1) / 2             = 1.5"),
         (((4,), (0.5,), "nearest"), "base index  round(2.5)              = 2     a tie goes"),
         (((4,), (-1.0,)), "-1   none    1 - t  = 0.5"),
-        (((4,), (-1.0,)), "none at (-1)        0.5"),
+        (((4,), (-1.0,)), "none (-1)        0.5"),
         (((4,), (-1.0,), "cubic"), "-2   none    -0.75 t + 1.5 t^2 - 0.75 t^3 = -0.09375"),
         (((4,), (-9.0,), "linear"), "confine     -16.5, but no farther than = -3"),
         (((4,), (-9.0,), "linear", "border"), "clamp       -16.5 into [0, 3]"),
@@ -278,7 +286,7 @@ def test_lines_of_the_table(arguments, line):
 
 
 @given(
-    st.lists(st.integers(1, 10**5), min_size=1, max_size=3),
+    st.lists(st.integers(1, 999), min_size=1, max_size=3),
     st.tuples(*[coordinates] * 3),
     st.sampled_from(sorted(MODES)),
     st.sampled_from(BOUNDARIES),

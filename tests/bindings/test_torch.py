@@ -1,0 +1,318 @@
+"""Tensors through the public functions: values, types, layout and errors."""
+
+from __future__ import annotations
+
+import cases
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+import gridsample
+from gridsample.bindings.torch import sample_elsewhere
+
+SIZES = {1: (7,), 2: (5, 7), 3: (3, 5, 4)}
+
+
+def image_and_grid(
+    rank: int, dtype: torch.dtype = torch.float64, kind: str = "random", corners: bool = False
+) -> tuple[Tensor, Tensor]:
+    rng = cases.generator(rank, kind)
+    image = torch.from_numpy(cases.pixels(rng, (2, 3, *SIZES[rank]))).to(dtype)
+    grid = torch.from_numpy(cases.GRIDS[kind](rng, SIZES[rank], corners, 2)).to(dtype)
+    return image, grid
+
+
+def gradients(output: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
+    upstream = torch.linspace(-1, 1, output.numel(), dtype=output.dtype).reshape(output.shape)
+    return torch.autograd.grad(output, inputs, upstream)
+
+
+@pytest.mark.parametrize("kind", ["random", "identity", "far"])
+@pytest.mark.parametrize("corners", [False, True])
+@pytest.mark.parametrize("boundary", cases.BOUNDARIES)
+@pytest.mark.parametrize(
+    ("rank", "mode"),
+    [(2, "bilinear"), (2, "nearest"), (2, "bicubic"), (3, "bilinear"), (3, "nearest")],
+)
+def test_values_and_gradients_are_those_of_torch(
+    rank: int, mode: str, boundary: str, corners: bool, kind: str
+) -> None:
+    image, grid = (t.requires_grad_() for t in image_and_grid(rank, kind=kind, corners=corners))
+    ours = gridsample.grid_sample(image, grid, mode, boundary, corners)
+    theirs = functional.grid_sample(image, grid, mode, boundary, corners)
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+    for mine, other in zip(
+        gradients(ours, image, grid), gradients(theirs, image, grid), strict=True
+    ):
+        torch.testing.assert_close(mine, other, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("last", [False, True])
+def test_tensors_give_what_arrays_give(rank: int, last: bool) -> None:
+    image, grid = image_and_grid(rank, torch.float32)
+    axis = -1 if last else 1
+    image = image.movedim(1, -1).contiguous() if last else image
+    modes = ("linear", "cubic", "nearest")[:rank]
+    ours = gridsample.grid_sample(image, grid, modes, "border", channel_axis=axis)
+    arrays = gridsample.grid_sample(image.numpy(), grid.numpy(), modes, "border", channel_axis=axis)
+    np.testing.assert_array_equal(ours.numpy(), arrays)
+    assert ours.is_contiguous()
+    upstream = torch.ones_like(ours)
+    for mine, other in zip(
+        gridsample.grid_sample_vjp(upstream, image, grid, modes, "border", channel_axis=axis),
+        gridsample.grid_sample_vjp(
+            upstream.numpy(), image.numpy(), grid.numpy(), modes, "border", channel_axis=axis
+        ),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(mine.numpy(), other)
+
+
+def test_vjp_computes_what_is_needed_and_can_be_differentiated() -> None:
+    image, grid = image_and_grid(2)
+    upstream = torch.ones(2, 3, *grid.shape[1:-1], dtype=torch.float64)
+    assert gridsample.grid_sample_vjp(upstream, image, grid, need_grid=False)[1] is None
+    assert gridsample.grid_sample_vjp(upstream, image, grid, need_input=False)[0] is None
+    image.requires_grad_()
+    _, by_grid = gridsample.grid_sample_vjp(upstream, image, grid)
+    assert torch.autograd.grad(by_grid.sum(), image)[0].abs().sum() > 0
+
+
+# Types --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("image_type", "grid_type"),
+    [
+        (torch.float16, torch.float32),
+        (torch.bfloat16, torch.bfloat16),
+        (torch.float32, torch.float64),
+        (torch.complex64, torch.float32),
+    ],
+    ids=str,
+)
+def test_types_differ(image_type: torch.dtype, grid_type: torch.dtype) -> None:
+    image, grid = image_and_grid(2)
+    image, grid = (
+        (image * (1 + 1j) if image_type.is_complex else image).to(image_type),
+        grid.to(grid_type),
+    )
+    wide = torch.complex128 if image_type.is_complex else torch.float64
+    low, exact = (image, grid), (image.to(wide), grid.double())
+    outputs = []
+    for pair in (low, exact):
+        for tensor in pair:
+            tensor.requires_grad_()
+        out = gridsample.grid_sample(*pair)
+        outputs.append((out, *torch.autograd.grad(out.abs().sum(), pair)))
+    assert [t.dtype for t in outputs[0]] == [image_type, image_type, grid_type]
+    error = torch.finfo(image_type).eps
+    for mine, truth in zip(*outputs, strict=True):
+        assert (mine.to(truth.dtype) - truth).abs().max() <= 8 * error * truth.abs().max()
+
+
+def test_integer_image_has_a_gradient_in_the_grid() -> None:
+    image = (torch.arange(24).reshape(1, 1, 4, 6) * 10).to(torch.uint8)
+    grid = torch.tensor([[[[0.1, 0.2], [-0.3, 0.4]]]], requires_grad=True)
+    out = gridsample.grid_sample(image, grid)
+    assert out.dtype == torch.uint8 and not out.requires_grad
+    ones = torch.ones(out.shape)
+    none, by_grid = gridsample.grid_sample_vjp(ones, image, grid, need_input=False)
+    (expected,) = torch.autograd.grad(gridsample.grid_sample(image.float(), grid).sum(), grid)
+    assert none is None
+    torch.testing.assert_close(by_grid, expected, rtol=1e-5, atol=1e-4)
+    with pytest.raises(TypeError, match=r"input has dtype torch\.uint8, of which there is no grad"):
+        gridsample.grid_sample_vjp(ones, image, grid)
+
+
+def test_conjugate_and_negative_views_are_resolved() -> None:
+    image, grid = image_and_grid(2)
+    turned = torch.complex(image, image.flip(-1))
+    expected = gridsample.grid_sample(turned, grid)
+    torch.testing.assert_close(gridsample.grid_sample(turned.conj(), grid), expected.conj())
+    torch.testing.assert_close(gridsample.grid_sample(turned.conj().imag, grid), -expected.imag)
+
+
+def test_autocast_casts_nothing() -> None:
+    image, grid = image_and_grid(2, torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        out = gridsample.grid_sample(image.bfloat16(), grid)
+        assert gridsample.grid_sample(image, grid).dtype == torch.float32
+    assert out.dtype == torch.bfloat16
+
+
+# Layout -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_channels_last_stays_channels_last(rank: int) -> None:
+    form = {2: torch.channels_last, 3: torch.channels_last_3d}[rank]
+    image, grid = (t.requires_grad_() for t in image_and_grid(rank))
+    rolled = image.detach().to(memory_format=form).requires_grad_()
+    out = gridsample.grid_sample(rolled, grid, "bicubic")
+    assert out.is_contiguous(memory_format=form)
+    (by_image,) = torch.autograd.grad(out.square().sum(), rolled)
+    assert by_image.is_contiguous(memory_format=form)
+    plain = gridsample.grid_sample(image, grid, "bicubic")
+    torch.testing.assert_close(out, plain, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(
+        by_image, torch.autograd.grad(plain.square().sum(), image)[0], rtol=1e-12, atol=1e-12
+    )
+
+
+def test_strided_tensors_are_read_as_they_lie() -> None:
+    image, grid = image_and_grid(2)
+    expected = gridsample.grid_sample(image, grid)
+    wide = torch.full((2, 3, 10, 14), torch.nan, dtype=torch.float64)
+    wide[:, :, ::2, 1::2] = image
+    apart = torch.full((*grid.shape[:-1], 4), torch.nan, dtype=torch.float64)
+    apart[..., ::2] = grid
+    for view in (wide[:, :, ::2, 1::2], image.transpose(2, 3).contiguous().transpose(2, 3)):
+        view = view.detach().requires_grad_()
+        out = gridsample.grid_sample(view, apart[..., ::2])
+        torch.testing.assert_close(out, expected, rtol=1e-14, atol=1e-14)
+        (gradient,) = torch.autograd.grad(out.sum(), view)
+        assert gradient.is_contiguous()
+
+
+@pytest.mark.parametrize(("items", "grids"), [(1, 3), (3, 1), (0, 1), (1, 0)])
+def test_items_are_broadcast_and_gradients_summed(items: int, grids: int) -> None:
+    image, grid = image_and_grid(2)
+    image = image[:1].repeat(items, 1, 1, 1) * torch.arange(1, items + 1).reshape(-1, 1, 1, 1)
+    grid = grid[:1].repeat(grids, 1, 1, 1) * torch.linspace(0.5, 1, grids).reshape(-1, 1, 1, 1)
+    both = image.double().requires_grad_(), grid.requires_grad_()
+    out = gridsample.grid_sample(*both, "bicubic")
+    n = 0 if 0 in (items, grids) else 3
+    full = both[0].expand(n, -1, -1, -1), both[1].expand(n, -1, -1, -1)
+    expected = functional.grid_sample(*full, "bicubic", align_corners=False) if n else out
+    torch.testing.assert_close(out, expected, rtol=1e-12, atol=1e-12)
+    for mine, other in zip(gradients(out, *both), gradients(expected, *both), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-12, atol=1e-12)
+
+
+def test_gradients_do_not_depend_on_the_threads() -> None:
+    rng = cases.generator("threads")
+    image = torch.from_numpy(cases.pixels(rng, (1, 2, 63, 65), "float32")).requires_grad_()
+    grid = torch.from_numpy(rng.uniform(-1.1, 1.1, (1, 300, 301, 2)).astype(np.float32))
+    grid.requires_grad_()
+    before, results = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 5):
+            torch.set_num_threads(threads)
+            results.append(gradients(gridsample.grid_sample(image, grid), image, grid))
+    finally:
+        torch.set_num_threads(before)
+    for other in results[1:]:
+        assert all(map(torch.equal, results[0], other))
+
+
+# What is nowhere, and what is wrong ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("boundary", cases.BOUNDARIES)
+@pytest.mark.parametrize("mode", cases.MODES)
+def test_lost_points_are_nan_and_give_nothing(mode: str, boundary: str) -> None:
+    image, grid = image_and_grid(2)
+    grid[:, 0, 0] = torch.nan
+    grid[:, 1, 1] = torch.inf
+    image.requires_grad_(), grid.requires_grad_()
+    out = gridsample.grid_sample(image, grid, mode, boundary)
+    assert out[:, :, 0, 0].isnan().all()
+    by_image, by_grid = torch.autograd.grad(out.nansum(), (image, grid), create_graph=True)
+    assert by_image.isfinite().all() and by_grid.isfinite().all()
+    assert (by_grid[:, 0, 0] == 0).all()
+    (second,) = torch.autograd.grad((by_grid.square().sum() + by_image.square().sum()), grid)
+    assert second.isfinite().all() and (second[:, 0, 0] == 0).all()
+
+
+def test_errors_name_the_argument() -> None:
+    image, grid = image_and_grid(2)
+    with pytest.raises(TypeError, match=r"grid is a numpy\.ndarray"):
+        gridsample.grid_sample(image, grid.numpy())
+    with pytest.raises(TypeError, match="out is taken with NumPy arrays only"):
+        gridsample.grid_sample(image, grid, out=torch.empty(0))
+    with pytest.raises(TypeError, match=r"grid has dtype int64"):
+        gridsample.grid_sample(image, grid.long())
+    with pytest.raises(TypeError, match=r"input has dtype torch\.float8_e5m2; accepted"):
+        gridsample.grid_sample(image.to(torch.float8_e5m2), grid)
+    with pytest.raises(ValueError, match=r"grid must be \(N, \*out, 2\)"):
+        gridsample.grid_sample(image, grid[..., :1])
+    with pytest.raises(ValueError, match="same N"):
+        gridsample.grid_sample(image, grid.repeat(2, 1, 1, 1)[:3])
+    with pytest.raises(ValueError, match="mode 'cubics' is not known"):
+        gridsample.grid_sample(image, grid, "cubics")
+    with pytest.raises(ValueError, match="one device"):
+        gridsample.grid_sample(image, grid.to("meta"))
+    with pytest.raises(ValueError, match="grad_output must have the output's shape"):
+        gridsample.grid_sample_vjp(torch.ones(2, 3, 1, 1), image, grid)
+    with pytest.raises(TypeError, match="grad_output has dtype torch.int64"):
+        gridsample.grid_sample_vjp(
+            torch.ones(2, 3, *grid.shape[1:-1], dtype=torch.int64), image, grid
+        )
+
+
+def test_meta_tensors_have_the_right_shape() -> None:
+    out = gridsample.grid_sample(
+        torch.empty(1, 3, 5, 7, device="meta", dtype=torch.float16),
+        torch.empty(4, 9, 2, device="meta"),
+    )
+    assert (out.shape, out.dtype, out.device.type) == ((4, 3, 9), torch.float16, "meta")
+
+
+def test_other_devices_get_what_torch_can_do() -> None:
+    image, grid = image_and_grid(2)
+    fixed = (False, (0, 0), None)
+    torch.testing.assert_close(
+        sample_elsewhere(image[:1], grid, ("bicubic",) * 2, ("border",) * 2, *fixed),
+        functional.grid_sample(
+            image[:1].expand(2, -1, -1, -1), grid, "bicubic", "border", align_corners=False
+        ),
+    )
+    for arguments in (
+        (image, grid, ("linear", "cubic"), ("border",) * 2),
+        (image, grid, ("linear",) * 2, ("border", "zeros")),
+        (image, grid.float(), ("linear",) * 2, ("zeros",) * 2),
+        (image.int(), grid.int(), ("linear",) * 2, ("zeros",) * 2),
+        (image, grid[:, 0], ("linear",) * 2, ("zeros",) * 2),
+    ):
+        with pytest.raises(ValueError, match="only what torch.nn.functional.grid_sample does"):
+            sample_elsewhere(*arguments, *fixed)
+
+
+# Affine grids -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("corners", [False, True])
+@pytest.mark.parametrize("size", [(2, 3, 5, 7), (2, 3, 4, 1, 7)])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)], ids=str
+)
+def test_affine_grid_is_that_of_torch(
+    dtype: torch.dtype, tolerance: float, size: tuple[int, ...], corners: bool
+) -> None:
+    rank = len(size) - 2
+    rng = cases.generator("theta", rank)
+    theta = torch.from_numpy(rng.standard_normal((2, rank, rank + 1))).to(dtype).requires_grad_()
+    ours, theirs = (
+        gridsample.affine_grid(theta, size, corners),
+        functional.affine_grid(theta, size, corners),
+    )
+    assert ours.dtype == dtype
+    torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(
+        gradients(ours, theta), gradients(theirs, theta), rtol=tolerance, atol=tolerance
+    )
+
+
+def test_affine_grid_takes_one_axis_and_halves_and_refuses_the_rest() -> None:
+    theta = torch.tensor([[[2.0, 0.5]]], dtype=torch.bfloat16)
+    grid = gridsample.affine_grid(theta, (1, 1, 3), align_corners=True)
+    assert grid.dtype == torch.bfloat16
+    assert grid.flatten().tolist() == [-1.5, 0.5, 2.5]
+    with pytest.raises(TypeError, match=r"theta has dtype torch\.int64"):
+        gridsample.affine_grid(theta.long(), (1, 1, 3))
+    with pytest.raises(ValueError, match=r"theta must be \(N, D, D \+ 1\) = \(1, 2, 3\)"):
+        gridsample.affine_grid(theta, (1, 1, 3, 3))

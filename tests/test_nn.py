@@ -1,0 +1,60 @@
+"""The modules: what they compute, show and refuse."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import gridsample
+from gridsample.nn import AffineGrid, GridSample, SpatialTransformer
+
+
+def test_modules_compute_what_the_functions_do() -> None:
+    torch.manual_seed(0)
+    image, theta = torch.randn(2, 3, 5, 7), torch.randn(2, 2, 3)
+    grid = AffineGrid((4, 6), align_corners=True)(theta)
+    torch.testing.assert_close(grid, gridsample.affine_grid(theta, (2, 1, 4, 6), True))
+    sample = GridSample(("bicubic", "linear"), "border", True, channel_axis=-1)
+    torch.testing.assert_close(
+        sample(image.movedim(1, -1), grid),
+        gridsample.grid_sample(image, grid, ("bicubic", "linear"), "border", True).movedim(1, -1),
+    )
+
+
+def test_options_are_shown() -> None:
+    assert repr(GridSample(("nearest", "linear"), channel_axis=-1)) == (
+        "GridSample(mode=('nearest', 'linear'), padding_mode='zeros', align_corners=False, "
+        "channel_axis=-1)"
+    )
+    assert repr(AffineGrid([2, 3], True)) == "AffineGrid(size=(2, 3), align_corners=True)"
+    assert "size=(4, 4)" in repr(SpatialTransformer(nn.Identity(), (4, 4)))
+
+
+def test_options_are_checked_when_given() -> None:
+    with pytest.raises(ValueError, match="mode 'cubics'"):
+        GridSample("cubics")
+    with pytest.raises(ValueError, match="padding_mode 'reflect' is ambiguous"):
+        GridSample(padding_mode="reflect")
+    with pytest.raises(TypeError, match="align_corners must be True or False"):
+        AffineGrid((2, 2), align_corners="no")
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_transformer_starts_as_the_identity_and_learns(rank: int) -> None:
+    torch.manual_seed(0)
+    spatial = (4, 5, 6)[:rank]
+    image = torch.randn(2, 3, *spatial)
+    look = nn.Sequential(nn.Flatten(), nn.LazyLinear(rank * (rank + 1)))
+    transform = SpatialTransformer(look, padding_mode="border")
+    transform(image)
+    with torch.no_grad():
+        look[1].weight.zero_()
+        look[1].bias.copy_(torch.eye(rank, rank + 1).flatten())
+    torch.testing.assert_close(transform(image), image)
+    transform(image * 2).square().sum().backward()
+    assert look[1].bias.grad.abs().max() > 0
+    assert SpatialTransformer(look, (2,) * rank)(image).shape == (2, 3, *(2,) * rank)
+    fresh = SpatialTransformer(nn.Sequential(nn.Flatten(), nn.Linear(*look[1].weight.shape[::-1])))
+    fresh.load_state_dict(transform.state_dict())
+    torch.testing.assert_close(fresh(image), transform(image))
