@@ -134,7 +134,7 @@ def main() -> None:
     import torch
 
     bandwidth = copy_bandwidth()
-    print(f"{platform.machine()}, {arguments.threads} thread(s), copy {bandwidth / 1e9:.1f} GB/s, ")
+    print(f"{platform.machine()}, {arguments.threads} thread(s), copy {bandwidth / 1e9:.1f} GB/s")
     print(f"gridsample {gridsample.__version__}, torch {torch.__version__}\n")
     print(f"{'case':58}{'ours ms':>10}{'torch ms':>10}{'ratio':>7}{'of copy':>9}")
     rows = []
@@ -150,13 +150,15 @@ def main() -> None:
     if rows:
         mean = math.exp(statistics.fmean(math.log(row["ratio"]) for row in rows))
         slower = [row["case"] for row in rows if row["required"] and row["ratio"] < 1]
-        print(f"\ngeometric mean of the ratios {mean:.2f}; * must not be below 1: {slower or 'met'}")
+        print(
+            f"\ngeometric mean of the ratios {mean:.2f}; * must not be below 1: {slower or 'met'}"
+        )
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         machine = {"copy_bytes_per_second": bandwidth, "machine": platform.machine()}
         versions = {"torch": torch.__version__, "numpy": np.__version__}
-        record = {"machine": machine, "versions": versions, "threads": arguments.threads, "rows": rows}
-        arguments.json.write_text(json.dumps(record, indent=1) + "\n")
+        setting = {"machine": machine, "versions": versions, "threads": arguments.threads}
+        arguments.json.write_text(json.dumps({**setting, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

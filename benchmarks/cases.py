@@ -1,4 +1,4 @@
-"""What is timed: shapes, grids, methods and directions.  Inputs are made as the tests make theirs."""
+"""What is timed: shapes, grids, methods and directions.  Inputs are made as in the tests."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ IMAGE, GRID = torch.zeros(1, 1, 2, 2), torch.zeros(1, 1, 1, 2)
     ids=["mode", "padding", "rank", "last axis", "N", "empty", "dtype", "array"],
 )
 def test_sampling_errors_have_torchs_types(arguments: tuple[object, ...]) -> None:
-    with pytest.raises(Exception) as theirs:  # noqa: PT011, B017
+    with pytest.raises(Exception) as theirs:
         functional.grid_sample(*arguments, align_corners=False)
     with patch(), pytest.raises(type(theirs.value)):
         functional.grid_sample(*arguments, align_corners=False)
@@ -84,7 +84,7 @@ def test_sampling_errors_have_torchs_types(arguments: tuple[object, ...]) -> Non
     ids=["dtype", "shape", "size", "empty", "short"],
 )
 def test_affine_errors_have_torchs_types(theta: torch.Tensor, size: tuple[int, ...]) -> None:
-    with pytest.raises(Exception) as theirs:  # noqa: PT011, B017
+    with pytest.raises(Exception) as theirs:
         functional.affine_grid(theta, size, align_corners=False)
     with patch(), pytest.raises(type(theirs.value)):
         functional.affine_grid(theta, size, align_corners=False)

@@ -70,7 +70,9 @@ def test_aliases_lead_to_methods() -> None:
         ((), "at least one"),
     ],
 )
-def test_a_bad_table_is_refused_by_name(table: tuple[tuple[float, ...], ...], complaint: str) -> None:
+def test_a_bad_table_is_refused_by_name(
+    table: tuple[tuple[float, ...], ...], complaint: str
+) -> None:
     with pytest.raises(ValueError, match=complaint) as caught:
         Method("mine", table, first=0)
     assert "'mine'" in str(caught.value)

@@ -293,9 +293,7 @@ def require(module: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        raise MissingExtraError(
-            f'this needs {package}: pip install "gridsample[cli]"'
-        ) from error
+        raise MissingExtraError(f'this needs {package}: pip install "gridsample[cli]"') from error
 
 
 # ---- PNG and JPEG -------------------------------------------------------------------------------

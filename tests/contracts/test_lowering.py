@@ -43,9 +43,7 @@ def test_the_fingerprint_is_of_the_sources() -> None:
 def lowered(request: pytest.FixtureRequest) -> tuple[np.dtype[Any], dict[str, Any]]:
     """axis.py for Numba, in one precision."""
     spec = Spec("none", request.param, 64, request.param)
-    return np.dtype(request.param), lower(
-        ELEMENTWISE, bindings(spec), lambda f: compile_outer(f), "test"
-    )
+    return np.dtype(request.param), lower(ELEMENTWISE, bindings(spec), compile_outer, "test")
 
 
 def compile_outer(function: Any) -> Any:

@@ -68,7 +68,9 @@ def test_every_number_of_threads_gives_the_same_bits(
 @pytest.mark.parametrize("threads", [1, 2, 3, 8, 33])
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize(("items", "planes"), [(1, 1), (1, 3), (5, 1), (5, 7)])
-def test_portions_cover_every_place_once(items: int, planes: int, apart: bool, threads: int) -> None:
+def test_portions_cover_every_place_once(
+    items: int, planes: int, apart: bool, threads: int
+) -> None:
     written = np.zeros((items if apart else 1, planes, 100), int)
     for group, cut, (several, low, high) in portions(range(items), apart, planes, 100, threads):
         assert several or (low, high) == (0, 100)

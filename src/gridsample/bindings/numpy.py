@@ -67,8 +67,8 @@ def new_output(plan: Plan, last: bool) -> Array:
     return np.empty(plan.shape, plan.dtype)
 
 
-def check_output(out: Any, plan: Plan, last: bool, image: Array, grid: Array) -> Array:
-    """``out``, unless it cannot take the result or is memory of the inputs."""
+def check_output(out: Any, plan: Plan, last: bool, image: Array, grid: Array) -> None:
+    """Refuse an ``out`` that cannot take the result, or is memory of the inputs."""
     shape = (plan.items, *plan.out, plan.channels) if last else plan.shape
     if not isinstance(out, np.ndarray):
         raise TypeError(f"out must be a NumPy array, got {type(out).__name__}")

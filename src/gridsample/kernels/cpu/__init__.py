@@ -208,32 +208,24 @@ def gather_sums(
         in_place=code(values.dtype) == real and (run > 0 or target.strides[0] == 1),
     )  # fmt: skip
     hole = plan.real.type(0 if any(order) else math.nan)
-    launch(
-        plan, driver_for(spec), source, points, target, organize(plan, axes, 1, bits, run), hole, threads
-    )
+    work = organize(plan, axes, 1, bits, run)
+    launch(plan, driver_for(spec), source, points, target, work, hole, threads)
 
 
 def gather_bits(plan: Plan, image: Array, grid: Array, values: Array, threads: int | None) -> None:
     """Gather by copying the bits of one pixel a point, whatever they mean."""
     points = read_points(grid, plan)
-    source, target = (
-        describe(image, plan.items, as_bits=True),
-        describe(values, plan.items, as_bits=True),
-    )
-    axes, bits, kind = (
-        describe_axes(plan, (0,) * len(plan.spatial)),
-        index_bits(plan, source),
-        source.flat.dtype,
-    )
+    source, target = (describe(array, plan.items, as_bits=True) for array in (image, values))
+    axes = describe_axes(plan, (0,) * len(plan.spatial))
+    bits, kind = index_bits(plan, source), source.flat.dtype
     spec = Spec("gather_nearest", code(plan.real), bits, points.code, code(kind), code(kind))
     hole = kind.type(0)
     if type_name(plan.dtype) == "bfloat16":
         hole = kind.type(0x7FC0)
     elif is_differentiable(plan.dtype):
         hole = np.array(math.nan, f"f{kind.itemsize}").view(kind)[()]
-    launch(
-        plan, driver_for(spec), source, points, target, organize(plan, axes, 0, bits, 0), hole, threads
-    )
+    work = organize(plan, axes, 0, bits, 0)
+    launch(plan, driver_for(spec), source, points, target, work, hole, threads)
 
 
 def launch(

@@ -170,7 +170,7 @@ def find_lost(pos: Array, boundary: int, lost: Array, n: int) -> bool:
 
     True where there may be any.
     """
-    some = integer(0)
+    some: Any = integer(0)
     for i in range(n):
         some |= where(pos[i] - pos[i] == ZERO, integer(0), integer(1))
     if some:  # NaN or infinite: rare, and only the first is nowhere under every boundary

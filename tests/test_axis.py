@@ -1,0 +1,129 @@
+"""One axis in NumPy, the home of what every target compiles, against the reference."""
+
+import cases
+import numpy as np
+import pytest
+
+from gridsample import axis
+from gridsample.kernels import reference
+from gridsample.plan import BOUNDARIES
+from gridsample.weights import METHODS
+
+ALIGN = pytest.mark.parametrize("aligned", [False, True], ids=["edges", "centres"])
+BOUNDARY = pytest.mark.parametrize("boundary", cases.BOUNDARIES)
+SIZE = pytest.mark.parametrize("size", [1, 2, 7, 63])
+REACH = 5
+
+
+def coordinates(size):
+    """Pixels' centres and edges, what lies between and far outside, as coordinates."""
+    rng = cases.generator("coordinates", size)
+    exact = [-3, -1, -0.5, 0, 0.25, 1, 2, 1e6, -1e9]
+    return np.concatenate([exact, rng.uniform(-3, 3, 63), rng.uniform(-1e3, 1e3, 7)])
+
+
+def positions(size):
+    """Multiples of a quarter, on which every fold is exact, from three images before to after."""
+    return np.arange(-12 * size - 8, 12 * size + 8) / 4
+
+
+@SIZE
+@ALIGN
+def test_position_and_slope(size, aligned):
+    x = coordinates(size)
+    expected = [reference.position(one, size, aligned) for one in x.tolist()]
+    np.testing.assert_array_equal(axis.position(x, size - 1, aligned), expected)
+    assert axis.slope(size - 1, aligned) == reference.slope(size, aligned)
+
+
+def test_a_single_pixel_is_everywhere_but_at_nan():
+    x = np.array([-np.inf, -3, 0, np.inf, np.nan])
+    with np.errstate(invalid="ignore"):  # both sides of a choice are worked out
+        np.testing.assert_array_equal(axis.position(x, 0, True), [0, 0, 0, 0, np.nan])
+
+
+def test_known_positions():
+    p = np.array([0, -1e300, np.inf, -np.inf, np.nan])
+    with np.errstate(invalid="ignore"):
+        for boundary, expected in (
+            (axis.ZEROS, [True, True, True, True, False]),
+            (axis.BORDER, [True, True, True, True, False]),
+            (axis.REFLECTION, [True, True, False, False, False]),
+        ):
+            assert axis.known(p, boundary).tolist() == expected
+
+
+@SIZE
+@BOUNDARY
+@ALIGN
+def test_fold(size, boundary, aligned):
+    p = positions(size)
+    folded, sign = axis.fold(p, size - 1, REACH, BOUNDARIES[boundary], 0 if aligned else 1)
+    expected = [reference.fold_position(one, size, boundary, aligned) for one in p.tolist()]
+    if boundary == "zeros":  # not folded, only kept near: all taps are outside either way
+        p = np.clip(p, -REACH, size - 1 + REACH)
+        expected = [(one, 1) for one in p.tolist()]
+    np.testing.assert_array_equal(folded, [one for one, _ in expected])
+    signs = np.broadcast_to(sign, p.shape)
+    if size > 1:
+        np.testing.assert_array_equal(signs, [one for _, one in expected])
+    else:  # between two ends in one place: no slope, but for what zeros leaves
+        np.testing.assert_array_equal(signs, 1 if boundary == "zeros" else 0)
+
+
+@SIZE
+@BOUNDARY
+@ALIGN
+def test_confine_keeps_every_tap(size, boundary, aligned):
+    p, edge, kind = positions(size), 0 if aligned else 1, BOUNDARIES[boundary]
+    near = axis.confine(p, size - 1, REACH, kind, edge)
+    assert np.abs(near).max() <= 2 * size + REACH
+    for tap in range(-1, 3):
+        before = np.floor(p).astype(int) + tap
+        after = np.floor(near).astype(int) + tap
+        expected = [reference.fold_index(one, size, boundary, aligned) for one in before.tolist()]
+        actual = axis.fold_index(after, size, kind, edge)
+        assert [None if one == axis.DROPPED else one for one in actual.tolist()] == expected
+    if boundary == "reflection":
+        np.testing.assert_array_equal(near - np.floor(near), p - np.floor(p))
+
+
+@SIZE
+@BOUNDARY
+@ALIGN
+def test_fold_index(size, boundary, aligned):
+    index = np.arange(-5 * size - 3, 6 * size + 3)
+    expected = [reference.fold_index(one, size, boundary, aligned) for one in index.tolist()]
+    for kind in (np.int32, np.int64):
+        actual = axis.fold_index(
+            index.astype(kind), size, BOUNDARIES[boundary], 0 if aligned else 1
+        )
+        assert [None if one == axis.DROPPED else one for one in actual.tolist()] == expected
+
+
+def test_split():
+    p = np.array([-1.5, -0.5, 0.0, 0.5, 1.5, 2.25, 2.5, 3.0])
+    base, t = axis.split(p, rounds=True)
+    assert base.tolist() == [-2, 0, 0, 0, 2, 2, 2, 3]
+    assert t.tolist() == [0.5, -0.5, 0, 0.5, -0.5, 0.25, 0.5, 0]
+    base, t = axis.split(p, rounds=False)
+    assert base.tolist() == [-2, -1, 0, 0, 1, 2, 2, 3]
+    assert t.tolist() == [0.5, 0.5, 0, 0.5, 0.5, 0.25, 0.5, 0]
+
+
+@pytest.mark.parametrize("mode", cases.MODES)
+@pytest.mark.parametrize("order", [0, 1, 2, 3])
+def test_weight(mode, order):
+    method = METHODS[mode]
+    t = np.linspace(0, 1, 17)[:-1]
+    if mode == "nearest":
+        t = t / 2
+    table = method.derivative(order)
+    actual = np.array(
+        [np.broadcast_to(axis.weight(t, row, method.powers), t.shape) for row in table]
+    )
+    expected = [[w for _, w in reference.weigh(7 + one, mode, order)] for one in t.tolist()]
+    if not any(expected):  # above the method's degree there are no taps
+        assert not actual.any()
+        return
+    np.testing.assert_allclose(actual.T, expected, rtol=0, atol=1e-14)
