@@ -178,7 +178,7 @@ def find_lost(pos: Array, boundary: int, lost: Array, n: int) -> bool:
             sure = known(pos[i], boundary)
             lost[i] |= where(sure, integer(0), integer(1))
             pos[i] = where(sure, pos[i], ZERO)
-    return some != 0
+    return bool(some)
 
 
 def lay_taps(axis: Array, base: Array, stride: int, offset: Array, width: int, n: int) -> int:
