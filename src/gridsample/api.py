@@ -70,6 +70,10 @@ def grid_sample(
 
     as in `torch.nn.functional.grid_sample`, whose results these are wherever it has any.
 
+    Torch tensors give tensors (also bfloat16), with derivatives of any order; memory is not
+    copied, and channels-last tensors give channels-last ones.  An integer tensor's output carries
+    no derivative, as always in torch: `grid_sample_vjp` has the grid's gradient.
+
     Args:
         input: the image, (N, C, *spatial) with 1 to 3 spatial axes; bool, any integer type,
             float16 to float64, complex64 or complex128; any strides and byte order.  It is never
@@ -86,9 +90,10 @@ def grid_sample(
         align_corners: what -1 and 1 mean, see above.
         channel_axis: 1, or -1 for channels-last input and output, (N, *spatial, C) and
             (N, *out, C).
-        out: an array to put the result in, of its shape and dtype, apart from the inputs.
-        threads: how many threads to use at most; None for one a core.  The result does not depend
-            on it.
+        out: an array to put the result in, of its shape and dtype, apart from the inputs; with
+            NumPy arrays only.
+        threads: how many threads to use at most; None for one a core, or as many as torch uses
+            for tensors.  The result does not depend on it.
 
     Returns:
         (N, C, *out), with the input's dtype.  Integers are rounded half to even and saturate.
