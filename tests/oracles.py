@@ -109,7 +109,7 @@ def assert_close(
 def assert_stored(actual: Array, exact: Array, tolerance: float, scale: float) -> None:
     """``actual`` is what its type makes of ``exact`` numbers, known within tolerance * scale.
 
-    Integers: rounded, so up to a half away, and saturated; NaN is 0.  Half precision: rounded.
+    Integers: rounded, so up to a half away, and saturated; NaN is 0.  Others: rounded.
     """
     kind, slack = actual.dtype, tolerance * scale
     assert actual.shape == exact.shape
@@ -118,9 +118,7 @@ def assert_stored(actual: Array, exact: Array, tolerance: float, scale: float) -
         expected = np.clip(np.nan_to_num(exact), float(low), float(high))
         np.testing.assert_allclose(actual.astype(float), expected, rtol=0, atol=0.5 + slack)
         return
-    if kind == np.float16:
-        with np.errstate(over="ignore"):
-            slack += float(np.spacing(np.float16(min(scale, 6e4))))
+    slack += ulp(kind) * scale
     np.testing.assert_allclose(actual, exact, rtol=0, atol=slack, equal_nan=True)
 
 

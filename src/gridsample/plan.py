@@ -77,6 +77,15 @@ class Plan:
     dtype: np.dtype[Any]
     real: np.dtype[Any]
 
+    def __hash__(self) -> int:
+        """Worked out once: plans are what much is cached by."""
+        return self._hash
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        sizes = (self.spatial, self.image_items, self.grid_items, self.channels, self.out)
+        return hash((self.methods, self.boundaries, self.align_corners, sizes, self.dtype))
+
     @property
     def items(self) -> int:
         """N of the output."""
@@ -92,7 +101,7 @@ class Plan:
         """Shape of the output, channels first."""
         return (self.items, self.channels, *self.out)
 
-    @property
+    @functools.cached_property
     def nearest(self) -> bool:
         """Whether every point copies one pixel."""
         return all(method.taps == 1 for method in self.methods)

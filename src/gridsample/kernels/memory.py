@@ -7,6 +7,7 @@ is two real planes for each of its own.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,18 +49,15 @@ def plain(array: Array) -> Array:
     return array.astype(array.dtype.newbyteorder("="), order="C", copy=True)
 
 
-def as_real(array: Array) -> tuple[Array, int]:
-    """A complex array as reals, with a last axis of 2; any other with one of 1; that length."""
-    if array.dtype.kind != "c":
-        return array[..., np.newaxis], 1
-    part = array.real.dtype
-    parts = np.lib.stride_tricks.as_strided(
-        array.real,
+def as_parts(array: Array) -> Array:
+    """A complex array as reals, with a last axis of 2."""
+    part = array.real
+    return np.lib.stride_tricks.as_strided(
+        part,
         (*array.shape, 2),
         (*array.strides, part.itemsize),
         writeable=array.flags.writeable,
     )
-    return parts, 2
 
 
 def flatten(array: Array) -> Array:
@@ -86,21 +84,27 @@ def stored(array: Array) -> Array:
 
 def describe(array: Array, items: int, as_bits: bool = False) -> Memory:
     """A plain array (N, C, *rest) as the kernels see it, for a call with so many items."""
-    real, parts = as_real(array)
+    is_complex = array.dtype.kind == "c"
+    real = as_parts(array) if is_complex else array
     real = real.view(f"u{real.itemsize}") if as_bits else stored(real)
     size = real.itemsize
-    item, channel, *rest, part = (stride // size for stride in real.strides)
-    channels = array.shape[1]
-    planes = (
-        np.arange(channels, dtype=np.int64)[:, np.newaxis] * channel + np.arange(parts) * part
-    ).reshape(-1)
+    strides = tuple([stride // size for stride in array.strides])
+    return Memory(flatten(real), *lay_out(array.shape, strides, 2 if is_complex else 1, items))
+
+
+@functools.lru_cache(maxsize=1024)
+def lay_out(
+    shape: tuple[int, ...], strides: tuple[int, ...], parts: int, items: int
+) -> tuple[int, Array, tuple[int, ...], int]:
+    """All of a Memory but its first entry, for numbers that are so many parts each."""
+    channels, (item, channel, *rest) = shape[1], strides
+    starts = np.arange(channels, dtype=np.int64)[:, np.newaxis] * channel + np.arange(parts)
     side_by_side = channels * parts > 1 and (channels == 1 or channel == parts)
-    return Memory(
-        flat=flatten(real),
-        item=item if array.shape[0] == items else 0,
-        planes=planes,
-        strides=tuple(rest[::-1]),
-        run=channels * parts if side_by_side else 0,
+    return (
+        item if shape[0] == items else 0,
+        frozen(starts.reshape(-1)),
+        tuple(rest[::-1]),
+        channels * parts if side_by_side else 0,
     )
 
 

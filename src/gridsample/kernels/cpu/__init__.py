@@ -100,6 +100,8 @@ def starts(memory: Memory, plan: Plan, as_runs: bool) -> tuple[Array, int]:
     planes = memory.planes[:1] if as_runs else memory.planes
     if plan.grid_items > 1:
         return planes, memory.item
+    if plan.items == 1:
+        return planes, 0
     items = np.arange(plan.items, dtype=np.int64)[:, np.newaxis] * memory.item
     return (items + planes).reshape(-1), 0
 
@@ -121,25 +123,26 @@ class Work(NamedTuple):
     """How a call is cut into blocks, and what a block needs."""
 
     axes: Axes
-    kinds: int
-    width: int
-    bits: int
-    real: np.dtype[Any]
+    taps: int  # of a point
+    width: int  # points of a block
     run: int
+    reals: tuple[int, np.dtype[Any]]
+    indices: tuple[int, np.dtype[Any]]
 
     def scratch(self) -> tuple[int, Array, Array]:
         """Width of a block, and memory for one task to work in."""
-        reals, indices = taps.room(self.axes.counts, self.kinds, self.width)
-        more = 2 * math.prod(self.axes.counts) + 2
-        kind = np.int32 if self.bits == 32 else np.int64
-        return self.width, np.empty(reals + self.run, self.real), np.empty(indices + more, kind)
+        return self.width, np.empty(*self.reals), np.empty(*self.indices)
 
 
-def organize(plan: Plan, axes: Axes, kinds: int, bits: int, run: int) -> Work:
+@functools.lru_cache(maxsize=256)
+def organize(plan: Plan, order: tuple[int, ...], kinds: int, bits: int, run: int) -> Work:
     """Blocks so wide that what is worked out for one stays in cache."""
-    each = math.prod(axes.counts) * (2 + kinds)
-    width = max(16, min(256, BLOCK_REALS // each // 16 * 16))
-    return Work(axes, kinds, width, bits, plan.real, run)
+    axes = describe_axes(plan, order)
+    each = math.prod(axes.counts)
+    width = max(16, min(256, BLOCK_REALS // (each * (2 + kinds)) // 16 * 16))
+    reals, indices = taps.room(axes.counts, kinds, width)
+    kind = np.dtype(np.int32 if bits == 32 else np.int64)
+    return Work(axes, each, width, run, (reals + run, plan.real), (indices + 2 * each + 2, kind))
 
 
 Range = tuple[int, int, int, int]  # first and last item, first and last point
@@ -196,7 +199,7 @@ def gather_sums(
         describe(image, plan.items),
         describe(values, plan.items),
     )
-    axes, bits, real = describe_axes(plan, order), index_bits(plan, source), code(plan.real)
+    bits, real = index_bits(plan, source), code(plan.real)
     run = source.run if source.run == target.run >= LONG_RUN else 0
     neighbours = (
         real == code(image.dtype) == "f4" and source.strides[0] == 1 and plan.methods[0].taps == 2
@@ -208,7 +211,7 @@ def gather_sums(
         in_place=code(values.dtype) == real and (run > 0 or target.strides[0] == 1),
     )  # fmt: skip
     hole = plan.real.type(0 if any(order) else math.nan)
-    work = organize(plan, axes, 1, bits, run)
+    work = organize(plan, order, 1, bits, run)
     launch(plan, driver_for(spec), source, points, target, work, hole, threads)
 
 
@@ -216,7 +219,6 @@ def gather_bits(plan: Plan, image: Array, grid: Array, values: Array, threads: i
     """Gather by copying the bits of one pixel a point, whatever they mean."""
     points = read_points(grid, plan)
     source, target = (describe(array, plan.items, as_bits=True) for array in (image, values))
-    axes = describe_axes(plan, (0,) * len(plan.spatial))
     bits, kind = index_bits(plan, source), source.flat.dtype
     spec = Spec("gather_nearest", code(plan.real), bits, points.code, code(kind), code(kind))
     hole = kind.type(0)
@@ -224,7 +226,7 @@ def gather_bits(plan: Plan, image: Array, grid: Array, values: Array, threads: i
         hole = kind.type(0x7FC0)
     elif is_differentiable(plan.dtype):
         hole = np.array(math.nan, f"f{kind.itemsize}").view(kind)[()]
-    work = organize(plan, axes, 0, bits, 0)
+    work = organize(plan, (0,) * len(plan.spatial), 0, bits, 0)
     launch(plan, driver_for(spec), source, points, target, work, hole, threads)
 
 
@@ -250,7 +252,7 @@ def launch(
         work.axes.description, work.axes.tables,
     )  # fmt: skip
     count = threads or pool.cores()
-    cost = len(source_starts) * max(1, work.run) * math.prod(work.axes.counts)
+    cost = len(source_starts) * max(1, work.run) * work.taps
 
     def task(ranges: Range) -> None:
         driver(*fixed, *work.scratch(), hole, *ranges)
@@ -343,7 +345,7 @@ class Sweep:
         order: tuple[int, ...],
     ) -> None:
         """``shadow`` (image's shape) is scattered to; ``gradient`` (N, points, D) is the grid's."""
-        self.plan, self.points, self.axes = plan, points, describe_axes(plan, order)
+        self.plan, self.points, self.order = plan, points, order
         self.image = describe(image, plan.items)
         self.shadow = self.image if shadow is None else describe(shadow, plan.items)
         self.values = describe(values.reshape(*values.shape[:2], plan.points), plan.items)
@@ -369,7 +371,8 @@ class Sweep:
                 self.codes[1],
             )
         )
-        work = organize(plan, self.axes, 1 + (len(plan.spatial) if need_grid else 0), bits, run)
+        kinds = 1 + (len(plan.spatial) if need_grid else 0)
+        work = organize(plan, self.order, kinds, bits, run)
         strides, points, length = (
             np.array(place.strides, np.int64),
             self.points,
@@ -397,7 +400,7 @@ class Sweep:
                     need_image, need_grid, *band,
                 )  # fmt: skip
 
-        cost = len(target) * max(1, run) * math.prod(self.axes.counts)
+        cost = len(target) * max(1, run) * work.taps
         items, whole = range(plan.grid_items), extent(plan, place)
         if not need_image:
             ranges = divide(items, plan.points, cost, work.width, threads)

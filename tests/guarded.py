@@ -1,0 +1,92 @@
+"""Arrays between pages that must not be touched, and every driver run on nothing but such arrays.
+
+Run in a process of its own by the tests: touching such a page ends it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import itertools
+import mmap
+from collections.abc import Callable
+from typing import Any
+
+import cases
+import numpy as np
+
+import gridsample
+
+Array = np.ndarray[Any, Any]
+
+# The modules that allocate arrays for the kernels.
+ALLOCATING = ("bindings.numpy", "kernels.cpu", "kernels.memory")
+
+
+def protect(memory: mmap.mmap, offset: int) -> None:
+    """Forbid all access to one page."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory)) + offset
+    if libc.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(mmap.PAGESIZE), 0):
+        raise OSError(ctypes.get_errno(), "mprotect failed")
+
+
+def maker(side: str) -> Callable[..., Array]:
+    """As `numpy.zeros`, but the memory lies right "before" or "after" such a page."""
+
+    def zeros(shape: Any, dtype: Any = float) -> Array:
+        kind = np.dtype(dtype)
+        shape = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+        size = int(np.prod(shape)) * kind.itemsize
+        room = -(-max(size, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
+        memory = mmap.mmap(-1, room + 2 * mmap.PAGESIZE)
+        protect(memory, 0)
+        protect(memory, room + mmap.PAGESIZE)
+        start = mmap.PAGESIZE + (room - size if side == "before" else 0)
+        return np.frombuffer(memory, kind, int(np.prod(shape)), start).reshape(shape)
+
+    return zeros
+
+
+class Guarded:
+    """NumPy, in which `empty` and `zeros` make guarded arrays."""
+
+    def __init__(self, zeros: Callable[..., Array]) -> None:
+        self.empty = self.zeros = zeros
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+
+def main(side: str) -> None:
+    """Run every driver on guarded arrays."""
+    zeros = maker(side)
+
+    def guard(array: Array) -> Array:
+        copy = zeros(array.shape, array.dtype)
+        copy[...] = array
+        return copy
+
+    for name in ALLOCATING:
+        importlib.import_module(f"gridsample.{name}").np = Guarded(zeros)  # type: ignore[attr-defined]
+    options = [*itertools.product(cases.MODES, cases.BOUNDARIES, (False, True))]
+    count = 0
+    for rank, channels, axis in itertools.product((1, 2, 3), (1, 9), (1, -1)):
+        rng = cases.generator("guarded", rank, channels, axis)
+        image = np.moveaxis(cases.pixels(rng, (2, channels, *(3, 4, 5)[:rank]), "float32"), 1, axis)
+        # The corners exactly, a little to both sides of them, and the unlikeliest numbers.
+        corners = np.array([-1.0, 1.0, 0.8, -0.75], np.float32)
+        numbers = [*corners, *np.nextafter(corners, 9), *np.nextafter(corners, -9)]
+        numbers += [np.nan, np.inf, 1e30, -3e38, 0.1]
+        grid = guard(rng.choice(np.array(numbers, np.float32), (2, 270, rank)))
+        image = guard(image)
+        for mode, boundary, align_corners in options:
+            how = {"mode": mode, "padding_mode": boundary, "align_corners": align_corners}
+            out = gridsample.grid_sample(image, grid, **how, channel_axis=axis)
+            values = guard(np.ones_like(out))
+            for threads in (1, 2):
+                gridsample.grid_sample_vjp(
+                    values, image, grid, **how, channel_axis=axis, threads=threads
+                )
+            count += 3
+    print(f"{count} runs of the drivers")
