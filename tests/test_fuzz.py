@@ -7,6 +7,7 @@ Numba's bounds checks compiled in, and with pages around every array that may no
 
 import itertools
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -157,7 +158,7 @@ grid[...] = 1
 plan = make_plan(image.shape, image.dtype, grid.shape, grid.dtype, "linear", "border", True, False)
 cpu.gather(plan, image, grid, out)
 print("as it should be", flush=True)
-cpu.gather(dataclasses.replace(plan, spatial=(4000, 5000)), image, grid, out)
+cpu.gather(dataclasses.replace(plan, spatial=(5, 5)), image, grid, out)
 """
 
 
@@ -189,6 +190,6 @@ def test_nothing_beside_an_array_is_touched(side):
 
 @guarded
 def test_guards_notice():
-    done = run("import guarded\nmake = guarded.maker('after')" + LARGER)
+    done = run("import guarded\nmake = guarded.maker('before')" + LARGER)
     assert "as it should be" in done.stdout
-    assert done.returncode == -11, done.stderr
+    assert done.returncode == -signal.SIGSEGV

@@ -173,16 +173,22 @@ def gather(
 ) -> None:
     """Sample the image at the grid's points, into ``out``: see `gridsample.kernels`."""
     order = order or (0,) * len(plan.spatial)
-    if plan.nearest and any(order):
+    if vanishes(plan, order):
         out[...] = 0
         return
-    values = out.reshape(plan.items, plan.channels, plan.points)
+    writable = out if plain(out) is out else np.empty_like(out, order="C", subok=False)
+    values = writable.reshape(plan.items, plan.channels, plan.points)
     if plan.nearest:
         gather_bits(plan, plain(image), grid, values, threads)
     else:
         gather_sums(plan, plain(image), grid, values, order, threads)
     if not np.may_share_memory(values, out):  # an output whose points are not evenly spaced
         out[...] = values.reshape(out.shape)
+
+
+def vanishes(plan: Plan, order: tuple[int, ...]) -> bool:
+    """Whether the weights of some axis have no derivative of its order but zero."""
+    return any(n >= method.powers for n, method in zip(order, plan.methods, strict=True))
 
 
 def gather_sums(
@@ -280,7 +286,9 @@ def backward(
         if need_grid
         else None
     )
-    needed = (need_image and not (plan.nearest and any(order)), need_grid and not plan.nearest)
+    needed = need_image, need_grid and not plan.nearest
+    if vanishes(plan, order):
+        needed = False, False
     if any(needed):
         sweep = Sweep(
             plan, plain(image), shadow, read_points(grid, plan), plain(values), gradient, order

@@ -31,7 +31,7 @@ from gridsample.kernels.cpu.passes import (
     spread_checked,
 )
 from gridsample.kernels.cpu.runs import add_run, blend_runs, dot, list_taps
-from gridsample.kernels.cpu.taps import ALL, NONE, SOME, carve, prepare
+from gridsample.kernels.cpu.taps import ALL, NONE, ORDER, POWERS, SOME, carve, prepare
 
 Array = Any
 
@@ -195,6 +195,8 @@ def backward(
                         collect_present(plane, at, pixels, count, wide, n)
                         mask(at, pixels, count, wide, n)
                     for a in range(axes):
+                        if description[a, ORDER] + 1 >= description[a, POWERS]:
+                            continue  # no derivative but zero, whatever the pixels are
                         blend(
                             block.along, pixels, amount[(1 + a) * count * width :], count, wide, n
                         )
@@ -260,6 +262,8 @@ def backward_runs(
                         if need_grid:
                             product = dot(pixels[here[k] :], g, size)
                             for a in range(unsigned(axes)):
+                                if description[a, ORDER] + 1 >= description[a, POWERS]:
+                                    continue
                                 gradient[item, point, a] += (
                                     product * block.amount[(a + unsigned(1)) * kind + tap]
                                 )

@@ -1,0 +1,64 @@
+"""What a long-running process asks of the kernels: few compiled drivers, and no growing memory."""
+
+import gc
+import itertools
+
+import cases
+import numpy as np
+import psutil
+import pytest
+from numba.core.dispatcher import Dispatcher
+
+import gridsample
+
+
+def compiled():
+    """How many functions have been compiled, or loaded, for how many types of arguments."""
+    return sum(len(one.overloads) for one in gc.get_objects() if isinstance(one, Dispatcher))
+
+
+def calls(rng, count):
+    """Make calls with shapes, options and layouts that change every time."""
+    for _ in range(count):
+        rank = int(rng.integers(1, 4))
+        channels = int(rng.integers(1, 12))
+        image = np.ones((1, channels, *rng.integers(1, 12, rank)), np.float32)
+        grid = np.zeros((1, int(rng.integers(1, 40)), rank), np.float32)
+        modes = tuple(rng.choice(cases.MODES, rank).tolist())
+        boundaries = tuple(rng.choice(cases.BOUNDARIES, rank).tolist())
+        how = (modes, boundaries, bool(rng.integers(2)))
+        axis = int(rng.choice([1, -1]))
+        image = image if axis == 1 else np.ascontiguousarray(np.moveaxis(image, 1, -1))
+        out = gridsample.grid_sample(image, grid, *how, channel_axis=axis)
+        if rng.integers(4) == 0:
+            gridsample.grid_sample_vjp(out, image, grid, *how, channel_axis=axis)
+
+
+def test_options_and_shapes_compile_nothing():
+    rng = cases.generator("compiled")
+    for modes in (("nearest",) * 3, ("linear",) * 3, ("cubic",) * 3):
+        image = cases.pixels(rng, (1, 2, 3, 4, 5), "float32")
+        grid = rng.uniform(-1, 1, (1, 9, 3)).astype("float32")
+        out = gridsample.grid_sample(image, grid, modes)
+        gridsample.grid_sample_vjp(out, image, grid, modes)
+    before = compiled()
+    for rank in (1, 2, 3):
+        image = cases.pixels(rng, (1, 2, *(7, 3, 5)[:rank]), "float32")
+        grid = rng.uniform(-2, 2, (1, 63, rank)).astype("float32")
+        for mode, boundary, align_corners in itertools.product(
+            cases.MODES, cases.BOUNDARIES, (False, True)
+        ):
+            out = gridsample.grid_sample(image, grid, mode, boundary, align_corners)
+            gridsample.grid_sample_vjp(out, image, grid, mode, boundary, align_corners)
+    assert compiled() == before > 0
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_calls_leave_nothing_behind():
+    rng = cases.generator("calls")
+    calls(rng, 3000)
+    drivers, process = compiled(), psutil.Process()
+    before = process.memory_info().rss
+    calls(rng, 100_000)
+    assert process.memory_info().rss - before < 20e6
+    assert compiled() == drivers > 0
