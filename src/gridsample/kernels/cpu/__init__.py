@@ -18,6 +18,7 @@ from gridsample.kernels.cpu import taps
 from gridsample.kernels.cpu.build import Spec, driver_for
 from gridsample.kernels.memory import Memory, describe, flatten, frozen, plain, stored
 from gridsample.plan import BOUNDARIES, Plan, is_differentiable, type_name
+from gridsample.weights import LINEAR
 
 Array = np.ndarray[Any, Any]
 
@@ -26,15 +27,18 @@ Array = np.ndarray[Any, Any]
 FEW, MANY = 1 << 17, 1 << 25
 # Channels side by side from which it pays to work along them.
 LONG_RUN = 8
-# Reals that a block works on: it should stay in the second-level cache.
-BLOCK_REALS = 16384
+# Points of a block, and reals that it works on, at most: it should stay in the second-level cache.
+BLOCK, BLOCK_REALS = 512, 16384
+# Bytes from which an image is asked for ahead: it will not be in the second-level cache.
+FAR = 1 << 21
 
 
 class Axes(NamedTuple):
     """The axes as the drivers know them."""
 
-    description: Array  # (axis, taps.COLUMNS)
-    tables: Array  # (axis, 0: the order asked for, 1: the next one; tap, power)
+    integers: Array  # (axis, taps.COLUMNS), flat
+    reals: Array  # (axis, taps.MEASURES), flat
+    tables: Array  # (axis, 0: the order asked for, 1: the next one; tap, power), flat
     counts: tuple[int, ...]  # taps of each axis
 
 
@@ -43,29 +47,34 @@ def describe_axes(plan: Plan, order: tuple[int, ...]) -> Axes:
     """A plan's axes, for a derivative order along each."""
     counts = tuple(method.taps for method in plan.methods)
     powers = max(method.powers for method in plan.methods)
-    description = np.zeros((len(counts), taps.COLUMNS), np.int64)
     tables = np.zeros((len(counts), 2, max(counts), powers), plan.real)
+    rows = []
     for a, (method, boundary, size) in enumerate(
         zip(plan.methods, plan.boundaries, plan.spatial[::-1], strict=True)
     ):
-        row = description[a]
-        row[taps.SIZE], row[taps.ALIGNED] = size, plan.align_corners
-        row[taps.BOUNDARY], row[taps.EDGE] = BOUNDARIES[boundary], not plan.align_corners
-        row[taps.COUNT], row[taps.FIRST], row[taps.POWERS] = (
-            method.taps,
-            method.first,
-            method.powers,
-        )
-        row[taps.ROUNDS], row[taps.FOLDS], row[taps.ORDER] = (
-            method.rounds,
-            method.folds_position,
-            order[a],
+        rows.append(
+            taps.describe(
+                size,
+                plan.align_corners,
+                BOUNDARIES[boundary],
+                method.taps,
+                method.first,
+                method.powers,
+                method.rounds,
+                method.folds_position,
+                order[a],
+                plan.real,
+            )  # fmt: skip
         )
         for raised in (0, 1):
             tables[a, raised, : method.taps, : method.powers] = method.derivative(order[a] + raised)
-    for array in (description, tables):
-        array.flags.writeable = False
-    return Axes(description, tables, counts)
+    integers, reals = zip(*rows, strict=True)
+    return Axes(
+        frozen(np.array(integers, np.int64).reshape(-1)),
+        frozen(np.array(reals, plan.real).reshape(-1)),
+        frozen(tables.reshape(-1)),
+        counts,
+    )
 
 
 class Points(NamedTuple):
@@ -76,14 +85,21 @@ class Points(NamedTuple):
     axis: int
     point: int
     code: str
+    packed: int  # the distance between points where they lie as usual, else 0
 
 
 def read_points(grid: Array, plan: Plan) -> Points:
     """A grid (N, *out, D) as the drivers take it; copied where its points are unevenly spaced."""
     even = stored(plain(grid.reshape(grid.shape[0], plan.points, grid.shape[-1])))
     item, point, axis = (stride // even.itemsize for stride in even.strides)
+    axes = len(plan.spatial)
     return Points(
-        frozen(flatten(even)), item if plan.grid_items > 1 else 0, axis, point, code(grid.dtype)
+        frozen(flatten(even)),
+        item if plan.grid_items > 1 else 0,
+        axis,
+        point,
+        code(grid.dtype),
+        axes if point == axes and (axis == 1 or axes == 1) else 0,
     )
 
 
@@ -106,6 +122,19 @@ def starts(memory: Memory, plan: Plan, as_runs: bool) -> tuple[Array, int]:
     return (items + planes).reshape(-1), 0
 
 
+@functools.lru_cache(maxsize=256)
+def shifts(counts: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+    """How far each tap of an inside point is from the first, x running fastest."""
+    along = [np.arange(n, dtype=np.int64) * s for n, s in zip(counts, strides, strict=True)]
+    return frozen(functools.reduce(lambda at, one: np.add.outer(one, at), along).reshape(-1))
+
+
+@functools.lru_cache(maxsize=256)
+def nothing_outside(planes: int, kind: np.dtype[Any]) -> Array:
+    """Zero, for each plane."""
+    return frozen(np.zeros(planes, kind))
+
+
 def index_bits(plan: Plan, *memories: Memory) -> int:
     """Width of indices and offsets: 32 bits while they fit, else 64."""
     limit = 2**31 - 64
@@ -126,12 +155,13 @@ class Work(NamedTuple):
     taps: int  # of a point
     width: int  # points of a block
     run: int
-    reals: tuple[int, np.dtype[Any]]
+    block: Array  # the table of a block: see taps
     indices: tuple[int, np.dtype[Any]]
+    reals: tuple[int, np.dtype[Any]]
 
-    def scratch(self) -> tuple[int, Array, Array]:
-        """Width of a block, and memory for one task to work in."""
-        return self.width, np.empty(*self.reals), np.empty(*self.indices)
+    def scratch(self) -> tuple[Array, Array]:
+        """Memory for one task to work in."""
+        return np.empty(*self.indices), np.empty(*self.reals)
 
 
 @functools.lru_cache(maxsize=256)
@@ -139,10 +169,14 @@ def organize(plan: Plan, order: tuple[int, ...], kinds: int, bits: int, run: int
     """Blocks so wide that what is worked out for one stays in cache."""
     axes = describe_axes(plan, order)
     each = math.prod(axes.counts)
-    width = max(16, min(256, BLOCK_REALS // (each * (2 + kinds)) // 16 * 16))
-    reals, indices = taps.room(axes.counts, kinds, width)
+    width = max(16, min(BLOCK, BLOCK_REALS // (each * (2 + kinds)) // 16 * 16))
+    powers = max(method.powers for method in plan.methods)
+    inside = axes.reals.reshape(len(axes.counts), -1)
+    fits = bool((inside[:, taps.FROM] <= inside[:, taps.TO]).all())
+    table, indices, reals = taps.plan_block(axes.counts, powers, fits, kinds, width, run)
     kind = np.dtype(np.int32 if bits == 32 else np.int64)
-    return Work(axes, each, width, run, (reals + run, plan.real), (indices + 2 * each + 2, kind))
+    block = frozen(np.array(table, np.int64))
+    return Work(axes, each, width, run, block, (indices, kind), (reals, plan.real))
 
 
 Range = tuple[int, int, int, int]  # first and last item, first and last point
@@ -208,17 +242,31 @@ def gather_sums(
     bits, real = index_bits(plan, source), code(plan.real)
     run = source.run if source.run == target.run >= LONG_RUN else 0
     neighbours = (
-        real == code(image.dtype) == "f4" and source.strides[0] == 1 and plan.methods[0].taps == 2
+        real == code(image.dtype) and source.strides[0] == 1 and plan.methods[0].taps % 2 == 0
     )
     spec = Spec(
         "gather_runs" if run else "gather",
         real, bits, points.code, code(image.dtype), code(values.dtype),
+        packed=points.packed,
+        rounded=rounded(plan),
         pairs=neighbours and not run,
+        linear=len(plan.spatial) if neighbours and not run and is_linear(plan, order) else 0,
         in_place=code(values.dtype) == real and (run > 0 or target.strides[0] == 1),
     )  # fmt: skip
     hole = plan.real.type(0 if any(order) else math.nan)
     work = organize(plan, order, 1, bits, run)
-    launch(plan, driver_for(spec), source, points, target, work, hole, threads)
+    outside = nothing_outside(len(source.planes), plan.real)
+    launch(plan, driver_for(spec), source, points, target, work, outside, hole, threads)
+
+
+def rounded(plan: Plan) -> int:
+    """Bits of the axes whose methods round the position to its base index."""
+    return sum(1 << a for a, method in enumerate(plan.methods) if method.rounds)
+
+
+def is_linear(plan: Plan, order: tuple[int, ...]) -> bool:
+    """Whether taps are weighed by distance alone, along every axis."""
+    return not any(order) and all(method.table == LINEAR.table for method in plan.methods)
 
 
 def gather_bits(plan: Plan, image: Array, grid: Array, values: Array, threads: int | None) -> None:
@@ -226,14 +274,18 @@ def gather_bits(plan: Plan, image: Array, grid: Array, values: Array, threads: i
     points = read_points(grid, plan)
     source, target = (describe(array, plan.items, as_bits=True) for array in (image, values))
     bits, kind = index_bits(plan, source), source.flat.dtype
-    spec = Spec("gather_nearest", code(plan.real), bits, points.code, code(kind), code(kind))
+    spec = Spec(
+        "gather_nearest", code(plan.real), bits, points.code, code(kind), code(kind),
+        points.packed, rounded(plan),
+    )  # fmt: skip
     hole = kind.type(0)
     if type_name(plan.dtype) == "bfloat16":
         hole = kind.type(0x7FC0)
     elif is_differentiable(plan.dtype):
         hole = np.array(math.nan, f"f{kind.itemsize}").view(kind)[()]
     work = organize(plan, (0,) * len(plan.spatial), 0, bits, 0)
-    launch(plan, driver_for(spec), source, points, target, work, hole, threads)
+    outside = nothing_outside(len(source.planes), kind)
+    launch(plan, driver_for(spec), source, points, target, work, outside, hole, threads)
 
 
 def launch(
@@ -243,6 +295,7 @@ def launch(
     points: Points,
     target: Memory,
     work: Work,
+    outside: Array,
     hole: Any,
     threads: int | None,
 ) -> None:
@@ -251,17 +304,20 @@ def launch(
     target_starts, target_item = starts(target, plan, work.run > 0)
     run = (work.run,) if work.run else ()
     strides = np.array(source.strides, np.int64)
+    if len(outside) < len(source_starts) * max(1, work.run):  # one item's serves all
+        outside = np.tile(outside, plan.items)
     fixed = (
-        frozen(source.flat), strides, source_starts, source_item, *run,
+        frozen(source.flat), strides, source_starts, source_item,
+        shifts(work.axes.counts, source.strides), source.flat.nbytes > FAR, *run,
         points.flat, points.item, points.axis, points.point,
-        target.flat, target_starts, target_item, target.strides[0],
-        work.axes.description, work.axes.tables,
+        target.flat, target_starts, target_item, target.strides[0], outside, hole,
+        work.block, *work.axes[:3],
     )  # fmt: skip
     count = threads or pool.cores()
     cost = len(source_starts) * max(1, work.run) * work.taps
 
     def task(ranges: Range) -> None:
-        driver(*fixed, *work.scratch(), hole, *ranges)
+        driver(*fixed, *work.scratch(), *ranges)
 
     ranges = divide(range(plan.grid_items), plan.points, cost, work.width, count)
     pool.run([functools.partial(task, one) for one in ranges], count)
@@ -357,7 +413,7 @@ class Sweep:
         self.image = describe(image, plan.items)
         self.shadow = self.image if shadow is None else describe(shadow, plan.items)
         self.values = describe(values.reshape(*values.shape[:2], plan.points), plan.items)
-        self.gradient = np.zeros((1, 1, 1), plan.real) if gradient is None else gradient
+        self.gradient = np.zeros(1, plan.real) if gradient is None else gradient.reshape(-1)
         self.fusible = (
             self.image.strides == self.shadow.strides and self.image.run == self.shadow.run
         )
@@ -377,6 +433,8 @@ class Sweep:
                 self.points.code,
                 self.codes[0] if need_grid else real,
                 self.codes[1],
+                self.points.packed,
+                rounded(plan),
             )
         )
         kinds = 1 + (len(plan.spatial) if need_grid else 0)
@@ -390,6 +448,8 @@ class Sweep:
         source, source_item = starts(self.image, plan, run > 0)
         shadow, shadow_item = starts(self.shadow, plan, run > 0)
         target, target_item = starts(values, plan, run > 0)
+        outside = nothing_outside(len(source) * max(1, run), plan.real)
+        away = shifts(work.axes.counts, place.strides)
         image = frozen(self.image.flat if need_grid else nothing)
         onto = self.shadow.flat if need_image else nothing
         if not need_image:  # so that the starts lie in what stands for the memory
@@ -402,9 +462,10 @@ class Sweep:
             for one in ranges:
                 driver(
                     image, source[planes], source_item, onto, shadow[planes], shadow_item,
-                    strides, *length, points.flat, points.item, points.axis, points.point,
+                    strides, away, *length, points.flat, points.item, points.axis, points.point,
                     frozen(values.flat), target[planes], target_item, values.strides[0],
-                    self.gradient, work.axes.description, work.axes.tables, *block, *one,
+                    outside, self.gradient, plan.points * len(plan.spatial),
+                    work.block, *work.axes[:3], *block, *one,
                     need_image, need_grid, *band,
                 )  # fmt: skip
 

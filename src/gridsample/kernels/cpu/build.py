@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numba as nb
 import numpy as np
 from numba.core.caching import FunctionCache
+from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
 from gridsample.kernels.cpu import intrinsics, passes, runs, sweeps, taps
@@ -30,7 +31,10 @@ class Spec(NamedTuple):
     grid: str
     image: str = "f4"
     values: str = "f4"
+    packed: int = 0  # the distance between points of the grid, or 0 where it is an argument
+    rounded: int = 0  # bits of the axes whose methods round the position to its base index
     pairs: bool = False
+    linear: int = 0  # the rank, where all axes are linear and pixels come in pairs
     in_place: bool = False
 
 
@@ -40,8 +44,81 @@ jit: Any = nb.njit
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 
-class Separate(Compiler):
-    """Compiles loops whose arguments are separate memory, so that LLVM may vectorise them."""
+class NoEnvironment:
+    """A code generator for functions that are not made executable, and so have no environment."""
+
+    def __init__(self, codegen: Any) -> None:
+        """In all else ``codegen``."""
+        self._codegen = codegen
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._codegen, name)
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """There is none to set."""
+
+
+class Once(JITCodeLibrary):
+    """Code that is optimised once: not function by function first, then cheaply, and then in full."""
+
+    level = 3
+
+    def _optimize_functions(self, module: Any) -> None:
+        module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        manager, builder = self._codegen._module_pass_manager(
+            loop_vectorize=self.level > 1, slp_vectorize=False, opt=self.level
+        )
+        with self._recorded_timings.record("Module passes", builder):
+            manager.run(self._final_module, builder)
+
+
+class Part(Once):
+    """The code of a function that drivers are linked with: optimised, but not made executable."""
+
+    inlined = True
+
+    @property
+    def codegen(self) -> Any:
+        """Numba's code generator, but for environments."""
+        return NoEnvironment(self._codegen)
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()  # type: ignore[no-untyped-call]
+        if not self.inlined:
+            for function in self._final_module.functions:
+                if not function.is_declaration:
+                    function.add_function_attribute("noinline")
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """No function has an address of its own."""
+        if not self._finalized:
+            self.finalize()  # type: ignore[no-untyped-call]
+        return 0
+
+
+class Loop(Part):
+    """A loop that is called a few times a block, where a call costs nothing.
+
+    The driver would not gain from having its code, which would only be optimised once more.
+    """
+
+    inlined = False
+
+
+class Whole(Once):
+    """The code of a driver, whose parts are optimised already."""
+
+    level = 1
+
+
+class PartCompiler(Compiler):
+    """Compiles a function that drivers call, with what Numba's decorators do not offer."""
+
+    library: type[JITCodeLibrary] = Part
+    separate = False
 
     def __init__(
         self,
@@ -53,9 +130,37 @@ class Separate(Compiler):
         flags: Any,
         locals: Any,
     ) -> None:
-        """As Numba's compiler, with a flag that its decorators do not offer."""
-        flags.noalias = True
+        """As Numba's compiler."""
+        flags.noalias = self.separate
         super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)  # type: ignore[no-untyped-call]
+        self.state.library = self.library(targetctx.codegen(), "gridsample")
+        if self.library is Whole:
+            self.state.library.enable_object_caching()
+
+
+class LoopCompiler(PartCompiler):
+    """Compiles a loop that a driver calls."""
+
+    library = Loop
+
+
+class SeparateCompiler(PartCompiler):
+    """Compiles a loop over arrays that are separate memory, so that LLVM may vectorise it."""
+
+    library = Loop
+    separate = True
+
+
+class PieceCompiler(PartCompiler):
+    """As SeparateCompiler, for a loop so short that the call would be felt."""
+
+    separate = True
+
+
+class WholeCompiler(PartCompiler):
+    """Compiles a driver."""
+
+    library = Whole
 
 
 class QuickCache(FunctionCache):
@@ -67,16 +172,35 @@ class QuickCache(FunctionCache):
             return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
 
 
-def compile_inner(function: Function, *more: str, **options: Any) -> Any:
+def compile_inner(
+    function: Function, *more: str, pipeline_class: Any = PartCompiler, **options: Any
+) -> Any:
     """Compile a function that drivers call.  Products and sums may fuse into one rounding."""
     # Nobody but a driver calls it: without the wrappers it is compiled in half the time.
     wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return jit(function, fastmath={"contract", *more}, **OPTIONS, **wrappers, **options)
+    return jit(
+        function,
+        fastmath={"contract", *more},
+        pipeline_class=pipeline_class,
+        **OPTIONS,
+        **wrappers,
+        **options,
+    )
 
 
 def compile_loop(function: Function) -> Any:
+    """Compile a loop."""
+    return compile_inner(function, pipeline_class=LoopCompiler)
+
+
+def compile_separate(function: Function) -> Any:
     """Compile a loop over separate arrays."""
-    return compile_inner(function, pipeline_class=Separate)
+    return compile_inner(function, pipeline_class=SeparateCompiler)
+
+
+def compile_piece(function: Function) -> Any:
+    """Compile a short loop over separate arrays."""
+    return compile_inner(function, pipeline_class=PieceCompiler)
 
 
 def compile_inline(function: Function) -> Any:
@@ -91,7 +215,7 @@ def compile_sum(function: Function) -> Any:
 
 def compile_driver(function: Function) -> Any:
     """Compile a driver, and keep it on disk where there is a place to write to."""
-    driver = jit(function, **OPTIONS)
+    driver = jit(function, pipeline_class=WholeCompiler, no_cfunc_wrapper=True, **OPTIONS)
     with contextlib.suppress(RuntimeError):  # no writable folder for a cache
         driver._cache = QuickCache(function)  # type: ignore[no-untyped-call]
     return driver
@@ -179,10 +303,16 @@ def bindings(spec: Spec) -> dict[str, Any]:
         "unsigned": nb.uint64,
         "int64": nb.int64,
         "copy_pair": intrinsics.copy_pair,
+        "prefetch": intrinsics.prefetch,
+        "tail": intrinsics.tail,
         "ZERO": real(0),
         "HALF": real(0.5),
         "ONE": real(1),
         "PAIRS": spec.pairs,
+        "PACKED": spec.packed,
+        "ROUNDED": spec.rounded,
+        "LINEAR": spec.linear,
+        "IN_PLACE": spec.in_place,
         **{
             name: getattr(intrinsics, name)
             for name in ("where", "minimum", "maximum", "floor", "rint")
@@ -200,39 +330,28 @@ def driver_for(spec: Spec) -> Any:
     def add(*functions: Any, compile_: Any = compile_inner, **flags: Any) -> None:
         names.update(lower(functions, {**names, **flags}, compile_, tag))
 
-    add(*taps.ELEMENTWISE, compile_=compile_inline)
-    add(taps.read, **load_grid)
-    add(
-        *taps.LOOPS,
-        passes.blend,
-        passes.blend_pairs,
-        passes.share,
-        passes.blank,
-        passes.mask,
-        sweeps.clear,
-        runs.add_run,
-        compile_=compile_loop,
-    )
+    add(*taps.ELEMENTWISE, passes.between, compile_=compile_inline)
+    add(taps.place, compile_=compile_separate, **load_grid)
+    add(taps.read, taps.read_edges, compile_=compile_loop, **load_grid)
+    add(*taps.LOOPS, *passes.LOOPS, compile_=compile_separate)
     # Collecting is compiled as if arrays could overlap, lest LLVM choose gather instructions.
-    add(passes.collect, passes.collect_present, **load_image)
+    add(passes.collect, passes.collect_present, compile_=compile_loop, **load_image)
+    add(*passes.SCATTERED, taps.list_edges, compile_=compile_loop)
+    add(passes.fetch, passes.fetch_edges, compile_=compile_loop, **load_values)
     add(
-        passes.collect_pairs,
-        passes.pick,
-        passes.pick_checked,
-        passes.spread,
-        passes.spread_checked,
-        passes.silence,
-        passes.accumulate,
-        runs.list_taps,
-    )
-    add(runs.blend_four, runs.blend_one, compile_=compile_loop, **load_image)
+        passes.settle, passes.settle_edges, passes.settle_run,
+        compile_=compile_loop, **storer(spec.values),
+    )  # fmt: skip
+    add(*runs.LOADING, compile_=compile_piece, **load_image)
+    add(*runs.LOOPS, compile_=compile_piece)
     add(runs.dot, compile_=compile_sum, **load_image)
-    add(passes.fetch, **load_values)
-    add(passes.settle, **storer(spec.values))
+    add(runs.dot_outside, compile_=compile_sum)
     names["window"] = window_in_place if spec.in_place else window_scratch
     if spec.in_place:
         names["settle"] = settled
-    add(runs.blend_runs)
-    add(taps.carve, taps.expand, taps.prepare, sweeps.tails, compile_=compile_inline)
+    add(*runs.LISTS, runs.blend_present, runs.add_outside)
+    add(runs.blend_inside, compile_=compile_separate)
+    add(sweeps.raises, sweeps.enough, compile_=compile_inline)
+    add(*taps.STEPS, *sweeps.STEPS, compile_=compile_loop)
     add(getattr(sweeps, spec.driver), compile_=compile_driver)
     return names[spec.driver]

@@ -1,15 +1,15 @@
 """Inner loops of the planar sweeps: over the points of a block, for one plane.
 
 Pixels are first collected, tap by tap, with plain loads: processors' own gather instructions are
-slower than that.  Then they are blended, which vectorises.  Flat arrays, as in
-`gridsample.kernels.cpu.taps`.
+slower than that.  Then they are blended, which vectorises.  Flat arrays, and inside points and
+edges, as in `gridsample.kernels.cpu.taps`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from gridsample.axis import maximum, where
+from gridsample.axis import ONE, maximum, where
 
 Array = Any
 
@@ -18,6 +18,7 @@ real = float
 integer = int
 unsigned = int
 address = int
+LINEAR = 0  # the rank, where all axes are linear
 
 
 def load(value: Any) -> Any:
@@ -36,40 +37,61 @@ def copy_pair(plane: Array, at: int, pixels: Array, to: int) -> None:
     pixels[to + 1] = plane[at + 1]
 
 
-def collect(plane: Array, at: Array, pixels: Array, taps: int, width: int, n: int) -> None:
-    """Pixels under taps of which none is dropped."""
+def prefetch(plane: Array, at: int) -> None:
+    """Ask for a pixel's memory, which will soon be read."""
+
+
+def collect(
+    plane: Array, at: Array, shifts: Array, pixels: Array, taps: int, width: int, n: int
+) -> None:
+    """Pixels of inside points."""
     for t in range(taps):
-        begin = unsigned(t) * width
+        begin, shift = unsigned(t) * width, address(shifts[t])
         for i in range(n):
-            pixels[begin + i] = real(load(plane[address(at[begin + i])]))
+            pixels[begin + i] = real(load(plane[address(at[i]) + shift]))
 
 
-def collect_pairs(plane: Array, at: Array, pixels: Array, taps: int, width: int, n: int) -> None:
+def collect_pairs(
+    plane: Array, at: Array, shifts: Array, pixels: Array, taps: int, width: int, n: int
+) -> None:
     """As collect, where every second tap is the right neighbour of the one before: half the loads.
 
     The two pixels of a pair are put side by side: tap t of point i at ``t * width + 2 * i``, for
-        even t.
+    even t.
     """
     for t in range(0, taps, 2):
-        begin = unsigned(t) * width
+        begin, shift = unsigned(t) * width, address(shifts[t])
         for i in range(n):
-            copy_pair(plane, address(at[begin + i]), pixels, begin + i + i)
+            copy_pair(plane, address(at[i]) + shift, pixels, begin + i + i)
+
+
+def fetch_ahead(plane: Array, at: Array, shifts: Array, row: int, taps: int, n: int) -> None:
+    """Ask for the memory of inside points, for each row of taps.
+
+    Where an image is larger than the caches, far more of it is then on its way at a time than what
+    the loads alone would wait for.
+    """
+    two = unsigned(2)  # neighbours share their lines of memory, more often than not
+    for t in range(0, taps, row):
+        shift = address(shifts[t])
+        for i in range(unsigned(0), n, two):
+            prefetch(plane, address(at[i]) + shift)
 
 
 def collect_present(plane: Array, at: Array, pixels: Array, taps: int, width: int, n: int) -> None:
-    """As collect; for a dropped tap some pixel is read, for `mask` to clear."""
+    """Pixels of edges; for a dropped tap some pixel is read, for `mask` to replace."""
     for t in range(taps):
         begin = unsigned(t) * width
         for i in range(n):
             pixels[begin + i] = real(load(plane[address(maximum(at[begin + i], integer(0)))]))
 
 
-def mask(at: Array, pixels: Array, taps: int, width: int, n: int) -> None:
-    """Zero under dropped taps: what was read there never enters a sum."""
+def mask(at: Array, pixels: Array, outside: Any, taps: int, width: int, n: int) -> None:
+    """Put what is outside under dropped taps: what was read there never enters a sum."""
     for t in range(taps):
         begin = unsigned(t) * width
         for i in range(n):
-            pixels[begin + i] = where(at[begin + i] >= 0, pixels[begin + i], real(0))
+            pixels[begin + i] = where(at[begin + i] >= 0, pixels[begin + i], outside)
 
 
 def pick(plane: Array, at: Array, out: Array, step: int, n: int) -> None:
@@ -78,14 +100,28 @@ def pick(plane: Array, at: Array, out: Array, step: int, n: int) -> None:
         out[i * step] = plane[address(at[i])]
 
 
-def pick_checked(
-    plane: Array, at: Array, lost: Array, hole: Any, out: Array, step: int, n: int
-) -> None:
-    """As pick; zero under dropped taps, ``hole`` at lost points."""
+def pick_edges(
+    plane: Array, at: Array, lost: Array, outside: Any, hole: Any, which: Array,
+    out: Array, step: int, n: int,
+) -> None:  # fmt: skip
+    """As pick, at edges; ``outside`` under dropped taps, ``hole`` at lost points."""
+    for j in range(n):
+        bits = plane[address(maximum(at[j], integer(0)))]
+        kept = where(at[j] >= 0, bits, outside)
+        out[unsigned(which[j]) * step] = where(lost[j] != 0, hole, kept)
+
+
+def replace(state: Array, numbers: Array, outside: Any, n: int) -> None:
+    """Put what is outside at the points that are not inside: edges get their own later."""
     for i in range(n):
-        bits = plane[address(maximum(at[i], integer(0)))]
-        kept = where(at[i] >= 0, bits, bits ^ bits)
-        out[i * step] = where(lost[i] != 0, hole, kept)
+        numbers[i] = where(state[i] == 0, numbers[i], outside)
+
+
+def replace_bits(state: Array, out: Array, outside: Any, step: int, n: int) -> None:
+    """As replace, in an output that takes bits as they are."""
+    for i in range(n):
+        if state[i]:
+            out[i * step] = outside
 
 
 def blend(acc: Array, pixels: Array, amount: Array, taps: int, width: int, n: int) -> None:
@@ -137,6 +173,37 @@ def blend_pairs(acc: Array, pixels: Array, amount: Array, taps: int, width: int,
             acc[i] += amount[a + i] * pixels[left] + amount[b + i] * pixels[left + one]
 
 
+def blend_linear(
+    acc: Array, pixels: Array, x: Array, y: Array, z: Array, width: int, n: int
+) -> None:
+    """As blend_pairs, where every axis is linear: one axis after the other, from the fractions."""
+    one, b = unsigned(1), width + width
+    c, d = b + b, b + b + b
+    if LINEAR == 1:
+        for i in range(n):
+            acc[i] = between(pixels[i + i], pixels[i + i + one], x[i])
+    elif LINEAR == 2:
+        for i in range(n):
+            j = i + i
+            upper = between(pixels[j], pixels[j + one], x[i])
+            lower = between(pixels[b + j], pixels[b + j + one], x[i])
+            acc[i] = between(upper, lower, y[i])
+    else:
+        for i in range(n):
+            j = i + i
+            upper = between(pixels[j], pixels[j + one], x[i])
+            lower = between(pixels[b + j], pixels[b + j + one], x[i])
+            near = between(upper, lower, y[i])
+            upper = between(pixels[c + j], pixels[c + j + one], x[i])
+            lower = between(pixels[d + j], pixels[d + j + one], x[i])
+            acc[i] = between(near, between(upper, lower, y[i]), z[i])
+
+
+def between(a: Any, b: Any, t: Any) -> Any:
+    """The number at t between a and b."""
+    return a * (ONE - t) + b * t
+
+
 def share(g: Array, amount: Array, shares: Array, taps: int, width: int, n: int) -> None:
     """What each tap gets of the upstream values."""
     for t in range(taps):
@@ -145,18 +212,33 @@ def share(g: Array, amount: Array, shares: Array, taps: int, width: int, n: int)
             shares[a + i] = g[i] * amount[a + i]
 
 
-def spread(plane: Array, at: Array, shares: Array, taps: int, width: int, n: int) -> None:
-    """Add the shares to the plane at taps of which none is dropped: the transpose of collect."""
+def spread(
+    plane: Array, at: Array, shifts: Array, shares: Array, taps: int, width: int, n: int
+) -> None:
+    """Add the shares of inside points to the plane: the transpose of collect."""
     for t in range(taps):
-        a = unsigned(t) * width
+        a, shift = unsigned(t) * width, address(shifts[t])
         for i in range(n):
-            plane[address(at[a + i])] += shares[a + i]
+            plane[address(at[i]) + shift] += shares[a + i]
 
 
-def spread_checked(
+def spread_band(
+    plane: Array, at: Array, shifts: Array, shares: Array, low: int, high: int,
+    taps: int, width: int, n: int,
+) -> None:  # fmt: skip
+    """As spread, but only to the taps in [low, high)."""
+    for t in range(taps):
+        a, shift = unsigned(t) * width, shifts[t]
+        for i in range(n):
+            place = at[i] + shift
+            if low <= place < high:
+                plane[address(place)] += shares[a + i]
+
+
+def spread_present(
     plane: Array, at: Array, shares: Array, low: int, high: int, taps: int, width: int, n: int
 ) -> None:
-    """As spread, but only to the taps in [low, high), which a dropped one is not."""
+    """As spread_band, for edges; [low, high) has no dropped tap."""
     for t in range(taps):
         a = unsigned(t) * width
         for i in range(n):
@@ -165,7 +247,7 @@ def spread_checked(
 
 
 def silence(at: Array, g: Array, taps: int, width: int, n: int) -> None:
-    """Zero the upstream values of points that have no tap.
+    """Zero the upstream values of edges that have no tap.
 
     They take part in nothing, and 0 times an upstream NaN must not say otherwise.
     """
@@ -183,20 +265,60 @@ def fetch(values: Array, step: int, numbers: Array, n: int) -> None:
         numbers[i] = real(load(values[i * step]))
 
 
+def fetch_edges(values: Array, step: int, which: Array, numbers: Array, n: int) -> None:
+    """As fetch, at the listed points."""
+    for j in range(n):
+        numbers[j] = real(load(values[unsigned(which[j]) * step]))
+
+
 def settle(numbers: Array, out: Array, step: int, n: int) -> None:
     """Numbers -> stored values."""
     for i in range(n):
         out[i * step] = store(numbers[i])
 
 
-def blank(numbers: Array, lost: Array, hole: Any, n: int) -> None:
-    """Put ``hole`` at the points that are nowhere."""
-    for i in range(n):
-        if lost[i]:
-            numbers[i] = hole
+def settle_edges(
+    numbers: Array, lost: Array, hole: Any, which: Array, out: Array, step: int, n: int
+) -> None:
+    """As settle, at the listed points; ``hole`` at those that are nowhere."""
+    for j in range(n):
+        value = hole if lost[j] else numbers[j]
+        out[unsigned(which[j]) * step] = store(value)
 
 
-def accumulate(gradient: Array, g: Array, along: Array, n: int) -> None:
-    """Add g * along to one axis of a gradient, (point, axis)."""
+def accumulate(sums: Array, g: Array, along: Array, state: Array, n: int) -> None:
+    """Add g * along to a sum, for inside points: others may hold what is no number."""
     for i in range(n):
-        gradient[i, 0] += g[i] * along[i]
+        sums[i] += where(state[i] == 0, g[i] * along[i], real(0))
+
+
+def accumulate_edges(sums: Array, g: Array, along: Array, n: int) -> None:
+    """As accumulate, for edges."""
+    for j in range(n):
+        sums[j] += g[j] * along[j]
+
+
+def settle_axis(sums: Array, gradient: Array, step: int, n: int) -> None:
+    """Sums -> one axis of a gradient, whose points are ``step`` apart; 0 where none is inside."""
+    for i in range(n):
+        gradient[i * step] = sums[i]
+
+
+def settle_axis_edges(sums: Array, which: Array, gradient: Array, step: int, n: int) -> None:
+    """As settle_axis, at the listed points."""
+    for j in range(n):
+        gradient[unsigned(which[j]) * step] = sums[j]
+
+
+def settle_run(numbers: Array, out: Array, n: int) -> None:
+    """As settle, for the channels of one point."""
+    for i in range(n):
+        out[i] = store(numbers[i])
+
+
+# What lowering compiles: loops over separate arrays, which vectorise, and loops that do not.
+LOOPS = (mask, replace, blend, blend_pairs, blend_linear, share, accumulate, accumulate_edges)
+SCATTERED = (
+    collect_pairs, fetch_ahead, pick, pick_edges, replace_bits, spread, spread_band,
+    spread_present, silence, settle_axis, settle_axis_edges,
+)  # fmt: skip

@@ -1,7 +1,6 @@
 """Inner loops over the channels of a pixel, where they lie side by side in memory: a run.
 
-One point's taps are listed first (a dropped tap is not), and then whole runs are added up, four at
-a time, which is what the machine does best.
+Whole runs are added up, four taps at a time, which is what the machine does best.
 """
 
 from __future__ import annotations
@@ -12,7 +11,9 @@ Array = Any
 
 # Bound by lowering.
 real = float
+integer = int
 unsigned = int
+address = int
 
 
 def load(value: Any) -> Any:
@@ -20,54 +21,125 @@ def load(value: Any) -> Any:
     return value
 
 
-def list_taps(at: Array, taps: int, width: int, i: int, here: Array, which: Array) -> int:
-    """Where the taps of point i are, and which they are; returns how many are not dropped."""
-    count = unsigned(0)
-    for t in range(unsigned(taps)):
-        place = at[t * width + i]
-        here[count] = place
-        which[count] = t * width + i
-        count += unsigned(place >= 0)
+def list_inside(
+    at: int, shifts: Array, taps: int, width: int, i: int, here: Array, which: Array
+) -> int:
+    """Where the taps of inside point i are, and which they are; returns how many."""
+    for t in range(taps):
+        here[t] = integer(at + shifts[t])
+        which[t] = integer(t * width + i)
+    return taps
+
+
+def list_present(at: Array, taps: int, width: int, j: int, here: Array, which: Array) -> int:
+    """As list_inside, for edge j; taps that are dropped come last, and are not counted."""
+    count, end = unsigned(0), taps
+    for t in range(taps):
+        place = at[t * width + j]
+        if place >= 0:
+            here[count] = place
+            which[count] = integer(t * width + j)
+            count += unsigned(1)
+        else:
+            end -= unsigned(1)
+            which[end] = integer(t * width + j)
     return count
 
 
-def blend_four(
-    acc: Array, a: Array, b: Array, c: Array, d: Array, wa: Any, wb: Any, wc: Any, wd: Any, n: int
-) -> None:
+def start_four(
+    acc: Array, o: int, image: Array, a: int, b: int, c: int, d: int,
+    wa: Any, wb: Any, wc: Any, wd: Any, n: int,
+) -> None:  # fmt: skip
+    """acc = the weighted sum of four runs, each given by where it begins."""
+    for j in range(n):
+        acc[o + j] = (wa * real(load(image[a + j])) + wb * real(load(image[b + j]))) + (
+            wc * real(load(image[c + j])) + wd * real(load(image[d + j]))
+        )
+
+
+def add_four(
+    acc: Array, o: int, image: Array, a: int, b: int, c: int, d: int,
+    wa: Any, wb: Any, wc: Any, wd: Any, n: int,
+) -> None:  # fmt: skip
     """acc += the weighted sum of four runs."""
     for j in range(n):
-        acc[j] += (wa * real(load(a[j])) + wb * real(load(b[j]))) + (
-            wc * real(load(c[j])) + wd * real(load(d[j]))
+        acc[o + j] += (wa * real(load(image[a + j])) + wb * real(load(image[b + j]))) + (
+            wc * real(load(image[c + j])) + wd * real(load(image[d + j]))
         )
 
 
-def blend_one(acc: Array, a: Array, wa: Any, n: int) -> None:
+def add_one(acc: Array, o: int, image: Array, a: int, wa: Any, n: int) -> None:
     """acc += one run, weighted."""
     for j in range(n):
-        acc[j] += wa * real(load(a[j]))
+        acc[o + j] += wa * real(load(image[a + j]))
 
 
-def blend_runs(
+def copy_run(acc: Array, o: int, outside: Array, n: int) -> None:
+    """acc = what is outside."""
+    for j in range(n):
+        acc[o + j] = outside[j]
+
+
+def zero_run(acc: Array, o: int, n: int) -> None:
+    """acc = 0."""
+    for j in range(n):
+        acc[o + j] = real(0)
+
+
+def blend_inside(
+    acc: Array, step: int, image: Array, at: Array, state: Array, shifts: Array, amount: Array,
+    outside: Array, width: int, taps: int, size: int, n: int,
+) -> None:  # fmt: skip
+    """For each inside point, acc = the weighted sum of its runs; what is outside for the others.
+
+    ``step`` is the distance from one point's sums to the next one's.
+    """
+    one, two, three, four = unsigned(1), unsigned(2), unsigned(3), unsigned(4)
+    for i in range(n):
+        o = i * step
+        if state[i]:
+            copy_run(acc, o, outside, size)
+            continue
+        if taps < four:
+            zero_run(acc, o, size)
+        here, t = address(at[i]), unsigned(0)
+        while t + four <= taps:
+            a, b = here + address(shifts[t]), here + address(shifts[t + one])
+            c, d = here + address(shifts[t + two]), here + address(shifts[t + three])
+            k = t * width + i
+            wa, wb = amount[k], amount[k + width]
+            wc, wd = amount[k + two * width], amount[k + three * width]
+            if t:
+                add_four(acc, o, image, a, b, c, d, wa, wb, wc, wd, size)
+            else:
+                start_four(acc, o, image, a, b, c, d, wa, wb, wc, wd, size)
+            t += four
+        while t < taps:
+            add_one(acc, o, image, here + address(shifts[t]), amount[t * width + i], size)
+            t += one
+
+
+def blend_present(
     acc: Array, image: Array, here: Array, amount: Array, which: Array, count: int, n: int
 ) -> None:
-    """acc = the weighted sum of ``count`` runs."""
+    """acc = the weighted sum of ``count`` listed runs."""
+    zero_run(acc, unsigned(0), n)
+    for k in range(count):
+        add_one(acc, unsigned(0), image, address(here[k]), amount[unsigned(which[k])], n)
+
+
+def add_outside(
+    acc: Array, outside: Array, amount: Array, which: Array, count: int, taps: int, n: int
+) -> None:
+    """Add what is outside for the taps that are dropped."""
+    for k in range(count, taps):
+        blend_outside(acc, outside, amount[unsigned(which[k])], n)
+
+
+def blend_outside(acc: Array, outside: Array, weight: Any, n: int) -> None:
+    """acc += weight * outside, a value for each channel."""
     for j in range(n):
-        acc[j] = real(0)
-    k, one, two, three, four = unsigned(0), unsigned(1), unsigned(2), unsigned(3), unsigned(4)
-    while k + four <= count:
-        a, b, c, d = (
-            image[here[k] :],
-            image[here[k + one] :],
-            image[here[k + two] :],
-            image[here[k + three] :],
-        )
-        wa, wb = amount[which[k]], amount[which[k + one]]
-        wc, wd = amount[which[k + two]], amount[which[k + three]]
-        blend_four(acc, a, b, c, d, wa, wb, wc, wd, n)
-        k += four
-    while k < count:
-        blend_one(acc, image[here[k] :], amount[which[k]], n)
-        k += one
+        acc[j] += weight * outside[j]
 
 
 def dot(run: Array, g: Array, n: int) -> Any:
@@ -78,7 +150,21 @@ def dot(run: Array, g: Array, n: int) -> Any:
     return total
 
 
+def dot_outside(outside: Array, g: Array, n: int) -> Any:
+    """Inner product of what is outside with g."""
+    total = real(0)
+    for j in range(n):
+        total += outside[j] * g[j]
+    return total
+
+
 def add_run(run: Array, g: Array, amount: Any, n: int) -> None:
     """Add amount * g to a run."""
     for j in range(n):
         run[j] += amount * g[j]
+
+
+# What lowering compiles: lists, loops that read the image, and loops that do not.
+LISTS = (list_inside, list_present)
+LOADING = (start_four, add_four, add_one)
+LOOPS = (zero_run, copy_run, blend_outside, add_run)

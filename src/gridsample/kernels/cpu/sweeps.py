@@ -1,37 +1,84 @@
 """The drivers: over items, blocks of points, and planes.  One call is one task of one thread.
 
-All share one shape.  For each block of points the taps are listed once (`prepare`), and then every
-plane, or every run of channels, uses them.  Memory is flat and described by numbers (see
+All share one shape.  For each block of points `survey` tells inside points and edges apart.  The
+taps of the inside points are weighed once and used for every plane, or every run of channels; then
+the same is done for the few edges.  Memory is flat and described by numbers (see
 `gridsample.kernels.memory`): ``source`` and ``target`` list where each plane starts, ``*_item`` is
 the distance from one item of the batch to the next (0 where the batch is broadcast), strides count
-elements.
+elements.  ``shifts`` lists the distance of each tap from the first, ``outside`` what is outside
+each plane.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from gridsample.axis import DROPPED
 from gridsample.kernels.cpu.passes import (
     accumulate,
-    blank,
+    accumulate_edges,
     blend,
+    blend_linear,
     blend_pairs,
     collect,
     collect_pairs,
     collect_present,
     fetch,
+    fetch_ahead,
+    fetch_edges,
     mask,
     pick,
-    pick_checked,
+    pick_edges,
+    replace,
+    replace_bits,
     settle,
+    settle_axis,
+    settle_axis_edges,
+    settle_edges,
+    settle_run,
     share,
     silence,
     spread,
-    spread_checked,
+    spread_band,
+    spread_present,
 )
-from gridsample.kernels.cpu.runs import add_run, blend_runs, dot, list_taps
-from gridsample.kernels.cpu.taps import ALL, NONE, ORDER, POWERS, SOME, carve, prepare
+from gridsample.kernels.cpu.runs import (
+    add_outside,
+    add_run,
+    blend_inside,
+    blend_present,
+    dot,
+    dot_outside,
+    list_inside,
+    list_present,
+)
+from gridsample.kernels.cpu.taps import (
+    ALONG,
+    AMOUNT,
+    AT,
+    AXES,
+    COLUMNS,
+    COUNT,
+    EACH,
+    FRACTION,
+    HERE,
+    LISTED,
+    LOST,
+    NUMBERS,
+    ORDER,
+    PIXELS,
+    PLACES,
+    POWERS,
+    RUN,
+    STATE,
+    SUMS,
+    WHICH,
+    WIDTH,
+    fill,
+    prepare_edges,
+    prepare_inside,
+    survey,
+    tail,
+)
 
 Array = Any
 
@@ -40,8 +87,9 @@ real = float
 integer = int
 int64 = int
 unsigned = int
-address = int
 PAIRS = False
+IN_PLACE = False
+LINEAR = 0  # the rank, where all axes are linear and pixels come in pairs
 
 
 def window(out: Array, scratch: Array) -> Array:
@@ -50,113 +98,179 @@ def window(out: Array, scratch: Array) -> Array:
 
 
 def gather(
-    image: Array, strides: Array, source: Array, image_item: int,
+    image: Array, strides: Array, source: Array, image_item: int, shifts: Array, far: bool,
     grid: Array, grid_item: int, axis_step: int, point_step: int,
-    out: Array, target: Array, out_item: int, out_step: int,
-    description: Array, tables: Array, width: int, reals: Array, indices: Array, hole: Any,
+    out: Array, target: Array, out_item: int, out_step: int, outside: Array, hole: Any,
+    block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
     first_item: int, last_item: int, first: int, last: int,
 ) -> None:  # fmt: skip
     """Sample points first..last of items first_item..last_item in every plane.
 
     Lost points become ``hole``.
     """
-    block, wide = carve(description, 1, width, reals, indices), unsigned(width)
-    at, pixels, amount, count = block.at, block.pixels, block.amount, block.each
+    width, count = block[WIDTH], block[EACH]
+    wide, at, state = unsigned(width), tail(indices, block[AT]), tail(indices, block[STATE])
+    places, lost = tail(indices, block[PLACES]), tail(indices, block[LOST])
+    pixels, amount = tail(reals, block[PIXELS]), tail(reals, block[AMOUNT])
+    room, step = tail(reals, block[NUMBERS]), unsigned(out_step)
+    x = tail(reals, block[FRACTION])
+    y, z = tail(x, width), tail(x, 2 * width)
     for item in range(first_item, last_item):
-        for start in range(first, last, width):
-            n = unsigned(min(width, last - start))
-            points = grid[item * grid_item + start * point_step :]
-            kept = prepare(
-                description, tables, 1, 1, strides, points, axis_step, point_step, n, block
-            )
-            for p in range(len(source)):
-                plane = image[source[p] + item * image_item :]
-                here = out[target[p] + item * out_item + start * out_step :]
-                numbers = window(here, block.numbers)
-                if PAIRS and kept == ALL:
-                    collect_pairs(plane, at, pixels, count, wide, n)
-                    blend_pairs(numbers, pixels, amount, count, wide, n)
-                elif kept == ALL:
-                    collect(plane, at, pixels, count, wide, n)
-                    blend(numbers, pixels, amount, count, wide, n)
-                else:
-                    if kept == SOME:
-                        collect_present(plane, at, pixels, count, wide, n)
-                        mask(at, pixels, count, wide, n)
-                    blend(numbers, pixels, amount, count if kept == SOME else 0, wide, n)
-                    blank(numbers, block.lost, hole, n)
-                settle(numbers, here, unsigned(out_step), n)
+        points, edges = tail(grid, item * grid_item + first * point_step), unsigned(0)
+        for start in range(0, last - first, width):
+            n = unsigned(min(width, last - first - start))
+            before = edges
+            inside, edges = survey(
+                block, axes, measures, strides, tail(points, start * point_step), axis_step,
+                point_step, indices, reals, start, edges, n,
+            )  # fmt: skip
+            if inside and not LINEAR:
+                prepare_inside(block, axes, tables, 1, 1, reals, n)
+            for p in range(len(source) if edges - before < n else 0):
+                plane = tail(image, source[p] + item * image_item)
+                here = tail(out, target[p] + item * out_item + (first + start) * out_step)
+                numbers = window(here, room)
+                if inside:
+                    if far:
+                        fetch_ahead(plane, at, shifts, axes[COUNT], count, n)
+                    if PAIRS and LINEAR:
+                        collect_pairs(plane, at, shifts, pixels, count, wide, n)
+                        blend_linear(numbers, pixels, x, y, z, wide, n)
+                    elif PAIRS:
+                        collect_pairs(plane, at, shifts, pixels, count, wide, n)
+                        blend_pairs(numbers, pixels, amount, count, wide, n)
+                    else:
+                        collect(plane, at, shifts, pixels, count, wide, n)
+                        blend(numbers, pixels, amount, count, wide, n)
+                if inside < n:
+                    replace(state, numbers, outside[p], n)
+                settle(numbers, here, step, n)
+            many = enough(edges, wide, start + width >= last - first)
+            for begin in range(unsigned(0), many, wide):
+                which, n = tail(indices, block[WHICH] + int64(begin)), min(wide, many - begin)
+                prepare_edges(
+                    block, axes, tables, 1, 1, strides, points, axis_step, point_step, which,
+                    indices, reals, n,
+                )  # fmt: skip
+                for p in range(len(source)):
+                    plane = tail(image, source[p] + item * image_item)
+                    here = tail(out, target[p] + item * out_item + first * out_step)
+                    collect_present(plane, places, pixels, count, wide, n)
+                    mask(places, pixels, outside[p], count, wide, n)
+                    blend(room, pixels, amount, count, wide, n)
+                    settle_edges(room, lost, hole, which, here, step, n)
+            edges -= many
 
 
 def gather_nearest(
-    image: Array, strides: Array, source: Array, image_item: int,
+    image: Array, strides: Array, source: Array, image_item: int, shifts: Array, far: bool,
     grid: Array, grid_item: int, axis_step: int, point_step: int,
-    out: Array, target: Array, out_item: int, out_step: int,
-    description: Array, tables: Array, width: int, reals: Array, indices: Array, hole: Any,
+    out: Array, target: Array, out_item: int, out_step: int, outside: Array, hole: Any,
+    block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
     first_item: int, last_item: int, first: int, last: int,
 ) -> None:  # fmt: skip
     """As gather, where each axis has one tap of weight one: bits are copied, whatever they mean."""
-    block, step = carve(description, 0, width, reals, indices), unsigned(out_step)
+    width, step = block[WIDTH], unsigned(out_step)
+    wide, at, state = unsigned(width), tail(indices, block[AT]), tail(indices, block[STATE])
+    places, lost = tail(indices, block[PLACES]), tail(indices, block[LOST])
     for item in range(first_item, last_item):
-        for start in range(first, last, width):
-            n = unsigned(min(width, last - start))
-            points = grid[item * grid_item + start * point_step :]
-            kept = prepare(
-                description, tables, 0, 0, strides, points, axis_step, point_step, n, block
-            )
-            if kept == NONE:
-                clear(block.at, n)
-            for p in range(len(source)):
-                plane = image[source[p] + item * image_item :]
-                here = out[target[p] + item * out_item + start * out_step :]
-                if kept == ALL:
-                    pick(plane, block.at, here, step, n)
-                else:
-                    pick_checked(plane, block.at, block.lost, hole, here, step, n)
+        points, edges = tail(grid, item * grid_item + first * point_step), unsigned(0)
+        for start in range(0, last - first, width):
+            n = unsigned(min(width, last - first - start))
+            before = edges
+            inside, edges = survey(
+                block, axes, measures, strides, tail(points, start * point_step), axis_step,
+                point_step, indices, reals, start, edges, n,
+            )  # fmt: skip
+            for p in range(len(source) if edges - before < n else 0):
+                plane = tail(image, source[p] + item * image_item)
+                here = tail(out, target[p] + item * out_item + (first + start) * out_step)
+                if inside:
+                    if far:
+                        fetch_ahead(plane, at, shifts, axes[COUNT], 1, n)
+                    pick(plane, at, here, step, n)
+                if inside < n:
+                    replace_bits(state, here, outside[p], step, n)
+            many = enough(edges, wide, start + width >= last - first)
+            for begin in range(unsigned(0), many, wide):
+                which, n = tail(indices, block[WHICH] + int64(begin)), min(wide, many - begin)
+                prepare_edges(
+                    block, axes, tables, 0, 0, strides, points, axis_step, point_step, which,
+                    indices, reals, n,
+                )  # fmt: skip
+                for p in range(len(source)):
+                    plane = tail(image, source[p] + item * image_item)
+                    here = tail(out, target[p] + item * out_item + first * out_step)
+                    pick_edges(plane, places, lost, outside[p], hole, which, here, step, n)
+            edges -= many
 
 
 def gather_runs(
-    image: Array, strides: Array, source: Array, image_item: int, length: int,
-    grid: Array, grid_item: int, axis_step: int, point_step: int,
-    out: Array, target: Array, out_item: int, out_step: int,
-    description: Array, tables: Array, width: int, reals: Array, indices: Array, hole: Any,
+    image: Array, strides: Array, source: Array, image_item: int, shifts: Array, far: bool,
+    length: int, grid: Array, grid_item: int, axis_step: int, point_step: int,
+    out: Array, target: Array, out_item: int, out_step: int, outside: Array, hole: Any,
+    block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
     first_item: int, last_item: int, first: int, last: int,
 ) -> None:  # fmt: skip
     """As gather, where a pixel's channels lie side by side: a tap is a run of ``length``."""
-    block, wide, size = (
-        carve(description, 1, width, reals, indices),
-        unsigned(width),
-        unsigned(length),
-    )
-    scratch, here, which = tails(reals, indices, length, block.each)
+    width, taps, size = block[WIDTH], unsigned(block[EACH]), unsigned(length)
+    wide, at, state = unsigned(width), tail(indices, block[AT]), tail(indices, block[STATE])
+    places, lost = tail(indices, block[PLACES]), tail(indices, block[LOST])
+    here, tap = tail(indices, block[HERE]), tail(indices, block[LISTED])
+    amount, run, step = tail(reals, block[AMOUNT]), tail(reals, block[RUN]), unsigned(out_step)
     for item in range(first_item, last_item):
-        for start in range(first, last, width):
-            n = unsigned(min(width, last - start))
-            points = grid[item * grid_item + start * point_step :]
-            if (
-                prepare(description, tables, 1, 1, strides, points, axis_step, point_step, n, block)
-                == NONE
-            ):
-                clear(block.at, len(block.at))
-            for p in range(len(source)):
-                pixels = image[source[p] + item * image_item :]
-                for i in range(n):
-                    place = out[target[p] + item * out_item + (start + int64(i)) * out_step :]
-                    numbers = window(place, scratch)
-                    count = list_taps(block.at, block.each, wide, i, here, which)
-                    blend_runs(numbers, pixels, here, block.amount, which, count, size)
-                    if block.lost[i]:
-                        for j in range(size):
-                            numbers[j] = hole
-                    settle(numbers, place, unsigned(1), size)
+        points, edges = tail(grid, item * grid_item + first * point_step), unsigned(0)
+        for start in range(0, last - first, width):
+            n = unsigned(min(width, last - first - start))
+            before = edges
+            inside, edges = survey(
+                block, axes, measures, strides, tail(points, start * point_step), axis_step,
+                point_step, indices, reals, start, edges, n,
+            )  # fmt: skip
+            if inside:
+                prepare_inside(block, axes, tables, 1, 1, reals, n)
+            for p in range(len(source) if edges - before < n else 0):
+                pixels = tail(image, source[p] + item * image_item)
+                place = tail(out, target[p] + item * out_item + (first + start) * out_step)
+                empty = tail(outside, p * length)
+                if IN_PLACE:
+                    blend_inside(
+                        place, step, pixels, at, state, shifts, amount, empty, wide, taps, size, n
+                    )
+                else:
+                    for i in range(n):
+                        blend_inside(
+                            run, step, pixels, tail(at, i), tail(state, i), shifts,
+                            tail(amount, i), empty, wide, taps, size, unsigned(1),
+                        )  # fmt: skip
+                        settle(run, tail(place, i * step), unsigned(1), size)
+            many = enough(edges, wide, start + width >= last - first)
+            for begin in range(unsigned(0), many, wide):
+                which, n = tail(indices, block[WHICH] + int64(begin)), min(wide, many - begin)
+                prepare_edges(
+                    block, axes, tables, 1, 1, strides, points, axis_step, point_step, which,
+                    indices, reals, n,
+                )  # fmt: skip
+                for p in range(len(source)):
+                    pixels = tail(image, source[p] + item * image_item)
+                    place = tail(out, target[p] + item * out_item + first * out_step)
+                    for j in range(n):
+                        count = list_present(places, taps, wide, j, here, tap)
+                        blend_present(run, pixels, here, amount, tap, count, size)
+                        add_outside(run, tail(outside, p * length), amount, tap, count, taps, size)
+                        if lost[j]:
+                            fill(run, hole, size)
+                        settle_run(run, tail(place, unsigned(which[j]) * step), size)
+            edges -= many
 
 
 def backward(
     image: Array, source: Array, image_item: int,
-    shadow: Array, shadow_source: Array, shadow_item: int, strides: Array,
+    shadow: Array, shadow_source: Array, shadow_item: int, strides: Array, shifts: Array,
     grid: Array, grid_item: int, axis_step: int, point_step: int,
-    values: Array, target: Array, values_item: int, values_step: int,
-    gradient: Array, description: Array, tables: Array, width: int, reals: Array, indices: Array,
+    values: Array, target: Array, values_item: int, values_step: int, outside: Array,
+    gradient: Array, gradient_item: int,
+    block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
     first_item: int, last_item: int, first: int, last: int,
     need_image: bool, need_grid: bool, banded: bool, low: int, high: int,
 ) -> None:  # fmt: skip
@@ -164,124 +278,182 @@ def backward(
 
     ``strides`` are the image's, the shadow's, or both's.  Where the call is ``banded``, only taps
     whose offset in the shadow's plane is in [low, high) are written; otherwise [low, high) is the
-    whole plane. A pixel is always added to in the order of items and points, however the work is
-    divided: the sums are the same bit for bit.
+    whole plane.  A pixel is always added to in the order of items and ranges of points, however
+    the work is divided: the sums are the same bit for bit.
     """
-    axes, wide = len(description), unsigned(width)
-    orders, kinds = (2, 1 + axes) if need_grid else (1, 1)
-    block = carve(description, kinds, width, reals, indices)
-    at, pixels, amount, count, g = block.at, block.pixels, block.amount, block.each, block.numbers
+    width, count, step = block[WIDTH], block[EACH], unsigned(values_step)
+    wide, at, state = unsigned(width), tail(indices, block[AT]), tail(indices, block[STATE])
+    places, sums = tail(indices, block[PLACES]), tail(reals, block[SUMS])
+    pixels, amount = tail(reals, block[PIXELS]), tail(reals, block[AMOUNT])
+    g, along = tail(reals, block[NUMBERS]), tail(reals, block[ALONG])
+    orders, kinds = (2, 1 + block[AXES]) if need_grid else (1, 1)
     for item in range(first_item, last_item):
-        for start in range(first, last, width):
-            n = unsigned(min(width, last - start))
-            points = grid[item * grid_item + start * point_step :]
-            kept = prepare(
-                description, tables, orders, kinds, strides, points, axis_step, point_step, n, block
-            )
-            for p in range(len(target) if kept != NONE else 0):
-                fetch(
-                    values[target[p] + item * values_item + start * values_step :],
-                    unsigned(values_step),
-                    g,
-                    n,
-                )
-                if kept == SOME:
-                    silence(at, g, count, wide, n)
+        points, edges = tail(grid, item * grid_item + first * point_step), unsigned(0)
+        slopes = tail(gradient, item * gradient_item + first * block[AXES] * need_grid)
+        for start in range(0, last - first, width):
+            n = unsigned(min(width, last - first - start))
+            inside, edges = survey(
+                block, axes, measures, strides, tail(points, start * point_step), axis_step,
+                point_step, indices, reals, start, edges, n,
+            )  # fmt: skip
+            if inside:
+                prepare_inside(block, axes, tables, orders, kinds, reals, n)
+                clear_sums(sums, block[AXES] * need_grid, width, n)
+            for p in range(len(target) if inside else 0):
+                here = target[p] + item * values_item + (first + start) * values_step
+                fetch(tail(values, here), step, g, n)
+                if inside < n:
+                    replace(state, g, real(0), n)
                 if need_grid:
-                    plane = image[source[p] + item * image_item :]
-                    if kept == ALL:
-                        collect(plane, at, pixels, count, wide, n)
-                    else:
-                        collect_present(plane, at, pixels, count, wide, n)
-                        mask(at, pixels, count, wide, n)
-                    for a in range(axes):
-                        if description[a, ORDER] + 1 >= description[a, POWERS]:
-                            continue  # no derivative but zero, whatever the pixels are
-                        blend(
-                            block.along, pixels, amount[(1 + a) * count * width :], count, wide, n
-                        )
-                        accumulate(gradient[item, start:, a:], g, block.along, n)
+                    plane = tail(image, source[p] + item * image_item)
+                    collect(plane, at, shifts, pixels, count, wide, n)
+                    for a in range(block[AXES]):
+                        if raises(axes, a):
+                            weights = tail(amount, (1 + a) * count * width)
+                            blend(along, pixels, weights, count, wide, n)
+                            accumulate(tail(sums, a * width), g, along, state, n)
                 if need_image:
-                    plane = shadow[shadow_source[p] + item * shadow_item :]
+                    plane = tail(shadow, shadow_source[p] + item * shadow_item)
                     share(g, amount, pixels, count, wide, n)
-                    if kept == ALL and not banded:
-                        spread(plane, at, pixels, count, wide, n)
+                    if banded:
+                        spread_band(plane, at, shifts, pixels, low, high, count, wide, n)
                     else:
-                        spread_checked(plane, at, pixels, low, high, count, wide, n)
+                        spread(plane, at, shifts, pixels, count, wide, n)
+            if need_grid and inside:
+                settle_sums(sums, tail(slopes, start * block[AXES]), block[AXES], width, n)
+            many = enough(edges, wide, start + width >= last - first)
+            for begin in range(unsigned(0), many, wide):
+                which, n = tail(indices, block[WHICH] + int64(begin)), min(wide, many - begin)
+                prepare_edges(
+                    block, axes, tables, orders, kinds, strides, points, axis_step, point_step,
+                    which, indices, reals, n,
+                )  # fmt: skip
+                clear_sums(sums, block[AXES] * need_grid, width, n)
+                for p in range(len(target)):
+                    here = target[p] + item * values_item + first * values_step
+                    fetch_edges(tail(values, here), step, which, g, n)
+                    silence(places, g, count, wide, n)
+                    if need_grid:
+                        plane = tail(image, source[p] + item * image_item)
+                        collect_present(plane, places, pixels, count, wide, n)
+                        mask(places, pixels, outside[p], count, wide, n)
+                        for a in range(block[AXES]):
+                            if raises(axes, a):
+                                weights = tail(amount, (1 + a) * count * width)
+                                blend(along, pixels, weights, count, wide, n)
+                                accumulate_edges(tail(sums, a * width), g, along, n)
+                    if need_image:
+                        plane = tail(shadow, shadow_source[p] + item * shadow_item)
+                        share(g, amount, pixels, count, wide, n)
+                        spread_present(plane, places, pixels, low, high, count, wide, n)
+                if need_grid:
+                    settle_sums_edges(sums, slopes, which, block[AXES], width, n)
+            edges -= many
 
 
 def backward_runs(
     image: Array, source: Array, image_item: int,
-    shadow: Array, shadow_source: Array, shadow_item: int, strides: Array,
+    shadow: Array, shadow_source: Array, shadow_item: int, strides: Array, shifts: Array,
     length: int, grid: Array, grid_item: int, axis_step: int, point_step: int,
-    values: Array, target: Array, values_item: int, values_step: int,
-    gradient: Array, description: Array, tables: Array, width: int, reals: Array, indices: Array,
+    values: Array, target: Array, values_item: int, values_step: int, outside: Array,
+    gradient: Array, gradient_item: int,
+    block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
     first_item: int, last_item: int, first: int, last: int,
     need_image: bool, need_grid: bool, banded: bool, low: int, high: int,
 ) -> None:  # fmt: skip
     """As backward, where the channels of a pixel lie side by side."""
-    axes, wide, size = len(description), unsigned(width), unsigned(length)
-    orders, kinds = (2, 1 + axes) if need_grid else (1, 1)
-    block = carve(description, kinds, width, reals, indices)
-    g, here, which = tails(reals, indices, length, block.each)
-    kind = unsigned(block.each * width)
+    width, taps, size = block[WIDTH], unsigned(block[EACH]), unsigned(length)
+    wide, at, state = unsigned(width), tail(indices, block[AT]), tail(indices, block[STATE])
+    places, here = tail(indices, block[PLACES]), tail(indices, block[HERE])
+    tap, amount = tail(indices, block[LISTED]), tail(reals, block[AMOUNT])
+    g, along = tail(reals, block[RUN]), tail(reals, block[SUMS])
+    orders, kinds = (2, 1 + block[AXES]) if need_grid else (1, 1)
     for item in range(first_item, last_item):
-        for start in range(first, last, width):
-            n = unsigned(min(width, last - start))
-            points = grid[item * grid_item + start * point_step :]
-            if (
-                prepare(
-                    description,
-                    tables,
-                    orders,
-                    kinds,
-                    strides,
-                    points,
-                    axis_step,
-                    point_step,
-                    n,
-                    block,
-                )
-                == NONE
-            ):
-                continue
-            for i in range(n):
-                point = start + int64(i)
-                count = list_taps(block.at, block.each, wide, i, here, which)
-                for p in range(len(target)):
-                    fetch(
-                        values[target[p] + item * values_item + point * values_step :],
-                        unsigned(1),
-                        g,
-                        size,
-                    )
-                    pixels = image[source[p] + item * image_item :]
-                    plane = shadow[shadow_source[p] + item * shadow_item :]
-                    for k in range(count):
-                        tap = unsigned(which[k])
-                        if need_grid:
-                            product = dot(pixels[here[k] :], g, size)
-                            for a in range(unsigned(axes)):
-                                if description[a, ORDER] + 1 >= description[a, POWERS]:
-                                    continue
-                                gradient[item, point, a] += (
-                                    product * block.amount[(a + unsigned(1)) * kind + tap]
-                                )
-                        if need_image and (not banded or low <= here[k] < high):
-                            add_run(plane[here[k] :], g, block.amount[tap], size)
+        points, edges = tail(grid, item * grid_item + first * point_step), unsigned(0)
+        slopes = tail(gradient, item * gradient_item + first * block[AXES] * need_grid)
+        for start in range(0, last - first, width):
+            n = unsigned(min(width, last - first - start))
+            inside, edges = survey(
+                block, axes, measures, strides, tail(points, start * point_step), axis_step,
+                point_step, indices, reals, start, edges, n,
+            )  # fmt: skip
+            many = enough(edges, wide, start + width >= last - first)
+            # Inside points first, then edges: the same loop over two kinds of lists.
+            for begin in range(-width, int64(many), width):
+                which = tail(indices, block[WHICH] + max(begin, 0))
+                if begin >= 0:
+                    n = unsigned(min(width, int64(many) - begin))
+                    prepare_edges(
+                        block, axes, tables, orders, kinds, strides, points, axis_step, point_step,
+                        which, indices, reals, n,
+                    )  # fmt: skip
+                elif inside:
+                    prepare_inside(block, axes, tables, orders, kinds, reals, n)
+                else:
+                    continue
+                for j in range(n):
+                    if begin >= 0:
+                        point = int64(which[j])
+                        count = list_present(places, taps, wide, j, here, tap)
+                    else:
+                        point = start + int64(j)
+                        if state[j]:
+                            continue
+                        count = list_inside(at[j], shifts, taps, wide, j, here, tap)
+                    for a in range(block[AXES]):
+                        along[a] = real(0)
+                    for p in range(len(target) if count else 0):
+                        offset = target[p] + item * values_item + (first + point) * values_step
+                        fetch(tail(values, offset), unsigned(1), g, size)
+                        pixels = tail(image, source[p] + item * image_item)
+                        plane = tail(shadow, shadow_source[p] + item * shadow_item)
+                        for k in range(taps):
+                            if need_grid:
+                                if k < count:
+                                    product = dot(tail(pixels, here[k]), g, size)
+                                else:
+                                    product = dot_outside(tail(outside, p * length), g, size)
+                                for a in range(block[AXES]):
+                                    if raises(axes, a):
+                                        kind = unsigned(1 + a) * taps * wide
+                                        along[a] += product * amount[kind + unsigned(tap[k])]
+                            if need_image and k < count and (not banded or low <= here[k] < high):
+                                add_run(tail(plane, here[k]), g, amount[unsigned(tap[k])], size)
+                    if need_grid:
+                        for a in range(block[AXES]):
+                            slopes[point * block[AXES] + a] = along[a]
+            edges -= many
 
 
-def clear(at: Array, n: int) -> None:
-    """Drop every tap."""
-    for i in range(unsigned(n)):
-        at[i] = integer(DROPPED)
+def enough(edges: int, width: int, closing: bool) -> int:
+    """How many of the listed edges are worked on now: all, once they fill a block, or at the end."""
+    return edges if edges >= width or closing else unsigned(0)
 
 
-def tails(reals: Array, indices: Array, length: int, count: int) -> tuple[Array, Array, Array]:
-    """Room for a run, and for one point's taps, at the ends of the scratch arrays."""
-    end = len(indices)
-    return (
-        reals[len(reals) - length :],
-        indices[end - 2 * count - 2 : end - count - 1],
-        indices[end - count - 1 :],
-    )
+def raises(axes: Array, a: int) -> bool:
+    """Whether the next derivative along an axis is other than zero, whatever the pixels are."""
+    return axes[a * COLUMNS + ORDER] + 1 < axes[a * COLUMNS + POWERS]
+
+
+def clear_sums(sums: Array, axes: int, width: int, n: int) -> None:
+    """Sums along each axis that start at 0."""
+    for a in range(axes):
+        fill(tail(sums, a * width), real(0), n)
+
+
+def settle_sums(sums: Array, gradient: Array, axes: int, width: int, n: int) -> None:
+    """The sums of a block -> the grid's gradient, (point, axis)."""
+    for a in range(axes):
+        settle_axis(tail(sums, a * width), tail(gradient, a), unsigned(axes), n)
+
+
+def settle_sums_edges(
+    sums: Array, gradient: Array, which: Array, axes: int, width: int, n: int
+) -> None:
+    """As settle_sums, at the listed points."""
+    for a in range(axes):
+        settle_axis_edges(tail(sums, a * width), which, tail(gradient, a), unsigned(axes), n)
+
+
+# What lowering compiles before the drivers.
+STEPS = (clear_sums, settle_sums, settle_sums_edges)

@@ -1,10 +1,18 @@
-"""From a block of coordinates to a list of taps: where each is, and how much it weighs.
+"""From a block of coordinates to taps: where each is, and how much it weighs.
 
 A block is a few hundred output points, so that everything worked out here stays in cache and is
-then used for every plane.  Arrays over a block's points are flat: entry i of tap t is at
-``t * width + i``.  Each loop runs over the points of a few such arrays with unsigned counters:
-that is the form LLVM vectorises.  What is the same for the whole block (alignment, boundary,
-method) is decided outside the loops.
+then used for every plane.  Its points are of three kinds, which `survey` tells apart:
+
+    inside   all taps are pixels of the image, wherever the boundary would fold others: the taps
+             are at the same distances from the first one for every point, and need no check
+    out      no tap counts: nothing is read
+    edges    all others, among them the coordinates that are nowhere: these few points are listed
+             until there are enough of them for a block of their own, and then they are folded, and
+             each tap has an offset of its own, or none
+
+Arrays over a block's points are flat: entry i of tap t is at ``t * width + i``.  Each loop runs
+over the points of a few such arrays with unsigned counters: that is the form LLVM vectorises.
+What is the same for the whole block (alignment, boundary, method) is decided outside the loops.
 
 The functions are plain Python; `gridsample.kernels.cpu.build` lowers them to Numba with the names
 below bound for a precision (``real``), an index width (``integer``) and a storage type (``load``).
@@ -13,7 +21,9 @@ below bound for a precision (``real``), an index width (``integer``) and a stora
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
+
+import numpy as np
 
 from gridsample.axis import (
     BORDER,
@@ -25,7 +35,11 @@ from gridsample.axis import (
     fold,
     fold_index,
     known,
+    floor,
+    maximum,
+    minimum,
     position,
+    rint,
     slope,
     split,
     where,
@@ -37,12 +51,96 @@ Array = Any
 real = float
 integer = int
 unsigned = int
+ROUNDED = 0  # bits of the axes whose methods round the position to its base index
+PACKED = 0  # the distance between points of a grid, where it is always the same
 
-# How much of a block's taps is kept; of several axes, the least counts.
-NONE, SOME, ALL = 0, 1, 2
+# What a point is.
+INSIDE, EDGE, OUT, NOWHERE = 0, 1, 2, 4
 
-# Columns of the table that describes the axes to the kernels, one row an axis in x, y, z order.
-SIZE, ALIGNED, BOUNDARY, EDGE, COUNT, FIRST, ROUNDS, FOLDS, POWERS, ORDER, COLUMNS = range(11)
+# Columns of the tables that describe the axes to the kernels, one row an axis in x, y, z order: one
+# of integers and one of reals, which `describe` fills.
+SIZE, ALIGNED, BOUNDARY, EDGED, COUNT, FIRST, ROUNDS, FOLDS, POWERS, ORDER = range(10)
+COLUMNS = 10
+PLUS, TIMES, MINUS, BY = range(4)  # position = ((coordinate + PLUS) * TIMES - MINUS) * BY
+FROM, TO = 4, 5  # the positions of inside points
+BEFORE, AFTER = 6, 7  # points are out below the one and above the other
+MEASURES = 8
+
+
+def describe(
+    size: int, aligned: bool, boundary: int, taps: int, first: int, powers: int,
+    rounds: bool, folds: bool, order: int, real: np.dtype[Any],
+) -> tuple[list[int], list[float]]:  # fmt: skip
+    """One axis as a row of both tables."""
+    drops = boundary == ZEROS
+    integers = [size, aligned, boundary, not aligned, taps, first, rounds, folds, powers, order]
+    last = float(size - 1)
+    scale = [1.0, last, 0.0, 0.5] if aligned else [1.0, float(size), 1.0, 0.5]
+    shift = 0.5 if rounds else 0.0  # from a position to where its base index changes
+
+    def below(limit: float) -> float:
+        return float(np.nextafter(real.type(limit), real.type(-math.inf)))
+
+    # A tie is rounded one way or the other; and where a boundary folds the position, its gradient
+    # is zero at the fold itself: such points are left to the edges.
+    start = -shift - first
+    if rounds or (folds and not drops):
+        start += float(np.finfo(real).tiny) if start == 0 else -start * float(np.finfo(real).eps)
+    end = below(size - taps - first + 1 - shift)
+    before = below(1 - first - taps - shift) if drops else -math.inf
+    after = float(size - first - shift) if drops else math.inf
+    return [int(n) for n in integers], [*scale, start, end, before, after]
+
+
+# A block as the kernels know it: a table of numbers that hold for all of it, and of where its
+# pieces begin in one array of indices and one of reals.
+AXES, MOST, EACH, PITCH, WIDTH = range(5)  # axes; most taps of one, of all; powers; points
+FITS = 24  # whether the image has as many pixels as taps along each axis: otherwise none is inside
+AT = 5  # (point) inside: offset of the first tap in the plane
+STATE = 6  # (point) what kind of point it is
+WHICH = 7  # (edge) which point of the task it is; room for those of one block more
+LOST = 8  # (edge) the coordinate is nowhere
+BASE = 9  # (edge) base index along the axis in hand
+PLACES = 10  # (tap, edge) offset in the plane, or DROPPED; x runs fastest over the taps
+OFFSET = 11  # (axis, tap, edge) along one axis, or DROPPED
+HERE, LISTED = 12, 13  # (tap) of one point: where each is, and which it is
+POS = 14  # (point) coordinate
+FRACTION = 15  # (axis, point)
+SLOPES = 16  # (point) d position / d coordinate
+NUMBERS = 17  # (point) values that come in or go out
+ALONG = 18  # (point)
+SUMS = 19  # (axis, point) gradient of the grid
+PIXELS = 20  # (tap, point)
+AMOUNT = 21  # (0: plain, 1 + a: the order of axis a raised; tap, point) products of weights
+WEIGHT = 22  # (axis, 0: the order asked for, 1: the next one; tap, point) along one axis
+RUN = 23  # (channel) of one point
+ENTRIES = 25
+
+
+def plan_block(
+    counts: tuple[int, ...], powers: int, fits: bool, kinds: int, width: int, run: int
+) -> tuple[list[int], int, int]:
+    """The table of a block, and how many indices and reals it needs.
+
+    ``counts`` are the taps of each axis, ``kinds`` the kinds of products of weights.
+    """
+    axes, most, each = len(counts), max(counts), math.prod(counts)
+    table = [axes, most, each, powers, width] + [0] * (ENTRIES - 5)
+    table[FITS] = fits
+    indices = {AT: 1, STATE: 1, WHICH: 2, LOST: 1, BASE: 1, PLACES: each, OFFSET: axes * most}
+    reals = {
+        POS: 1, FRACTION: axes, SLOPES: 1, NUMBERS: 1, ALONG: 1, SUMS: axes, PIXELS: each,
+        AMOUNT: kinds * each, WEIGHT: 2 * axes * most, 
+    }  # fmt: skip
+    ends = []
+    for rows in (indices, reals):
+        end = 0
+        for piece, count in rows.items():
+            table[piece] = end
+            end += count * width
+        ends.append(end)
+    table[HERE], table[LISTED], table[RUN] = ends[0], ends[0] + each, ends[1]
+    return table, ends[0] + 2 * each, ends[1] + run
 
 
 def load(value: Any) -> Any:
@@ -50,54 +148,98 @@ def load(value: Any) -> Any:
     return value
 
 
-class Block(NamedTuple):
-    """What a block is worked out in: pieces of one array of reals and one of indices."""
-
-    width: int  # points of a block
-    each: int  # taps of a point: the product of the axes' taps
-    base: Array  # (point) base index along the axis in hand
-    lost: Array  # (point) the coordinate is nowhere
-    at: Array  # (tap, point) offset in the plane, or DROPPED; x runs fastest over the taps
-    offset: Array  # (axis, tap, point) along one axis, or DROPPED
-    fraction: Array  # (point)
-    slopes: Array  # (point) d position / d coordinate
-    numbers: Array  # (point) values that come in or go out
-    along: Array  # (point)
-    pixels: Array  # (tap, point)
-    amount: Array  # (0: plain, 1 + a: the order of axis a raised; tap, point) products of weights
-    weight: Array  # (axis, 0: the order asked for, 1: the next one; tap, point) along one axis
+def tail(array: Array, start: int) -> Array:
+    """What follows in a flat array; bound by lowering to what compiles to one instruction."""
+    return array[start:]
 
 
-def room(counts: tuple[int, ...], kinds: int, width: int) -> tuple[int, int]:
-    """How many reals and indices `carve` needs, for so many taps along each axis."""
-    count, most = math.prod(counts), max(counts)
-    return (4 + (1 + kinds) * count + len(counts) * 2 * most) * width, (
-        2 + count + len(counts) * most
-    ) * width
+def stand(
+    coordinate: Any, measure: Array, a: int, stride: int, rounds: bool
+) -> tuple[Any, Any, Any, Any, Any]:
+    """One coordinate along axis ``a``: its fraction, the base index's offset, and its position.
 
-
-def carve(description: Array, kinds: int, width: int, reals: Array, indices: Array) -> Block:
-    """Cut the two arrays into the pieces of a block."""
-    count = 1
-    for a in range(len(description)):
-        count *= description[a, COUNT]
-    size = count * width
-    free = 4 * width + size
-    return Block(
-        width,
-        count,
-        indices[:width],
-        indices[width : 2 * width],
-        indices[2 * width : 2 * width + size],
-        indices[2 * width + size :],
-        reals[:width],
-        reals[width : 2 * width],
-        reals[2 * width : 3 * width],
-        reals[3 * width : 4 * width],
-        reals[4 * width : free],
-        reals[free : free + kinds * size],
-        reals[free + kinds * size :],
+    Then whether it is inside, and whether it is out; both are false where it is nowhere.  A point
+    that is not inside gets the offset of one that is.
+    """
+    m = a * MEASURES
+    pos = ((coordinate + measure[m + PLUS]) * measure[m + TIMES] - measure[m + MINUS]) * (
+        measure[m + BY]
     )
+    near = minimum(maximum(pos, measure[m + FROM]), measure[m + TO])
+    whole = where(rounds, rint(near), floor(near))
+    out = (pos < measure[m + BEFORE]) | (pos > measure[m + AFTER])
+    return near - whole, integer(integer(whole) * integer(stride)), pos, near == pos, out
+
+
+def place(
+    grid: Array, measure: Array, strides: Array, begin: int, at: Array, state: Array,
+    x: Array, y: Array, z: Array, n: int,
+) -> None:  # fmt: skip
+    """Coordinates -> fractions along each axis, offsets of the first taps, and kinds.
+
+    ``begin`` is the offset of the first tap from the base index's.  Where points lie as usual, all
+    axes are read in one loop of constant strides: whole vectors are then loaded and parted.
+    """
+    if PACKED == 1:
+        for i in range(n):
+            x[i], offset, sure, inside, out = stand(
+                real(load(grid[i])), measure, 0, strides[0], ROUNDED & 1 != 0
+            )
+            at[i] = integer(offset + integer(begin))
+            state[i] = kind(inside, out, sure)
+    elif PACKED == 2:
+        for i in range(n):
+            first, second = grid[unsigned(2) * i], grid[unsigned(2) * i + unsigned(1)]
+            x[i], offset, across, inside, out = stand(
+                real(load(first)), measure, 0, strides[0], ROUNDED & 1 != 0
+            )
+            y[i], more, down, within, beyond = stand(
+                real(load(second)), measure, 1, strides[1], ROUNDED & 2 != 0
+            )
+            at[i] = integer(integer(offset + more) + integer(begin))
+            state[i] = kind(inside & within, out | beyond, across + down)
+    elif PACKED == 3:
+        for i in range(n):
+            first, second, third = (
+                grid[unsigned(3) * i],
+                grid[unsigned(3) * i + unsigned(1)],
+                grid[unsigned(3) * i + unsigned(2)],
+            )
+            x[i], offset, across, inside, out = stand(
+                real(load(first)), measure, 0, strides[0], ROUNDED & 1 != 0
+            )
+            y[i], more, down, within, beyond = stand(
+                real(load(second)), measure, 1, strides[1], ROUNDED & 2 != 0
+            )
+            z[i], most, deep, between, behind = stand(
+                real(load(third)), measure, 2, strides[2], ROUNDED & 4 != 0
+            )
+            at[i] = integer(integer(integer(offset + more) + most) + integer(begin))
+            state[i] = kind(inside & within & between, out | beyond | behind, across + down + deep)
+
+
+def kind(inside: bool, out: bool, sure: Any) -> Any:
+    """What a point is; ``sure`` is no number where its position may be none."""
+    return where(inside, integer(INSIDE), where(out & (sure == sure), integer(OUT), integer(EDGE)))
+
+
+def place_axis(
+    pos: Array, measure: Array, stride: int, begin: int, rounds: bool,
+    at: Array, state: Array, t: Array, n: int,
+) -> None:  # fmt: skip
+    """As place, for one axis; what other axes gave is kept, and the kinds are bits."""
+    for i in range(n):
+        t[i], offset, sure, inside, out = stand(pos[i], measure, 0, stride, rounds)
+        at[i] = integer(at[i] + integer(offset + integer(begin)))
+        bits = where(sure == sure, where(out, integer(OUT), integer(EDGE)), integer(NOWHERE))
+        state[i] = integer(state[i] | where(inside, integer(INSIDE), bits))
+
+
+def settle_kinds(state: Array, n: int) -> None:
+    """Bits that axes have set -> kinds."""
+    for i in range(n):
+        out = where(state[i] & integer(NOWHERE) != 0, integer(EDGE), integer(OUT))
+        state[i] = where(state[i] >= integer(OUT), out, state[i])
 
 
 def read(coordinates: Array, step: int, pos: Array, n: int) -> None:
@@ -106,10 +248,95 @@ def read(coordinates: Array, step: int, pos: Array, n: int) -> None:
         pos[i] = real(load(coordinates[i * step]))
 
 
-def locate(axis: Array, n: int, pos: Array, base: Array, slopes: Array, lost: Array) -> bool:
-    """Coordinates -> base indices, fractions (in the coordinates' place) and slopes.
+def read_edges(coordinates: Array, step: int, which: Array, pos: Array, n: int) -> None:
+    """As read, at the listed points."""
+    for j in range(n):
+        pos[j] = real(load(coordinates[unsigned(which[j]) * step]))
 
-    True where some point may be lost.
+
+def count_inside(state: Array, n: int) -> int:
+    """How many points are inside."""
+    inside: Any = integer(0)
+    for i in range(n):
+        inside += where(state[i] == integer(0), integer(1), integer(0))
+    return inside
+
+
+def list_edges(state: Array, first: int, which: Array, edges: int, n: int) -> int:
+    """Add the points that are neither inside nor out to a list; how long it is then."""
+    for i in range(n):
+        if state[i] == integer(EDGE):
+            which[edges] = integer(first + i)
+            edges += unsigned(1)
+    return edges
+
+
+def survey(
+    block: Array, axes: Array, measures: Array, strides: Array,
+    grid: Array, axis_step: int, point_step: int, indices: Array, reals: Array,
+    first: int, edges: int, n: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Fractions and kinds of the ``n`` points that ``grid`` starts with.
+
+    Returns how many are inside, and how many edges are listed: those of earlier blocks, and now
+    those of this one, whose first point is the task's ``first``.
+    """
+    at, state = tail(indices, block[AT]), tail(indices, block[STATE])
+    x, pos, width = tail(reals, block[FRACTION]), tail(reals, block[POS]), block[WIDTH]
+    if PACKED:
+        begin = axes[FIRST] * strides[0]
+        for a in range(1, PACKED):
+            begin += axes[a * COLUMNS + FIRST] * strides[a]
+        place(grid, measures, strides, begin, at, state, x, tail(x, width), tail(x, 2 * width), n)
+    else:
+        zero(at, n)
+        zero(state, n)
+        for a in range(block[AXES]):
+            read(tail(grid, a * axis_step), unsigned(point_step), pos, n)
+            begin, measure = axes[a * COLUMNS + FIRST] * strides[a], tail(measures, a * MEASURES)
+            rounds = axes[a * COLUMNS + ROUNDS] != 0
+            place_axis(pos, measure, strides[a], begin, rounds, at, state, tail(x, a * width), n)
+        settle_kinds(state, n)
+    inside = unsigned(count_inside(state, n))
+    if not block[FITS]:
+        inside = unsigned(0)
+        mark(state, n)
+    if inside < n:
+        edges = list_edges(state, first, tail(indices, block[WHICH]), edges, n)
+    return inside, edges
+
+
+def zero(numbers: Array, n: int) -> None:
+    """Indices that are all 0."""
+    for i in range(n):
+        numbers[i] = integer(0)
+
+
+def mark(state: Array, n: int) -> None:
+    """No point is inside."""
+    for i in range(n):
+        state[i] = where(state[i] == integer(INSIDE), integer(EDGE), state[i])
+
+
+def find_positions(axis: Array, pos: Array, n: int) -> None:
+    """Coordinates -> positions, in their place."""
+    last = real(axis[SIZE] - 1)
+    if axis[ALIGNED]:
+        for i in range(n):
+            pos[i] = position(pos[i], last, True)
+    else:
+        for i in range(n):
+            pos[i] = position(pos[i], last, False)
+
+
+def fill(numbers: Array, value: Any, n: int) -> None:
+    """Numbers that are all the same."""
+    for i in range(n):
+        numbers[i] = value
+
+
+def bend(axis: Array, pos: Array, base: Array, slopes: Array, lost: Array, n: int) -> None:
+    """Positions -> base indices, fractions (in the positions' place) and slopes.
 
     slopes get d position / d coordinate, the fold's sign included; lost marks the points that are
     nowhere.
@@ -117,41 +344,32 @@ def locate(axis: Array, n: int, pos: Array, base: Array, slopes: Array, lost: Ar
     boundary, last, edge, reach = (
         axis[BOUNDARY],
         real(axis[SIZE] - 1),
-        real(axis[EDGE]),
+        real(axis[EDGED]),
         real(axis[COUNT] + 1),
     )
-    if axis[ALIGNED]:
-        for i in range(n):
-            pos[i] = position(pos[i], last, True)
-    else:
-        for i in range(n):
-            pos[i] = position(pos[i], last, False)
-    some_lost = find_lost(pos, boundary, lost, n)
     steep = slope(last, axis[ALIGNED] != 0)
+    find_lost(pos, boundary, lost, n)
     # A loop for each boundary: one loop that chooses inside is not lifted, and runs at a third of
     # the speed.
-    if boundary == ZEROS or not axis[FOLDS]:
-        for i in range(n):
-            slopes[i] = steep
-    if boundary == ZEROS:
-        for i in range(n):
-            pos[i] = confine(pos[i], last, reach, ZEROS, edge)
-    elif boundary == BORDER and axis[FOLDS]:
+    folds = axis[FOLDS] and boundary != ZEROS
+    if not folds:
+        fill(slopes, steep, n)
+    if folds and boundary == BORDER:
         for i in range(n):
             folded, sign = fold(pos[i], last, reach, BORDER, edge)
             pos[i] = folded
             slopes[i] = sign * steep
-    elif boundary == BORDER:
-        for i in range(n):
-            pos[i] = confine(pos[i], last, reach, BORDER, edge)
-    elif axis[FOLDS]:
+    elif folds:
         for i in range(n):
             folded, sign = fold(pos[i], last, reach, REFLECTION, edge)
             pos[i] = folded
             slopes[i] = sign * steep
-    else:
+    elif boundary == REFLECTION:
         for i in range(n):
             pos[i] = confine(pos[i], last, reach, REFLECTION, edge)
+    else:
+        for i in range(n):
+            pos[i] = confine(pos[i], last, reach, ZEROS, edge)
     if axis[ROUNDS]:
         for i in range(n):
             whole, part = split(pos[i], True)
@@ -162,44 +380,25 @@ def locate(axis: Array, n: int, pos: Array, base: Array, slopes: Array, lost: Ar
             whole, part = split(pos[i], False)
             base[i] = integer(whole)
             pos[i] = part
-    return some_lost
 
 
-def find_lost(pos: Array, boundary: int, lost: Array, n: int) -> bool:
-    """Mark the points whose position is nowhere, and put them at pixel 0.
-
-    True where there may be any.
-    """
-    some: Any = integer(0)
+def find_lost(pos: Array, boundary: int, lost: Array, n: int) -> None:
+    """Mark the points whose position is nowhere, and put them at pixel 0."""
     for i in range(n):
-        some |= where(pos[i] - pos[i] == ZERO, integer(0), integer(1))
-    if some:  # NaN or infinite: rare, and only the first is nowhere under every boundary
-        for i in range(n):
-            sure = known(pos[i], boundary)
-            lost[i] |= where(sure, integer(0), integer(1))
-            pos[i] = where(sure, pos[i], ZERO)
-    return bool(some)
+        finite = where(pos[i] - pos[i] == ZERO, integer(0), integer(1))
+        sure = where(known(pos[i], ZEROS), integer(0), integer(1))
+        gone = finite if boundary == REFLECTION else sure
+        lost[i] |= gone
+        pos[i] = where(gone == integer(0), pos[i], ZERO)
 
 
-def lay_taps(axis: Array, base: Array, stride: int, offset: Array, width: int, n: int) -> int:
-    """Base indices -> offset of each tap along one axis; how much of the block's taps is kept."""
-    size, boundary, edge, step = axis[SIZE], axis[BOUNDARY], axis[EDGE], integer(stride)
-    low, high = base[0], base[0]
-    for i in range(n):
-        low = min(low, base[i])
-        high = max(high, base[i])
-    first, after = axis[FIRST], axis[FIRST] + axis[COUNT]
-    inside = low + first >= 0 and high + after <= size
-    dropping = boundary == ZEROS or axis[FOLDS] != 0
-    if dropping and (high + after <= 0 or low + first >= size):
-        return NONE
+def lay_taps(axis: Array, base: Array, stride: int, offset: Array, width: int, n: int) -> None:
+    """Base indices -> offset of each tap along one axis, or DROPPED."""
+    size, boundary, edge, step = axis[SIZE], axis[BOUNDARY], axis[EDGED], integer(stride)
     for k in range(axis[COUNT]):
         begin = unsigned(k) * width
-        shift: Any = integer(first + k)
-        if inside:
-            for i in range(n):
-                offset[begin + i] = (base[i] + shift) * step
-        elif dropping:
+        shift: Any = integer(axis[FIRST] + k)
+        if boundary == ZEROS or axis[FOLDS]:
             for i in range(n):
                 index: Any = integer(base[i] + shift)
                 offset[begin + i] = where(
@@ -208,12 +407,12 @@ def lay_taps(axis: Array, base: Array, stride: int, offset: Array, width: int, n
         else:
             for i in range(n):
                 offset[begin + i] = fold_index(base[i] + shift, size, boundary, edge) * step
-    return ALL if inside or not dropping else SOME
 
 
 def weigh_taps(
     axis: Array,
     table: Array,
+    pitch: int,
     order: int,
     t: Array,
     slopes: Array,
@@ -223,21 +422,22 @@ def weigh_taps(
 ) -> None:
     """Weights of all taps of an axis at the fractions t, times slope ** order.
 
-    ``table`` (tap, power) is that of the order; the power of the slope is the chain rule's, from
-    position to coordinate.
+    ``table`` (tap, power), rows ``pitch`` apart, is that of the order; the power of the slope is
+    the chain rule's, from position to coordinate.
     """
     powers = axis[POWERS]
     for k in range(axis[COUNT]):
-        top, begin = table[k, powers - 1], unsigned(k) * width
+        row, begin = k * pitch, unsigned(k) * width
+        top = table[row + powers - 1]
         if powers == 1:
             for i in range(n):
                 weight[begin + i] = top
         else:
-            below = table[k, powers - 2]
+            below = table[row + powers - 2]
             for i in range(n):
                 weight[begin + i] = top * t[i] + below
         for power in range(powers - 3, -1, -1):
-            coefficient = table[k, power]
+            coefficient = table[row + power]
             for i in range(n):
                 weight[begin + i] = weight[begin + i] * t[i] + coefficient
         for _ in range(order):
@@ -245,7 +445,7 @@ def weigh_taps(
                 weight[begin + i] *= slopes[i]
 
 
-def join(at: Array, taps: int, offset: Array, more: int, clean: bool, width: int, n: int) -> None:
+def join(at: Array, taps: int, offset: Array, more: int, width: int, n: int) -> None:
     """Offsets of ``taps`` taps -> those of taps * more taps: one more axis is multiplied out.
 
     Downwards, because the first taps are read until they are made, last.
@@ -254,13 +454,7 @@ def join(at: Array, taps: int, offset: Array, more: int, clean: bool, width: int
         along = unsigned(k) * width
         for t in range(taps):
             old, new = unsigned(t) * width, unsigned(k * taps + t) * width
-            if k and clean:
-                for i in range(n):
-                    at[new + i] = at[old + i] + offset[along + i]
-            elif clean:
-                for i in range(n):
-                    at[old + i] += offset[i]
-            elif k:
+            if k:
                 for i in range(n):
                     dropped = (at[old + i] | offset[along + i]) < 0
                     at[new + i] = where(
@@ -286,67 +480,75 @@ def multiply(amount: Array, taps: int, weight: Array, more: int, width: int, n: 
                     amount[old + i] *= weight[i]
 
 
-def prepare(
-    description: Array, tables: Array, orders: int, kinds: int, strides: Array,
-    grid: Array, axis_step: int, point_step: int, n: int, block: Block,
-) -> int:  # fmt: skip
-    """List the taps of the ``n`` points that ``grid`` starts with; how much of them is kept.
-
-    Weights are worked out for ``orders`` successive orders, and ``kinds`` kinds of products are
-    made of them.  Lost points are nowhere: all their taps are dropped.  Where none is kept, no tap
-    is listed.
-    """
-    axes, width, most = len(description), unsigned(block.width), 1
-    for a in range(axes):
-        most = max(most, description[a, COUNT])
-    size, kind = most * block.width, block.each * block.width
-    for i in range(n):
-        block.lost[i] = integer(0)
-    kept, some_lost = ALL, False
-    for a in range(axes):
-        axis = description[a]
-        # What belongs to x is worked out where the other axes' is joined to it.
-        offset = block.offset[a * size :] if a else block.at
-        weight, next_order = (block.weight[2 * a * size :], size) if a else (block.amount, kind)
-        read(grid[a * axis_step :], unsigned(point_step), block.fraction, n)
-        some_lost |= locate(axis, n, block.fraction, block.base, block.slopes, block.lost)
-        kept = min(kept, lay_taps(axis, block.base, strides[a], offset, width, n))
-        for o in range(orders):
-            order = axis[ORDER] + o
-            weigh_taps(
-                axis,
-                tables[a, o],
-                order,
-                block.fraction,
-                block.slopes,
-                weight[o * next_order :],
-                width,
-                n,
-            )
-    if kept != NONE:
-        if some_lost:
-            drop_lost(block.lost, block.at, description[0, COUNT], width, n)
-            kept = SOME
-        expand(description, kinds, size, kept == ALL, block, n)
-    return kept
+def weigh(
+    block: Array, axes: Array, tables: Array, orders: int, a: int, t: Array, reals: Array, n: int
+) -> None:
+    """Weights of one axis, for ``orders`` successive orders."""
+    axis, width, pitch = tail(axes, a * COLUMNS), block[WIDTH], block[PITCH]
+    size, slopes = block[MOST] * width, tail(reals, block[SLOPES])
+    for o in range(orders):
+        # Those of x are worked out where the other axes' are multiplied onto them.
+        if a:
+            weight = tail(reals, block[WEIGHT] + (2 * a + o) * size)
+        else:
+            weight = tail(reals, block[AMOUNT] + o * block[EACH] * width)
+        table = tail(tables, (2 * a + o) * block[MOST] * pitch)
+        weigh_taps(axis, table, pitch, axis[ORDER] + o, t, slopes, weight, unsigned(width), n)
 
 
-def expand(description: Array, kinds: int, size: int, clean: bool, block: Block, n: int) -> None:
-    """Taps along each axis -> taps of the points."""
-    width, along_x = unsigned(block.width), description[0, COUNT]
-    count = along_x
-    for a in range(1, len(description)):
-        join(block.at, count, block.offset[a * size :], description[a, COUNT], clean, width, n)
-        count *= description[a, COUNT]
+def prepare_inside(
+    block: Array, axes: Array, tables: Array, orders: int, kinds: int, reals: Array, n: int
+) -> None:
+    """Weights of the taps of the points that `survey` has placed."""
+    for a in range(block[AXES]):
+        axis = tail(axes, a * COLUMNS)
+        if orders > 1 or axis[ORDER]:
+            steep = slope(real(axis[SIZE] - 1), axis[ALIGNED] != 0)
+            fill(tail(reals, block[SLOPES]), steep, n)
+        t = tail(reals, block[FRACTION] + a * block[WIDTH])
+        weigh(block, axes, tables, orders, a, t, reals, n)
+    multiply_out(block, axes, kinds, reals, n)
+
+
+def prepare_edges(
+    block: Array, axes: Array, tables: Array, orders: int, kinds: int, strides: Array,
+    grid: Array, axis_step: int, point_step: int, which: Array, indices: Array, reals: Array, n: int,
+) -> None:  # fmt: skip
+    """List the taps of the ``n`` edges that ``which`` starts with; lost points have none."""
+    width, size, lost = block[WIDTH], block[MOST] * block[WIDTH], tail(indices, block[LOST])
+    t, places = tail(reals, block[FRACTION]), tail(indices, block[PLACES])
+    zero(lost, n)
+    for a in range(block[AXES]):
+        axis, base = tail(axes, a * COLUMNS), tail(indices, block[BASE])
+        read_edges(tail(grid, a * axis_step), unsigned(point_step), which, t, n)
+        find_positions(axis, t, n)
+        bend(axis, t, base, tail(reals, block[SLOPES]), lost, n)
+        offset = tail(indices, block[OFFSET] + a * size) if a else places
+        lay_taps(axis, base, strides[a], offset, unsigned(width), n)
+        weigh(block, axes, tables, orders, a, t, reals, n)
+    count = axes[COUNT]
+    drop_lost(lost, places, count, unsigned(width), n)
+    for a in range(1, block[AXES]):
+        more, offset = axes[a * COLUMNS + COUNT], tail(indices, block[OFFSET] + a * size)
+        join(places, count, offset, more, unsigned(width), n)
+        count *= more
+    multiply_out(block, axes, kinds, reals, n)
+
+
+def multiply_out(block: Array, axes: Array, kinds: int, reals: Array, n: int) -> None:
+    """Weights along each axis -> weights of the taps, for each kind of product."""
+    width, size, along_x = block[WIDTH], block[MOST] * block[WIDTH], axes[COUNT]
+    plain = tail(reals, block[AMOUNT])
     for kind in range(kinds - 1, -1, -1):
         # Kind 0 is the plain product; in kind 1 + a the order of axis a is raised.
-        amount, count = block.amount[kind * block.each * block.width :], along_x
+        amount, count = tail(plain, kind * block[EACH] * width), along_x
         if kind > 1:
-            copy(block.amount, amount, along_x * block.width)
-        for a in range(1, len(description)):
-            weight = block.weight[(2 * a + (1 if kind == 1 + a else 0)) * size :]
-            multiply(amount, count, weight, description[a, COUNT], width, n)
-            count *= description[a, COUNT]
+            copy(plain, amount, along_x * width)
+        for a in range(1, block[AXES]):
+            weight = tail(reals, block[WEIGHT] + (2 * a + (1 if kind == 1 + a else 0)) * size)
+            more = axes[a * COLUMNS + COUNT]
+            multiply(amount, count, weight, more, unsigned(width), n)
+            count *= more
 
 
 def copy(source: Array, target: Array, n: int) -> None:
@@ -365,5 +567,9 @@ def drop_lost(lost: Array, offset: Array, taps: int, width: int, n: int) -> None
 
 # What lowering compiles from axis.py, and then from here, in an order in which each uses only
 # those before it.
-ELEMENTWISE = (position, slope, known, confine, fold, split, fold_index)
-LOOPS = (find_lost, locate, lay_taps, weigh_taps, drop_lost, copy, join, multiply)
+ELEMENTWISE = (position, slope, known, confine, fold, split, fold_index, stand, kind)
+LOOPS = (
+    place_axis, count_inside, zero, mark, fill, find_positions, find_lost, bend, lay_taps,
+    weigh_taps, drop_lost, copy, join, multiply,
+)  # fmt: skip
+STEPS = (survey, weigh, multiply_out, prepare_inside, prepare_edges)
