@@ -17,6 +17,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from gridsample import methods
 from gridsample._version import __version__
 from gridsample.api import grid_sample, grid_sample_vjp
 from gridsample.fields import affine_grid, identity_grid
@@ -32,6 +33,7 @@ __all__ = [
     "grid_sample",
     "grid_sample_vjp",
     "identity_grid",
+    "methods",
 ]
 
 # Names that most programs do not need: their modules are loaded when they are.

@@ -50,7 +50,7 @@ def describe_axes(plan: Plan, order: tuple[int, ...]) -> Axes:
     ):
         row = description[a]
         row[taps.SIZE], row[taps.ALIGNED] = size, plan.align_corners
-        row[taps.BOUNDARY], row[taps.EDGE] = BOUNDARIES[boundary], not plan.align_corners
+        row[taps.BOUNDARY], row[taps.EDGE] = BOUNDARIES[boundary].code, not plan.align_corners
         row[taps.COUNT], row[taps.FIRST], row[taps.POWERS] = (
             method.taps,
             method.first,
