@@ -58,7 +58,7 @@ def test_known_positions():
 @ALIGN
 def test_fold(size, boundary, aligned):
     p = positions(size)
-    folded, sign = axis.fold(p, size - 1, REACH, BOUNDARIES[boundary], 0 if aligned else 1)
+    folded, sign = axis.fold(p, size - 1, REACH, BOUNDARIES[boundary].code, 0 if aligned else 1)
     expected = [reference.fold_position(one, size, boundary, aligned) for one in p.tolist()]
     if boundary == "zeros":  # not folded, only kept near: all taps are outside either way
         p = np.clip(p, -REACH, size - 1 + REACH)

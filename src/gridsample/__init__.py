@@ -24,6 +24,7 @@ from gridsample.fields import affine_grid, identity_grid
 
 if TYPE_CHECKING:
     from gridsample.explanation import Explanation, explain
+    from gridsample.filters import spline_filter
 
 __all__ = [
     "Explanation",
@@ -34,10 +35,15 @@ __all__ = [
     "grid_sample_vjp",
     "identity_grid",
     "methods",
+    "spline_filter",
 ]
 
 # Names that most programs do not need: their modules are loaded when they are.
-_LATER = {"explain": "explanation", "Explanation": "explanation"}
+_LATER = {
+    "explain": "explanation",
+    "Explanation": "explanation",
+    "spline_filter": "filters",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -240,10 +240,10 @@ def find_method(name: str | Method) -> Method:
     return found
 
 
-def check_boundary(name: str) -> str:
+def check_boundary(name: str, argument: str = "padding_mode") -> str:
     """The name of a boundary, if it is one."""
     if name not in BOUNDARIES:
-        raise unknown("padding_mode", name, list(BOUNDARIES), FOREIGN_BOUNDARIES.get(name, ""))
+        raise unknown(argument, name, list(BOUNDARIES), FOREIGN_BOUNDARIES.get(name, ""))
     return name
 
 

@@ -51,6 +51,7 @@ PUBLIC = {
     "grid_sample_vjp",
     "identity_grid",
     "methods",
+    "spline_filter",
 }
 
 
