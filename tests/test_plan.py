@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import gridsample
-from gridsample.plan import Plan, make_plan
+from gridsample import methods
+from gridsample.plan import BOUNDARIES, COORDS, FOREIGN_BOUNDARIES, Plan, make_plan
 
 IMAGE, GRID = np.zeros((2, 3, 5, 7), np.float32), np.zeros((1, 4, 6, 2), np.float32)
 
@@ -82,3 +83,75 @@ def test_planning_loads_numpy_alone() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def made_with(image: tuple[int, ...] = IMAGE.shape, **changes: object) -> Plan:
+    given = {"mode": "linear", "padding_mode": "zeros", "align_corners": False, **changes}
+    grid = (1, 4, 6, len(image) - 2)
+    real = np.dtype(np.float32)
+    return make_plan(image, real, grid, real, last=False, **given)  # type: ignore[arg-type]
+
+
+def test_a_method_is_a_mode() -> None:
+    sharp = methods.keys(-0.6)
+    assert made_with(mode=sharp).methods == (sharp, sharp)
+    assert made_with(mode=(sharp, "linear")).methods == (sharp, methods.get("linear"))
+    assert made_with(mode=methods.get("cubic")) == made_with(mode="bicubic")
+
+
+def test_splines_too_short_for_a_filter_are_nearest_and_linear() -> None:
+    assert made_with(mode=("spline0", "spline1")) == made_with(mode=("nearest", "linear"))
+
+
+def test_edges_and_folds_of_each_boundary() -> None:
+    for name, boundary in BOUNDARIES.items():
+        for aligned in (False, True):
+            plan = made_with(mode=("linear", "cubic"), padding_mode=name, align_corners=aligned)
+            doubled = {"reflection": not aligned, "symmetric": True, "antisymmetric": True}
+            assert plan.edges == (doubled.get(name, False),) * 2
+            assert plan.folds == (name in ("zeros", "border", "reflection"), False)
+            assert plan.filled == (name == "constant")
+            assert boundary.name == name
+
+
+def test_only_plain_copies_of_pixels_are_nearest() -> None:
+    assert made_with(mode="nearest", padding_mode="wrap").nearest
+    assert not made_with(mode="nearest", padding_mode=("wrap", "antimirror")).nearest
+    doubled = methods.Method("doubled", ((2.0,),), first=0, normalized=False)
+    assert not made_with(mode=doubled).nearest
+
+
+def test_plans_tell_what_coordinates_count() -> None:
+    plans = [made_with(coords=coords, extrapolate=e) for coords in COORDS for e in (True, False)]
+    assert len(set(plans)) == 6
+    assert plans[0] == made_with()
+    assert [plan.rim for plan in plans] == [0.5, 0.5, 0, 0, 0, 0]
+    assert made_with(align_corners=True).rim == 0
+
+
+def test_a_displacement_needs_a_place_of_its_own() -> None:
+    with pytest.raises(ValueError, match=r"displacement.* 3, got 2: \(4, 6\)"):
+        made_with((2, 3, 4, 5, 7), coords="displacement")
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"coords": "pixels"}, ValueError, "coords 'pixels' .*did you mean 'pixel'"),
+        ({"coords": 1}, TypeError, "coords must be one of 'normalized', 'pixel', .* got 1"),
+        ({"extrapolate": "no"}, TypeError, "extrapolate must be True or False, got 'no'"),
+        ({"padding_mode": ("zeros", "constant")}, ValueError, "mixes 'zeros' and 'constant'"),
+        ({"padding_mode": methods.get("linear")}, TypeError, "padding_mode must be a string"),
+        ({"padding_mode": "reflect"}, ValueError, "'mirror' here.*'symmetric'.*'reflection'"),
+        ({"mode": ("linear", None)}, TypeError, "string or a Method"),
+    ],
+)
+def test_what_does_not_go_together(
+    changes: dict[str, object], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        made_with(**changes)
+
+
+def test_no_name_is_both_ours_and_foreign() -> None:
+    assert not FOREIGN_BOUNDARIES.keys() & BOUNDARIES.keys()

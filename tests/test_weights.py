@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
-from gridsample.weights import ALIASES, CUBIC, LINEAR, METHODS, NEAREST, Method, keys_cubic
+from gridsample import methods
+from gridsample.plan import find_method
+from gridsample.weights import (
+    ALIASES,
+    CUBIC,
+    LINEAR,
+    METHODS,
+    NEAREST,
+    Method,
+    bc_spline,
+    bspline,
+    bspline_table,
+    keys,
+    keys_cubic,
+    lanczos,
+)
 
 T = np.linspace(0, 1, 41)
 
@@ -19,7 +37,8 @@ def evaluate(table: tuple[tuple[float, ...], ...], t: np.ndarray) -> np.ndarray:
 def test_weights_sum_to_one_and_their_derivatives_to_zero(method: Method) -> None:
     for order in range(5):
         total = evaluate(method.derivative(order), T).sum(axis=0)
-        np.testing.assert_allclose(total, float(order == 0), atol=1e-14)
+        scale = max(1.0, np.abs(method.derivative(order)).max())
+        np.testing.assert_allclose(total, float(order == 0), atol=1e-14 * scale)
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS.keys())
@@ -76,3 +95,143 @@ def test_a_bad_table_is_refused_by_name(
     with pytest.raises(ValueError, match=complaint) as caught:
         Method("mine", table, first=0)
     assert "'mine'" in str(caught.value)
+
+
+def test_a_table_that_is_not_finite_is_refused() -> None:
+    with pytest.raises(ValueError, match="finite"):
+        Method("mine", ((math.nan,),), first=0, normalized=False)
+    with pytest.raises(ValueError, match="finite"):
+        keys(math.inf)
+
+
+@pytest.mark.parametrize(("b", "c"), [(1 / 3, 1 / 3), (0, 0.5), (1, 0), (0.2, -0.3)])
+def test_bc_splines_are_the_formula_in_the_distance(b: float, c: float) -> None:
+    for k, weight in zip((-1, 0, 1, 2), evaluate(bc_spline(b, c).table, T), strict=True):
+        s = np.abs(T - k)
+        near = (12 - 9 * b - 6 * c) * s**3 + (-18 + 12 * b + 6 * c) * s**2 + (6 - 2 * b)
+        far = (-b - 6 * c) * s**3 + (6 * b + 30 * c) * s**2 + (-12 * b - 48 * c) * s
+        far += 8 * b + 24 * c
+        np.testing.assert_allclose(weight, np.where(s <= 1, near, far) / 6, atol=1e-14)
+
+
+def test_families_meet() -> None:
+    for table, other in (
+        (bc_spline(0, 0.75).table, keys_cubic(-0.75)),
+        (bc_spline(1, 0).table, bspline(3).table),
+        (bspline_table(1), LINEAR.table),
+        (bspline_table(0), NEAREST.table),
+    ):
+        np.testing.assert_allclose(np.array(table, float), other, atol=1e-15)
+
+
+@pytest.mark.parametrize("order", range(2, 8))
+def test_bsplines_are_repeated_integrals_of_a_box(order: int) -> None:
+    # b_n is b_(n-1) averaged over one pixel, here by Gauss and Legendre's rule, which is exact.
+    points, shares = np.polynomial.legendre.leggauss(8)
+
+    def b(n: int, x: np.ndarray) -> np.ndarray:
+        """The centred B-spline of order n, from its table."""
+        centre = np.round(x) if n % 2 == 0 else np.floor(x)
+        total = np.zeros_like(x)
+        for row, k in zip(bspline_table(n), range(-(n // 2), n + 1), strict=False):
+            # A tap at `centre + k` weighs the spline's value at its distance from x.
+            t = x - centre
+            total += np.where(
+                centre == -k, np.polynomial.polynomial.polyval(t, np.array(row, float)), 0
+            )
+        return total
+
+    x = np.linspace(-order, order, 53) + 0.003
+    # The integrand has a knot in the interval: halves are integrated on each side of it.
+    expected = np.zeros_like(x)
+    low, high = x - 0.5, x + 0.5
+    knot = np.floor(low) + 1 if order % 2 == 0 else np.round(low) + 0.5
+    for start, stop in ((low, knot), (knot, high)):
+        for point, share in zip(points, shares, strict=True):
+            at = (start + stop) / 2 + point * (stop - start) / 2
+            expected += share * (stop - start) / 2 * b(order - 1, at)
+    np.testing.assert_allclose(b(order, x), expected, atol=1e-14)
+
+
+@pytest.mark.parametrize("order", range(2, 8))
+def test_bsplines_are_smooth_across_pixels(order: int) -> None:
+    method = bspline(order)
+    low, high = (-0.5, 0.5) if method.rounds else (0.0, 1.0)
+    for derivative in range(order):
+        ends = evaluate(method.derivative(derivative), np.array([low, high]))
+        # The tap k to the left of a pixel's border is the tap k - 1 to the right of it.
+        np.testing.assert_allclose(ends[1:, 1], ends[:-1, 0], atol=1e-12)
+        np.testing.assert_allclose([ends[0, 1], ends[-1, 0]], 0, atol=1e-12)
+
+
+def test_catmull_rom_reproduces_parabolas_and_mitchell_lines() -> None:
+    for name, degree in (("catmull-rom", 2), ("mitchell", 1)):
+        method = METHODS[name]
+        taps = method.first + np.arange(method.taps)
+        for power in range(degree + 1):
+            found = taps.astype(float) ** power @ evaluate(method.table, T)
+            np.testing.assert_allclose(found, T**power, atol=1e-14)
+
+
+@pytest.mark.parametrize("a", [2, 3, 4])
+def test_lanczos_is_its_formula_to_the_error_that_is_stated(a: int) -> None:
+    t = np.linspace(0, 1, 1001)
+    s = t - np.arange(1 - a, a + 1)[:, np.newaxis]
+    weights = np.sinc(s) * np.sinc(s / a)
+    found = evaluate(lanczos(a).table, t)
+    assert np.abs(found - weights / weights.sum(axis=0)).max() < 1e-9
+    np.testing.assert_allclose(found[:, 0], np.eye(2 * a)[a - 1], atol=1e-13)
+    np.testing.assert_allclose(found[:, -1], np.eye(2 * a)[a], atol=1e-13)
+    np.testing.assert_allclose(found, found[::-1, ::-1], atol=1e-13)  # left and right are alike
+
+
+@pytest.mark.parametrize(
+    "call", [lambda: bspline(8), lambda: bspline(1), lambda: lanczos(1), lambda: lanczos(2.5)]
+)
+def test_factories_refuse_what_there_is_not(call: Callable[[], Method]) -> None:
+    with pytest.raises(ValueError, match="must be an integer from"):
+        call()
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is forgotten after it."""
+    before = dict(METHODS)
+    yield
+    for name in METHODS.keys() - before.keys():
+        del METHODS[name]
+
+
+def test_a_method_can_be_registered(registry: None) -> None:
+    made = methods.register("steps", [[1, 0, -3, 2], [0, 0, 3, -2]], 0)
+    assert made is methods.get("steps") is find_method("steps")
+    assert made.table == ((1.0, 0.0, -3.0, 2.0), (0.0, 0.0, 3.0, -2.0))
+    assert methods.names()[-1] == "steps"
+    with pytest.raises(ValueError, match="'steps' is taken"):
+        methods.register("steps", [[1.0]], 0)
+
+
+@pytest.mark.parametrize("name", ["linear", "bicubic", "spline0", "lanczos3"])
+def test_a_name_that_is_taken_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"'{name}' is taken"):
+        methods.register(name, [[1.0]], 0)
+
+
+def test_weights_that_do_not_sum_to_one_are_refused_unless_asked_for(registry: None) -> None:
+    difference = [[-1.0], [1.0]]
+    with pytest.raises(ValueError, match="sum to one"):
+        methods.register("difference", difference, 0)
+    assert "difference" not in methods.names()
+    made = methods.register("difference", difference, 0, normalized=False)
+    assert not made.normalized
+    assert methods.get("difference") is made
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [((1, [[1.0]], 0), "name"), (("n", [1.0], 0), "table"), (("n", [["a"]], 0), "table"),
+     (("n", [[1.0]], 0.5), "first"), (("n", [[1.0]], True), "first")],
+)  # fmt: skip
+def test_bad_registrations(arguments: tuple[object, ...], word: str) -> None:
+    with pytest.raises(TypeError, match=word):
+        methods.register(*arguments)  # type: ignore[arg-type]

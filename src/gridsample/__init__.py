@@ -17,12 +17,14 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from gridsample import methods
 from gridsample._version import __version__
 from gridsample.api import grid_sample, grid_sample_vjp
 from gridsample.fields import affine_grid, identity_grid
 
 if TYPE_CHECKING:
     from gridsample.explanation import Explanation, explain
+    from gridsample.filters import spline_filter
 
 __all__ = [
     "Explanation",
@@ -32,10 +34,16 @@ __all__ = [
     "grid_sample",
     "grid_sample_vjp",
     "identity_grid",
+    "methods",
+    "spline_filter",
 ]
 
 # Names that most programs do not need: their modules are loaded when they are.
-_LATER = {"explain": "explanation", "Explanation": "explanation"}
+_LATER = {
+    "explain": "explanation",
+    "Explanation": "explanation",
+    "spline_filter": "filters",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -11,7 +11,8 @@ precision.
 
 An axis of ``size`` pixels is described by ``last = size - 1``, which stays exact in float32 for
 one pixel more than ``size`` does.  ``edge`` is 1 where a mirror doubles the edge pixel (it folds
-about -1/2 and size - 1/2) and 0 where it does not (it folds about 0 and size - 1).
+about -1/2 and size - 1/2) and 0 where it does not (it folds about 0 and size - 1).  A boundary
+that is odd also has a sign for each tap: `fold_sign`.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ floor, rint, where, minimum, maximum = np.floor, np.rint, np.where, np.minimum, 
 ZERO, HALF, ONE = 0.0, 0.5, 1.0
 DROPPED = -1  # in place of a tap's index: the tap is outside and counts for nothing
 
-# Boundaries, as the kernels know them.  The names that users write are plan.BOUNDARIES.
-ZEROS, BORDER, REFLECTION = 0, 1, 2
+# Boundaries, as the kernels know them: a tap outside is dropped, clamped, mirrored, or wrapped
+# round; from REFLECTION on, the image repeats for ever.  The names that users write, and what else
+# is in them, are plan.BOUNDARIES.
+ZEROS, BORDER, REFLECTION, WRAP = 0, 1, 2, 3
 
 
 def position(coordinate: Any, last: Any, aligned: bool) -> Any:
@@ -50,16 +53,22 @@ def slope(last: Any, aligned: bool) -> Any:
 
 def known(position: Any, boundary: int) -> Any:
     """Whether a position has a meaning: NaN has none, nor has infinity where the image repeats."""
-    if boundary == REFLECTION:
+    if boundary >= REFLECTION:
         return position - position == ZERO
     return position == position
+
+
+def inside(position: Any, last: Any, rim: Any) -> Any:
+    """Whether a position is in the image, whose extent ends ``rim`` outside the last centres."""
+    return (position >= -rim) & (position <= last + rim)
 
 
 def fold(position: Any, last: Any, reach: Any, boundary: int, edge: Any) -> tuple[Any, Any]:
     """Fold a position into the image; also the factor that the fold puts on the slope: 1, -1 or 0.
 
-    For methods that fold the position.  Under ZEROS nothing is folded: the position is only
-    confined. The gradient is zero at and beyond a clamp, both ends included.
+    For methods that fold the position, under PyTorch's three boundaries.  Under ZEROS nothing
+    is folded: the position is only confined. The gradient is zero at and beyond a clamp, both ends
+    included.
     """
     if boundary == ZEROS:
         return confine(position, last, reach, boundary, edge), ONE
@@ -80,10 +89,12 @@ def fold(position: Any, last: Any, reach: Any, boundary: int, edge: Any) -> tupl
 def confine(position: Any, last: Any, reach: Any, boundary: int, edge: Any) -> Any:
     """Bring a far position near, where its taps, ``reach`` on each side, fold to the same pixels.
 
-    It makes every base index a small integer, whatever the coordinate was.
+    It makes every base index a small integer, whatever the coordinate was.  Where the image
+    repeats, it moves by whole periods, and so by an even number of folds: the sign is kept.
     """
-    if boundary == REFLECTION:
-        period = maximum((last + edge) + (last + edge), ONE)
+    if boundary >= REFLECTION:
+        double = maximum((last + edge) + (last + edge), ONE)
+        period = last + ONE if boundary == WRAP else double
         turns = floor(where(position < ZERO, -position, position) / period) * period
         return position - where(position < ZERO, -turns, turns)
     return minimum(maximum(position, -reach), last + reach)
@@ -103,7 +114,24 @@ def fold_index(index: Any, size: Any, boundary: int, edge: Any) -> Any:
         period = maximum(2 * (size - 1 + edge), 1)
         index = where(index < 0, -index - edge, index) % period
         index = where(index >= size, period - edge - index, index)
+    # Only numbers that are not negative are divided: of others, targets differ in the remainder.
+    if boundary == WRAP:
+        turned = where(index < 0, -1 - index, index) % size
+        index = where(index < 0, size - 1 - turned, turned)
     return minimum(maximum(index, 0), size - 1)
+
+
+def fold_sign(index: Any, size: Any, boundary: int, edge: Any) -> Any:
+    """The sign of a tap under an odd boundary: -1 in every second image of the image, 1 elsewhere.
+
+    Pixels that a mirror stands on (``edge`` is 0) keep their sign: each belongs to two images.
+    Only REFLECTION has images with a sign.
+    """
+    if boundary == REFLECTION:
+        period = maximum(2 * (size - 1 + edge), 1)
+        turned = where(index < 0, -1 - index, index) % period
+        return where(where(index < 0, period - 1 - turned, turned) < size, ONE, -ONE)
+    return ONE
 
 
 def weight(t: Any, coefficients: Any, powers: int) -> Any:

@@ -243,14 +243,14 @@ def explain(
 def follow(plan: Plan, a: int, coordinate: float) -> AxisSteps:
     """Follow a coordinate to the taps of axis ``a``, as a kernel does."""
     method, name, aligned = plan.methods[a], plan.boundaries[a], plan.align_corners
-    boundary, size, edge = BOUNDARIES[name], plan.spatial[::-1][a], int(not aligned)
+    boundary, size, edge = BOUNDARIES[name].code, plan.spatial[::-1][a], plan.edges[a]
     last, reach = size - 1.0, method.taps + 1
     position = float(axis.position(coordinate, last, aligned))
     if not axis.known(position, boundary):
         return AxisSteps(AXES[a], size, method, name, aligned, coordinate, (position,))
 
     mirrors = None
-    if method.folds_position:
+    if plan.folds[a]:
         end, sign = axis.fold(position, last, reach, boundary, edge)
         mirrors = corners(size, aligned) if boundary == axis.REFLECTION else None
         boundary = axis.ZEROS  # a tap that is outside all the same is dropped
@@ -258,7 +258,8 @@ def follow(plan: Plan, a: int, coordinate: float) -> AxisSteps:
         end, sign = axis.confine(position, last, reach, boundary, edge), 1
     path, folds = trace(position, float(end), mirrors)
     base = int(axis.split(path[-1], method.rounds)[0])
-    taps = weigh(method, base, path[-1] - base, size, boundary, edge)
+    odd = BOUNDARIES[name].odd
+    taps = weigh(method, base, path[-1] - base, size, boundary, edge, odd)
     return AxisSteps(
         AXES[a], size, method, name, aligned, coordinate, path, folds, int(sign), base, taps
     )
@@ -300,14 +301,15 @@ def trace(
 
 
 def weigh(
-    method: Method, base: int, t: float, size: int, boundary: int, edge: int
+    method: Method, base: int, t: float, size: int, boundary: int, edge: int, odd: bool
 ) -> tuple[AxisTap, ...]:
-    """The taps of one axis: base index + first, and so on."""
+    """The taps of one axis: base index + first, and so on; the weights have an odd fold's sign."""
     taps = []
     for k, (row, slopes) in enumerate(zip(method.table, method.derivative(1), strict=True)):
         index = base + method.first + k
         pixel = int(axis.fold_index(index, size, boundary, edge))
-        weight, derivative = (float(axis.weight(t, c, method.powers)) for c in (row, slopes))
+        sign = float(axis.fold_sign(index, size, boundary, edge)) if odd else 1.0
+        weight, derivative = (sign * float(axis.weight(t, c, method.powers)) for c in (row, slopes))
         taps.append(AxisTap(index, None if pixel == axis.DROPPED else pixel, weight, derivative))
     return tuple(taps)
 
@@ -484,8 +486,11 @@ def _fold_rows(steps: AxisSteps) -> Iterator[Row]:
             yield "fold", f"2 * {term(mirror)} - {term(before)}", there, about
         elif steps.sign == 0:
             yield "clamp", f"{here} {limits}", there, "an edge pixel's centre"
-        elif steps.boundary == "reflection":
-            period = show(max(2 * (high - low), 1))
+        elif BOUNDARIES[steps.boundary].code == axis.WRAP:
+            yield "shift", f"by whole periods of {steps.size}", there, "the image repeats"
+        elif BOUNDARIES[steps.boundary].code == axis.REFLECTION:
+            edge = BOUNDARIES[steps.boundary].edge_for(steps.align_corners)
+            period = show(max(2 * (steps.size - 1 + edge), 1))
             yield "shift", f"by whole periods of {period}", there, "a period is two folds"
         else:
             yield "confine", f"{here}, but no farther than", there, "all taps read the same there"

@@ -11,14 +11,9 @@ from torch import Tensor, nn
 
 from gridsample.api import grid_sample
 from gridsample.fields import affine_grid
-from gridsample.plan import Mode, check_boundary, check_flag, find_method
+from gridsample.plan import Mode, check_boundary, check_flag, find_method, listed
 
 __all__ = ["AffineGrid", "GridSample", "SpatialTransformer"]
-
-
-def listed(given: Mode) -> Sequence[str]:
-    """The names of a mode."""
-    return [given] if isinstance(given, str) else given
 
 
 class GridSample(nn.Module):

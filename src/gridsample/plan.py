@@ -19,21 +19,72 @@ import numpy as np
 from gridsample import axis
 from gridsample.weights import ALIASES, METHODS, Method
 
-Mode = str | Sequence[str]
+Mode = str | Method | Sequence[str | Method]
 Shape = tuple[int, ...]
 
-BOUNDARIES = {"zeros": axis.ZEROS, "border": axis.BORDER, "reflection": axis.REFLECTION}
+
+@dataclass(frozen=True)
+class Boundary:
+    """What is outside the image along one axis.
+
+    Attributes:
+        name: the name that users write.
+        code: what becomes of a tap outside: it is dropped (`axis.ZEROS`), clamped (`axis.BORDER`),
+            mirrored (`axis.REFLECTION`) or wrapped round (`axis.WRAP`).
+        edge: 1 where the mirror doubles the edge pixel, 0 where it does not, and None where
+            align_corners tells, which is PyTorch's reflection alone.
+        odd: each image of the image has the opposite sign of the one before: `axis.fold_sign`.
+        folds_position: nearest and linear fold the position, with the gradient 0 where it is
+            clamped, rather than each tap's index.  So do PyTorch's three boundaries.
+        filled: dropped taps count with the call's fill value, rather than as 0.
+    """
+
+    name: str
+    code: int
+    edge: int | None = 0
+    odd: bool = False
+    folds_position: bool = False
+    filled: bool = False
+
+    def edge_for(self, align_corners: bool) -> int:
+        """Whether the edge pixel is doubled, 1 or 0."""
+        return int(not align_corners) if self.edge is None else self.edge
+
+
+# Beside each, three pixels to the left and to the right of an image a b c d.
+BOUNDARIES = {
+    boundary.name: boundary
+    for boundary in (
+        Boundary("zeros", axis.ZEROS, folds_position=True),  # 0 0 0 | a b c d | 0 0 0
+        Boundary("constant", axis.ZEROS, filled=True),  # f f f | a b c d | f f f
+        Boundary("border", axis.BORDER, folds_position=True),  # a a a | a b c d | d d d
+        # As mirror if align_corners, else as symmetric.
+        Boundary("reflection", axis.REFLECTION, edge=None, folds_position=True),
+        Boundary("symmetric", axis.REFLECTION, edge=1),  # c b a | a b c d | d c b
+        Boundary("mirror", axis.REFLECTION, edge=0),  # d c b | a b c d | c b a
+        Boundary("wrap", axis.WRAP),  # b c d | a b c d | a b c
+        # -c -b -a | a b c d | -d -c -b
+        Boundary("antisymmetric", axis.REFLECTION, edge=1, odd=True),
+        # d -c -b | a b c d | -c -b a: what a mirror stands on keeps its sign
+        Boundary("antimirror", axis.REFLECTION, edge=0, odd=True),
+    )
+}
 
 # Spellings that other libraries use: what to say instead, and why it is not taken as it is.
 FOREIGN_BOUNDARIES = {
-    "reflect": "is ambiguous (NumPy's does not repeat the edge pixel, SciPy's does)",
-    "mirror": "is SciPy's name; 'reflection' with align_corners=True folds that way",
-    "symmetric": "is NumPy's name; 'reflection' with align_corners=False folds that way",
+    "reflect": (
+        "is ambiguous: NumPy's does not repeat the edge pixel ('mirror' here), SciPy's does "
+        "('symmetric'), and PyTorch's 'reflection' is the one or the other by align_corners"
+    ),
+    "grid-mirror": "is SciPy's name; here it is 'symmetric'",
+    "grid-wrap": "is SciPy's name; here it is 'wrap'",
+    "grid-constant": "is SciPy's name; here it is 'constant'",
+    "circular": "is another name for 'wrap'",
+    "periodic": "is another name for 'wrap'",
     "nearest": "is SciPy's name; here it is 'border'",
     "edge": "is NumPy's name; here it is 'border'",
     "replicate": "is OpenCV's name; here it is 'border'",
     "clamp": "is a texture unit's name; here it is 'border'",
-    "constant": "is SciPy's name; with the value 0 it is 'zeros'",
 }
 
 # NumPy has no bfloat16: its 16 bits go by this name, or by that of a package that adds the type.
@@ -47,6 +98,9 @@ NARROW_TYPES = (
     *("float16", "bfloat16", "float32", "complex64"),
 )
 AXES = "xyz"
+
+# What a coordinate counts: -1 to 1 across the image; pixels; or pixels from the output's own place.
+COORDS = ("normalized", "pixel", "displacement")
 
 
 @dataclass(frozen=True)
@@ -64,6 +118,12 @@ class Plan:
         out: the grid's shape between its first and last axes.
         dtype: the image's type, which is the output's (in native byte order).
         real: the type that positions, weights and sums are computed in.
+        coords: what a coordinate counts, one of COORDS.  A "pixel" is a position already; to a
+            "displacement" the index of the output point along the same axis is added, as far as
+            `out` has one: output pixel (.., z, y, x) of displacement 0 is at position x, y, z.
+            Both have the slope 1, and align_corners is only what "reflection" goes by.
+        extrapolate: False if a position outside the image gives the fill value, whatever its taps
+            are; outside is what lies `rim` beyond the outermost pixel centres.
     """
 
     methods: tuple[Method, ...]
@@ -76,6 +136,8 @@ class Plan:
     out: Shape
     dtype: np.dtype[Any]
     real: np.dtype[Any]
+    coords: str = "normalized"
+    extrapolate: bool = True
 
     def __hash__(self) -> int:
         """Worked out once: plans are what much is cached by."""
@@ -84,7 +146,8 @@ class Plan:
     @functools.cached_property
     def _hash(self) -> int:
         sizes = (self.spatial, self.image_items, self.grid_items, self.channels, self.out)
-        return hash((self.methods, self.boundaries, self.align_corners, sizes, self.dtype))
+        how = (self.boundaries, self.align_corners, self.coords, self.extrapolate)
+        return hash((self.methods, how, sizes, self.dtype))
 
     @property
     def items(self) -> int:
@@ -104,16 +167,47 @@ class Plan:
     @functools.cached_property
     def nearest(self) -> bool:
         """Whether every point copies one pixel."""
-        return all(method.taps == 1 for method in self.methods)
+        copies = all(method.taps == 1 and method.normalized for method in self.methods)
+        return copies and not any(BOUNDARIES[name].odd for name in self.boundaries)
+
+    @functools.cached_property
+    def edges(self) -> tuple[int, ...]:
+        """Whether each axis's mirror doubles the edge pixel, 1 or 0, in x, y, z order."""
+        return tuple(BOUNDARIES[name].edge_for(self.align_corners) for name in self.boundaries)
+
+    @functools.cached_property
+    def folds(self) -> tuple[bool, ...]:
+        """Whether each axis folds the position, rather than each tap's index."""
+        return tuple(
+            method.folds_position and BOUNDARIES[name].folds_position
+            for method, name in zip(self.methods, self.boundaries, strict=True)
+        )
+
+    @property
+    def filled(self) -> bool:
+        """Whether a dropped tap counts with the fill value; otherwise it counts nothing."""
+        return any(BOUNDARIES[name].filled for name in self.boundaries)
+
+    @property
+    def rim(self) -> float:
+        """How far the image reaches beyond its outermost pixel centres, for ``extrapolate``.
+
+        Half a pixel where -1 and 1 are the outer edges, else nothing.
+        """
+        return 0.5 if self.coords == "normalized" and not self.align_corners else 0.0
 
 
-def per_axis(given: Mode, rank: int, name: str) -> tuple[str, ...]:
-    """One name for each axis, in x, y, z order, from one name or one per axis."""
-    if isinstance(given, str):
+def per_axis(given: Any, rank: int, name: str) -> tuple[Any, ...]:
+    """One entry for each axis, in x, y, z order, from one or one per axis.
+
+    An entry is a name; for ``name`` "mode" it may be a `Method` too.
+    """
+    kinds, expected = ((str, Method), "string or a Method") if name == "mode" else (str, "string")
+    if isinstance(given, kinds):
         return (given,) * rank
-    if not isinstance(given, (tuple, list)) or not all(isinstance(entry, str) for entry in given):
+    if not isinstance(given, (tuple, list)) or not all(isinstance(one, kinds) for one in given):
         raise TypeError(
-            f"{name} must be a string, or a tuple with one string per axis (x, y, z), got {given!r}"
+            f"{name} must be a {expected}, or a tuple with one per axis (x, y, z), got {given!r}"
         )
     if len(given) != rank:
         raise ValueError(
@@ -121,6 +215,11 @@ def per_axis(given: Mode, rank: int, name: str) -> tuple[str, ...]:
             f"got {len(given)}: {tuple(given)!r}"
         )
     return tuple(given)
+
+
+def listed(given: Mode) -> Sequence[Any]:
+    """The entries of one name or method, or of several."""
+    return [given] if isinstance(given, (str, Method)) else given
 
 
 def unknown(name: str, given: str, accepted: Sequence[str], remark: str = "") -> ValueError:
@@ -131,19 +230,47 @@ def unknown(name: str, given: str, accepted: Sequence[str], remark: str = "") ->
     return ValueError(f"{name} {given!r} {remark or 'is not known'}; accepted: {listed}{hint}")
 
 
-def find_method(name: str) -> Method:
-    """The method of a name or alias."""
+def find_method(name: str | Method) -> Method:
+    """The method of a name or alias; a method is its own."""
+    if isinstance(name, Method):
+        return name
     found = METHODS.get(ALIASES.get(name, name))
     if found is None:
         raise unknown("mode", name, [*METHODS, *ALIASES])
     return found
 
 
-def check_boundary(name: str) -> str:
+def check_boundary(name: str, argument: str = "padding_mode") -> str:
     """The name of a boundary, if it is one."""
     if name not in BOUNDARIES:
-        raise unknown("padding_mode", name, list(BOUNDARIES), FOREIGN_BOUNDARIES.get(name, ""))
+        raise unknown(argument, name, list(BOUNDARIES), FOREIGN_BOUNDARIES.get(name, ""))
     return name
+
+
+def check_boundaries(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of each axis's boundary, if they are some that go together."""
+    names = tuple(check_boundary(name) for name in names)
+    if {"zeros", "constant"} <= set(names):
+        raise ValueError(
+            f"padding_mode {names!r} mixes 'zeros' and 'constant', of which a corner outside "
+            "along both axes could be either; accepted: 'constant' in place of 'zeros', with the "
+            "fill value 0, or one of them beside other boundaries"
+        )
+    return names
+
+
+def check_coords(coords: Any, rank: int, out: Shape) -> str:
+    """What coordinates count, if the grid's shape allows it."""
+    if not isinstance(coords, str):
+        raise TypeError(f"coords must be one of {', '.join(map(repr, COORDS))}, got {coords!r}")
+    if coords not in COORDS:
+        raise unknown("coords", coords, COORDS)
+    if coords == "displacement" and len(out) != rank:
+        raise ValueError(
+            f"coords 'displacement' counts from the output's own place, so that the grid must have "
+            f"as many axes as the image between its first and last: {rank}, got {len(out)}: {out}"
+        )
+    return coords
 
 
 def check_flag(value: Any, name: str) -> bool:
@@ -228,6 +355,9 @@ def make_plan(
     padding_mode: Mode,
     align_corners: bool,
     last: bool,
+    *,
+    coords: str = "normalized",
+    extrapolate: bool = True,
 ) -> Plan:
     """Validate a call and plan it; ``last`` tells that channels are the image's last axis.
 
@@ -239,9 +369,7 @@ def make_plan(
     check_grid_type(grid_type)
     rank = check_shapes(image_shape, grid_shape, last)
     methods = tuple(find_method(name) for name in per_axis(mode, rank, "mode"))
-    boundaries = tuple(
-        check_boundary(name) for name in per_axis(padding_mode, rank, "padding_mode")
-    )
+    boundaries = check_boundaries(per_axis(padding_mode, rank, "padding_mode"))
     wide = grid_type.name == "float64" or image_type.name in WIDE_TYPES
     return Plan(
         methods=methods,
@@ -254,6 +382,8 @@ def make_plan(
         out=grid_shape[1:-1],
         dtype=image_type.newbyteorder("="),
         real=np.dtype(np.float64 if wide else np.float32),
+        coords=check_coords(coords, rank, grid_shape[1:-1]),
+        extrapolate=check_flag(extrapolate, "extrapolate"),
     )
 
 

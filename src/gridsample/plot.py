@@ -147,8 +147,9 @@ def _value(one: Explanation, index: Sequence[int]) -> float | None:
 
 def _fold(steps: AxisSteps, index: int) -> int | None:
     """The pixel along one axis that a tap at this index reads; None if it is dropped."""
-    edge, boundary = int(not steps.align_corners), BOUNDARIES[steps.boundary]
-    pixel = int(axis.fold_index(index, steps.size, boundary, edge))
+    boundary = BOUNDARIES[steps.boundary]
+    edge = boundary.edge_for(steps.align_corners)
+    pixel = int(axis.fold_index(index, steps.size, boundary.code, edge))
     return None if pixel == axis.DROPPED else pixel
 
 

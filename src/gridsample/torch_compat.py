@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from gridsample import api, fields
-from gridsample.plan import Mode, check_boundary, find_method
+from gridsample.plan import Mode, check_boundary, find_method, listed
 
 __all__ = ["patch"]
 
@@ -44,9 +44,9 @@ def grid_sample(
         ValueError: an unknown mode or padding_mode.
         RuntimeError: tensors that do not go together.
     """
-    for name in [mode] if isinstance(mode, str) else mode:
+    for name in listed(mode):
         find_method(name)
-    for name in [padding_mode] if isinstance(padding_mode, str) else padding_mode:
+    for name in listed(padding_mode):
         check_boundary(name)
     corners = given_corners(align_corners, "grid_sample")
     given: tuple[object, object] = (input, grid)

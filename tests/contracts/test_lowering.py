@@ -12,7 +12,7 @@ from gridsample.kernels.cpu.build import Spec, bindings, compile_inner
 from gridsample.kernels.cpu.taps import ELEMENTWISE
 from gridsample.kernels.lower import fingerprint, lower, rebind
 
-BOUNDARIES = (axis.ZEROS, axis.BORDER, axis.REFLECTION)
+BOUNDARIES = (axis.ZEROS, axis.BORDER, axis.REFLECTION, axis.WRAP)
 
 
 def test_a_twin_sees_the_names_it_was_given_and_leaves_the_original_alone() -> None:
@@ -43,7 +43,8 @@ def test_the_fingerprint_is_of_the_sources() -> None:
 def lowered(request: pytest.FixtureRequest) -> tuple[np.dtype[Any], dict[str, Any]]:
     """axis.py for Numba, in one precision."""
     spec = Spec("none", request.param, 64, request.param)
-    return np.dtype(request.param), lower(ELEMENTWISE, bindings(spec), compile_outer, "test")
+    functions = dict.fromkeys((*ELEMENTWISE, axis.inside, axis.fold_sign))  # each once
+    return np.dtype(request.param), lower(functions, bindings(spec), compile_outer, "test")
 
 
 def compile_outer(function: Any) -> Any:
@@ -74,14 +75,15 @@ def test_axis_functions_lower_to_the_same_numbers(
             assert abs(here - axis.position(coordinate, last, aligned)) <= tolerance
             assert numba["slope"](last, aligned) == axis.slope(last, aligned)
             for boundary in BOUNDARIES:
-                for name in ("fold", "confine"):
+                for name in ("fold", "confine") if boundary != axis.WRAP else ("confine",):
                     mine = np.array(numba[name](value, last, reach, boundary, edge), float)
                     theirs = getattr(axis, name)(value, last, reach, boundary, edge)
                     assert np.abs(mine - np.array(theirs, float)).max() <= tolerance
                 index = int(np.floor(value))
-                assert numba["fold_index"](index, size, boundary, int(edge)) == axis.fold_index(
-                    index, size, boundary, int(edge)
-                )
+                for name in ("fold_index", "fold_sign"):
+                    theirs = getattr(axis, name)(index, size, boundary, int(edge))
+                    assert numba[name](index, size, boundary, int(edge)) == theirs
+            assert bool(numba["inside"](value, last, edge)) == axis.inside(value, last, edge)
         for rounds in (False, True):
             assert numba["split"](value, rounds) == axis.split(value, rounds)
 
@@ -102,6 +104,7 @@ def test_single_precision_stays_single(lowered: tuple[np.dtype[Any], dict[str, A
     value, last = kind.type(0.3), kind.type(6)
     numba["position"](value, last, True)
     numba["confine"](value, last, last, axis.REFLECTION, last)
-    for name in ("position", "confine"):
+    numba["fold_sign"](-1, 7, axis.REFLECTION, 1)
+    for name in ("position", "confine", "fold_sign"):
         for signature in numba[name].nopython_signatures:
             assert str(signature.return_type) == str(kind)

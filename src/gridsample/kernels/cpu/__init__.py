@@ -17,7 +17,7 @@ from gridsample.kernels import threads as pool
 from gridsample.kernels.cpu import taps
 from gridsample.kernels.cpu.build import Spec, driver_for
 from gridsample.kernels.memory import Memory, describe, flatten, frozen, plain, stored
-from gridsample.plan import BOUNDARIES, Plan, is_differentiable, type_name
+from gridsample.plan import Plan, is_differentiable, type_name
 from gridsample.weights import LINEAR
 
 Array = np.ndarray[Any, Any]
@@ -49,23 +49,8 @@ def describe_axes(plan: Plan, order: tuple[int, ...]) -> Axes:
     powers = max(method.powers for method in plan.methods)
     tables = np.zeros((len(counts), 2, max(counts), powers), plan.real)
     rows = []
-    for a, (method, boundary, size) in enumerate(
-        zip(plan.methods, plan.boundaries, plan.spatial[::-1], strict=True)
-    ):
-        rows.append(
-            taps.describe(
-                size,
-                plan.align_corners,
-                BOUNDARIES[boundary],
-                method.taps,
-                method.first,
-                method.powers,
-                method.rounds,
-                method.folds_position,
-                order[a],
-                plan.real,
-            )  # fmt: skip
-        )
+    for a, method in enumerate(plan.methods):
+        rows.append(taps.describe(plan, a, order[a]))
         for raised in (0, 1):
             tables[a, raised, : method.taps, : method.powers] = method.derivative(order[a] + raised)
     integers, reals = zip(*rows, strict=True)
@@ -130,9 +115,64 @@ def shifts(counts: tuple[int, ...], strides: tuple[int, ...]) -> Array:
 
 
 @functools.lru_cache(maxsize=256)
-def nothing_outside(planes: int, kind: np.dtype[Any]) -> Array:
+def zeros(planes: int, kind: np.dtype[Any]) -> Array:
     """Zero, for each plane."""
     return frozen(np.zeros(planes, kind))
+
+
+class Outside(NamedTuple):
+    """What each plane has where there is no image, for one item."""
+
+    out: Array  # at points that are out
+    dropped: Array  # under dropped taps
+    holes: Array  # at points that are nowhere
+
+    def repeat(self, times: int) -> Outside:
+        """The same for so many items."""
+        return self if times == 1 else Outside(*(np.tile(one, times) for one in self))
+
+
+def surroundings(plan: Plan, fill: Array, hole: Any, differentiated: bool = False) -> Outside:
+    """What is outside, from the planes' ``fill`` and the ``hole`` of a type that has one.
+
+    The derivative of a fill is zero.
+    """
+    nothing = zeros(len(fill), fill.dtype)
+    if hole is None and not differentiated:
+        holes = fill
+    else:
+        holes = np.full(len(fill), 0 if hole is None or differentiated else hole, fill.dtype)
+    filled = plan.filled or not plan.extrapolate
+    return Outside(
+        fill if filled and not differentiated else nothing,
+        fill if plan.filled else nothing,
+        holes,
+    )
+
+
+def as_parts(fill: Array | None, plan: Plan) -> Array:
+    """The fill of each plane, in the type of the sums; zeros where there is none."""
+    parts = 2 if plan.dtype.kind == "c" else 1
+    if fill is None:
+        return zeros(plan.channels * parts, plan.real)
+    return fill.astype(complex_of(plan.real) if parts == 2 else plan.real).view(plan.real)
+
+
+def as_bits(fill: Array | None, plan: Plan, kind: np.dtype[Any]) -> Array:
+    """The fill of each plane as it is stored, rounded and saturated; zeros where there is none."""
+    dtype = plan.dtype
+    if fill is None:
+        return zeros(plan.channels * (dtype.itemsize // kind.itemsize), kind)
+    if type_name(dtype) == "bfloat16":
+        wide = fill.astype(np.float32).view(np.uint32)
+        rounded = (wide + 0x7FFF + (wide >> 16 & 1)) >> 16
+        return np.where(np.isnan(fill), 0x7FC0, rounded).astype(kind)
+    if dtype.kind in "iub":
+        low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        whole = [0 if number != number else min(max(round(number), low), high) for number in fill]
+        return np.array(whole, dtype).view(kind)
+    with np.errstate(over="ignore"):
+        return fill.astype(dtype).view(kind)
 
 
 def index_bits(plan: Plan, *memories: Memory) -> int:
@@ -203,6 +243,7 @@ def gather(
     out: Array,
     *,
     order: tuple[int, ...] | None = None,
+    fill: Array | None = None,
     threads: int | None = None,
 ) -> None:
     """Sample the image at the grid's points, into ``out``: see `gridsample.kernels`."""
@@ -213,9 +254,9 @@ def gather(
     writable = out if plain(out) is out else np.empty_like(out, order="C", subok=False)
     values = writable.reshape(plan.items, plan.channels, plan.points)
     if plan.nearest:
-        gather_bits(plan, plain(image), grid, values, threads)
+        gather_bits(plan, plain(image), grid, values, fill, threads)
     else:
-        gather_sums(plan, plain(image), grid, values, order, threads)
+        gather_sums(plan, plain(image), grid, values, order, fill, threads)
     if not np.may_share_memory(values, out):  # an output whose points are not evenly spaced
         out[...] = values.reshape(out.shape)
 
@@ -231,6 +272,7 @@ def gather_sums(
     grid: Array,
     values: Array,
     order: tuple[int, ...],
+    fill: Array | None,
     threads: int | None,
 ) -> None:
     """Gather by summing over taps; values (N, C, points)."""
@@ -253,10 +295,10 @@ def gather_sums(
         linear=len(plan.spatial) if neighbours and not run and is_linear(plan, order) else 0,
         in_place=code(values.dtype) == real and (run > 0 or target.strides[0] == 1),
     )  # fmt: skip
-    hole = plan.real.type(0 if any(order) else math.nan)
+    hole = math.nan if is_differentiable(plan.dtype) else None
+    outside = surroundings(plan, as_parts(fill, plan), hole, any(order))
     work = organize(plan, order, 1, bits, run)
-    outside = nothing_outside(len(source.planes), plan.real)
-    launch(plan, driver_for(spec), source, points, target, work, outside, hole, threads)
+    launch(plan, driver_for(spec), source, points, target, work, outside, threads)
 
 
 def rounded(plan: Plan) -> int:
@@ -269,7 +311,9 @@ def is_linear(plan: Plan, order: tuple[int, ...]) -> bool:
     return not any(order) and all(method.table == LINEAR.table for method in plan.methods)
 
 
-def gather_bits(plan: Plan, image: Array, grid: Array, values: Array, threads: int | None) -> None:
+def gather_bits(
+    plan: Plan, image: Array, grid: Array, values: Array, fill: Array | None, threads: int | None
+) -> None:
     """Gather by copying the bits of one pixel a point, whatever they mean."""
     points = read_points(grid, plan)
     source, target = (describe(array, plan.items, as_bits=True) for array in (image, values))
@@ -278,14 +322,14 @@ def gather_bits(plan: Plan, image: Array, grid: Array, values: Array, threads: i
         "gather_nearest", code(plan.real), bits, points.code, code(kind), code(kind),
         points.packed, rounded(plan),
     )  # fmt: skip
-    hole = kind.type(0)
+    hole = None
     if type_name(plan.dtype) == "bfloat16":
-        hole = kind.type(0x7FC0)
+        hole = 0x7FC0
     elif is_differentiable(plan.dtype):
         hole = np.array(math.nan, f"f{kind.itemsize}").view(kind)[()]
+    outside = surroundings(plan, as_bits(fill, plan, kind), hole)
     work = organize(plan, (0,) * len(plan.spatial), 0, bits, 0)
-    outside = nothing_outside(len(source.planes), kind)
-    launch(plan, driver_for(spec), source, points, target, work, outside, hole, threads)
+    launch(plan, driver_for(spec), source, points, target, work, outside, threads)
 
 
 def launch(
@@ -295,8 +339,7 @@ def launch(
     points: Points,
     target: Memory,
     work: Work,
-    outside: Array,
-    hole: Any,
+    outside: Outside,
     threads: int | None,
 ) -> None:
     """Run a gathering driver over all items, points and planes."""
@@ -304,13 +347,12 @@ def launch(
     target_starts, target_item = starts(target, plan, work.run > 0)
     run = (work.run,) if work.run else ()
     strides = np.array(source.strides, np.int64)
-    if len(outside) < len(source_starts) * max(1, work.run):  # one item's serves all
-        outside = np.tile(outside, plan.items)
     fixed = (
         frozen(source.flat), strides, source_starts, source_item,
         shifts(work.axes.counts, source.strides), source.flat.nbytes > FAR, *run,
         points.flat, points.item, points.axis, points.point,
-        target.flat, target_starts, target_item, target.strides[0], outside, hole,
+        target.flat, target_starts, target_item, target.strides[0],
+        *outside.repeat(1 if source_item or plan.items == 1 else plan.items),
         work.block, *work.axes[:3],
     )  # fmt: skip
     count = threads or pool.cores()
@@ -332,6 +374,7 @@ def backward(
     need_image: bool = True,
     need_grid: bool = True,
     order: tuple[int, ...] | None = None,
+    fill: Array | None = None,
     threads: int | None = None,
 ) -> tuple[Array | None, Array | None]:
     """Both gradients of gather: see `gridsample.kernels`."""
@@ -347,7 +390,14 @@ def backward(
         needed = False, False
     if any(needed):
         sweep = Sweep(
-            plan, plain(image), shadow, read_points(grid, plan), plain(values), gradient, order
+            plan,
+            plain(image),
+            shadow,
+            read_points(grid, plan),
+            plain(values),
+            gradient,
+            order,
+            fill,
         )
         fused = needed == (True, True) and count == 1 and sweep.fusible
         wanted = (
@@ -407,9 +457,11 @@ class Sweep:
         values: Array,
         gradient: Array | None,
         order: tuple[int, ...],
+        fill: Array | None,
     ) -> None:
         """``shadow`` (image's shape) is scattered to; ``gradient`` (N, points, D) is the grid's."""
         self.plan, self.points, self.order = plan, points, order
+        self.fill = surroundings(plan, as_parts(fill, plan), None).dropped
         self.image = describe(image, plan.items)
         self.shadow = self.image if shadow is None else describe(shadow, plan.items)
         self.values = describe(values.reshape(*values.shape[:2], plan.points), plan.items)
@@ -448,7 +500,8 @@ class Sweep:
         source, source_item = starts(self.image, plan, run > 0)
         shadow, shadow_item = starts(self.shadow, plan, run > 0)
         target, target_item = starts(values, plan, run > 0)
-        outside = nothing_outside(len(source) * max(1, run), plan.real)
+        each = len(source) * max(1, run)  # of all items, where one item of the grid serves them
+        dropped = np.tile(self.fill, each // len(self.fill)).reshape(len(source), -1)
         away = shifts(work.axes.counts, place.strides)
         image = frozen(self.image.flat if need_grid else nothing)
         onto = self.shadow.flat if need_image else nothing
@@ -464,7 +517,7 @@ class Sweep:
                     image, source[planes], source_item, onto, shadow[planes], shadow_item,
                     strides, away, *length, points.flat, points.item, points.axis, points.point,
                     frozen(values.flat), target[planes], target_item, values.strides[0],
-                    outside, self.gradient, plan.points * len(plan.spatial),
+                    dropped[planes].reshape(-1), self.gradient, plan.points * len(plan.spatial),
                     work.block, *work.axes[:3], *block, *one,
                     need_image, need_grid, *band,
                 )  # fmt: skip

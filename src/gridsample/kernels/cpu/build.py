@@ -336,7 +336,7 @@ def driver_for(spec: Spec) -> Any:
     add(*taps.LOOPS, *passes.LOOPS, compile_=compile_separate)
     # Collecting is compiled as if arrays could overlap, lest LLVM choose gather instructions.
     add(passes.collect, passes.collect_present, compile_=compile_loop, **load_image)
-    add(*passes.SCATTERED, taps.list_edges, compile_=compile_loop)
+    add(*passes.SCATTERED, *taps.SCATTERED, compile_=compile_loop)
     add(passes.fetch, passes.fetch_edges, compile_=compile_loop, **load_values)
     add(
         passes.settle, passes.settle_edges, passes.settle_run,

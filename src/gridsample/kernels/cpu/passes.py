@@ -86,12 +86,23 @@ def collect_present(plane: Array, at: Array, pixels: Array, taps: int, width: in
             pixels[begin + i] = real(load(plane[address(maximum(at[begin + i], integer(0)))]))
 
 
-def mask(at: Array, pixels: Array, outside: Any, taps: int, width: int, n: int) -> None:
-    """Put what is outside under dropped taps: what was read there never enters a sum."""
+def mask(at: Array, pixels: Array, dropped: Any, taps: int, width: int, n: int) -> None:
+    """Put another value under dropped taps: what was read there never enters a sum."""
     for t in range(taps):
         begin = unsigned(t) * width
         for i in range(n):
-            pixels[begin + i] = where(at[begin + i] >= 0, pixels[begin + i], outside)
+            pixels[begin + i] = where(at[begin + i] >= 0, pixels[begin + i], dropped)
+
+
+def mask_weighed(
+    at: Array, amount: Array, pixels: Array, dropped: Any, taps: int, width: int, n: int
+) -> None:
+    """As mask, but 0 where the weight is 0: the value may be no number, and count for nothing."""
+    for t in range(taps):
+        begin = unsigned(t) * width
+        for i in range(n):
+            other = where(amount[begin + i] == real(0), real(0), dropped)
+            pixels[begin + i] = where(at[begin + i] >= 0, pixels[begin + i], other)
 
 
 def pick(plane: Array, at: Array, out: Array, step: int, n: int) -> None:
@@ -101,13 +112,13 @@ def pick(plane: Array, at: Array, out: Array, step: int, n: int) -> None:
 
 
 def pick_edges(
-    plane: Array, at: Array, lost: Array, outside: Any, hole: Any, which: Array,
+    plane: Array, at: Array, lost: Array, dropped: Any, hole: Any, which: Array,
     out: Array, step: int, n: int,
 ) -> None:  # fmt: skip
-    """As pick, at edges; ``outside`` under dropped taps, ``hole`` at lost points."""
+    """As pick, at edges; ``dropped`` under dropped taps, ``hole`` at lost points."""
     for j in range(n):
         bits = plane[address(maximum(at[j], integer(0)))]
-        kept = where(at[j] >= 0, bits, outside)
+        kept = where(at[j] >= 0, bits, dropped)
         out[unsigned(which[j]) * step] = where(lost[j] != 0, hole, kept)
 
 
@@ -317,7 +328,17 @@ def settle_run(numbers: Array, out: Array, n: int) -> None:
 
 
 # What lowering compiles: loops over separate arrays, which vectorise, and loops that do not.
-LOOPS = (mask, replace, blend, blend_pairs, blend_linear, share, accumulate, accumulate_edges)
+LOOPS = (
+    mask,
+    mask_weighed,
+    replace,
+    blend,
+    blend_pairs,
+    blend_linear,
+    share,
+    accumulate,
+    accumulate_edges,
+)
 SCATTERED = (
     collect_pairs, fetch_ahead, pick, pick_edges, replace_bits, spread, spread_band,
     spread_present, silence, settle_axis, settle_axis_edges,

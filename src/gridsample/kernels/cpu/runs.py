@@ -129,11 +129,13 @@ def blend_present(
 
 
 def add_outside(
-    acc: Array, outside: Array, amount: Array, which: Array, count: int, taps: int, n: int
+    acc: Array, dropped: Array, amount: Array, which: Array, count: int, taps: int, n: int
 ) -> None:
-    """Add what is outside for the taps that are dropped."""
+    """Add what counts for the taps that are dropped, where they weigh anything."""
     for k in range(count, taps):
-        blend_outside(acc, outside, amount[unsigned(which[k])], n)
+        weight = amount[unsigned(which[k])]
+        if weight != real(0):
+            blend_outside(acc, dropped, weight, n)
 
 
 def blend_outside(acc: Array, outside: Array, weight: Any, n: int) -> None:

@@ -5,8 +5,9 @@ taps of the inside points are weighed once and used for every plane, or every ru
 the same is done for the few edges.  Memory is flat and described by numbers (see
 `gridsample.kernels.memory`): ``source`` and ``target`` list where each plane starts, ``*_item`` is
 the distance from one item of the batch to the next (0 where the batch is broadcast), strides count
-elements.  ``shifts`` lists the distance of each tap from the first, ``outside`` what is outside
-each plane.
+elements.  ``shifts`` lists the distance of each tap from the first; ``outside`` what each plane has
+at points that are out, ``dropped`` what it has under dropped taps,
+``holes`` what it has at points that are nowhere.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from gridsample.kernels.cpu.passes import (
     fetch_ahead,
     fetch_edges,
     mask,
+    mask_weighed,
     pick,
     pick_edges,
     replace,
@@ -46,6 +48,7 @@ from gridsample.kernels.cpu.runs import (
     add_run,
     blend_inside,
     blend_present,
+    copy_run,
     dot,
     dot_outside,
     list_inside,
@@ -100,14 +103,11 @@ def window(out: Array, scratch: Array) -> Array:
 def gather(
     image: Array, strides: Array, source: Array, image_item: int, shifts: Array, far: bool,
     grid: Array, grid_item: int, axis_step: int, point_step: int,
-    out: Array, target: Array, out_item: int, out_step: int, outside: Array, hole: Any,
+    out: Array, target: Array, out_item: int, out_step: int, outside: Array, dropped: Array, holes: Array,
     block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
     first_item: int, last_item: int, first: int, last: int,
 ) -> None:  # fmt: skip
-    """Sample points first..last of items first_item..last_item in every plane.
-
-    Lost points become ``hole``.
-    """
+    """Sample points first..last of items first_item..last_item in every plane."""
     width, count = block[WIDTH], block[EACH]
     wide, at, state = unsigned(width), tail(indices, block[AT]), tail(indices, block[STATE])
     places, lost = tail(indices, block[PLACES]), tail(indices, block[LOST])
@@ -122,10 +122,10 @@ def gather(
             before = edges
             inside, edges = survey(
                 block, axes, measures, strides, tail(points, start * point_step), axis_step,
-                point_step, indices, reals, start, edges, n,
+                point_step, indices, reals, first, start, edges, n,
             )  # fmt: skip
             if inside and not LINEAR:
-                prepare_inside(block, axes, tables, 1, 1, reals, n)
+                prepare_inside(block, axes, measures, tables, 1, 1, reals, n)
             for p in range(len(source) if edges - before < n else 0):
                 plane = tail(image, source[p] + item * image_item)
                 here = tail(out, target[p] + item * out_item + (first + start) * out_step)
@@ -149,23 +149,23 @@ def gather(
             for begin in range(unsigned(0), many, wide):
                 which, n = tail(indices, block[WHICH] + int64(begin)), min(wide, many - begin)
                 prepare_edges(
-                    block, axes, tables, 1, 1, strides, points, axis_step, point_step, which,
-                    indices, reals, n,
+                    block, axes, measures, tables, 1, 1, strides, points, axis_step, point_step,
+                    first, which, indices, reals, n,
                 )  # fmt: skip
                 for p in range(len(source)):
                     plane = tail(image, source[p] + item * image_item)
                     here = tail(out, target[p] + item * out_item + first * out_step)
                     collect_present(plane, places, pixels, count, wide, n)
-                    mask(places, pixels, outside[p], count, wide, n)
+                    mask_weighed(places, amount, pixels, dropped[p], count, wide, n)
                     blend(room, pixels, amount, count, wide, n)
-                    settle_edges(room, lost, hole, which, here, step, n)
+                    settle_edges(room, lost, holes[p], which, here, step, n)
             edges -= many
 
 
 def gather_nearest(
     image: Array, strides: Array, source: Array, image_item: int, shifts: Array, far: bool,
     grid: Array, grid_item: int, axis_step: int, point_step: int,
-    out: Array, target: Array, out_item: int, out_step: int, outside: Array, hole: Any,
+    out: Array, target: Array, out_item: int, out_step: int, outside: Array, dropped: Array, holes: Array,
     block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
     first_item: int, last_item: int, first: int, last: int,
 ) -> None:  # fmt: skip
@@ -180,7 +180,7 @@ def gather_nearest(
             before = edges
             inside, edges = survey(
                 block, axes, measures, strides, tail(points, start * point_step), axis_step,
-                point_step, indices, reals, start, edges, n,
+                point_step, indices, reals, first, start, edges, n,
             )  # fmt: skip
             for p in range(len(source) if edges - before < n else 0):
                 plane = tail(image, source[p] + item * image_item)
@@ -195,20 +195,20 @@ def gather_nearest(
             for begin in range(unsigned(0), many, wide):
                 which, n = tail(indices, block[WHICH] + int64(begin)), min(wide, many - begin)
                 prepare_edges(
-                    block, axes, tables, 0, 0, strides, points, axis_step, point_step, which,
-                    indices, reals, n,
+                    block, axes, measures, tables, 0, 0, strides, points, axis_step, point_step,
+                    first, which, indices, reals, n,
                 )  # fmt: skip
                 for p in range(len(source)):
                     plane = tail(image, source[p] + item * image_item)
                     here = tail(out, target[p] + item * out_item + first * out_step)
-                    pick_edges(plane, places, lost, outside[p], hole, which, here, step, n)
+                    pick_edges(plane, places, lost, dropped[p], holes[p], which, here, step, n)
             edges -= many
 
 
 def gather_runs(
     image: Array, strides: Array, source: Array, image_item: int, shifts: Array, far: bool,
     length: int, grid: Array, grid_item: int, axis_step: int, point_step: int,
-    out: Array, target: Array, out_item: int, out_step: int, outside: Array, hole: Any,
+    out: Array, target: Array, out_item: int, out_step: int, outside: Array, dropped: Array, holes: Array,
     block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
     first_item: int, last_item: int, first: int, last: int,
 ) -> None:  # fmt: skip
@@ -225,10 +225,10 @@ def gather_runs(
             before = edges
             inside, edges = survey(
                 block, axes, measures, strides, tail(points, start * point_step), axis_step,
-                point_step, indices, reals, start, edges, n,
+                point_step, indices, reals, first, start, edges, n,
             )  # fmt: skip
             if inside:
-                prepare_inside(block, axes, tables, 1, 1, reals, n)
+                prepare_inside(block, axes, measures, tables, 1, 1, reals, n)
             for p in range(len(source) if edges - before < n else 0):
                 pixels = tail(image, source[p] + item * image_item)
                 place = tail(out, target[p] + item * out_item + (first + start) * out_step)
@@ -248,8 +248,8 @@ def gather_runs(
             for begin in range(unsigned(0), many, wide):
                 which, n = tail(indices, block[WHICH] + int64(begin)), min(wide, many - begin)
                 prepare_edges(
-                    block, axes, tables, 1, 1, strides, points, axis_step, point_step, which,
-                    indices, reals, n,
+                    block, axes, measures, tables, 1, 1, strides, points, axis_step, point_step,
+                    first, which, indices, reals, n,
                 )  # fmt: skip
                 for p in range(len(source)):
                     pixels = tail(image, source[p] + item * image_item)
@@ -257,9 +257,9 @@ def gather_runs(
                     for j in range(n):
                         count = list_present(places, taps, wide, j, here, tap)
                         blend_present(run, pixels, here, amount, tap, count, size)
-                        add_outside(run, tail(outside, p * length), amount, tap, count, taps, size)
+                        add_outside(run, tail(dropped, p * length), amount, tap, count, taps, size)
                         if lost[j]:
-                            fill(run, hole, size)
+                            copy_run(run, unsigned(0), tail(holes, p * length), size)
                         settle_run(run, tail(place, unsigned(which[j]) * step), size)
             edges -= many
 
@@ -268,7 +268,7 @@ def backward(
     image: Array, source: Array, image_item: int,
     shadow: Array, shadow_source: Array, shadow_item: int, strides: Array, shifts: Array,
     grid: Array, grid_item: int, axis_step: int, point_step: int,
-    values: Array, target: Array, values_item: int, values_step: int, outside: Array,
+    values: Array, target: Array, values_item: int, values_step: int, dropped: Array,
     gradient: Array, gradient_item: int,
     block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
     first_item: int, last_item: int, first: int, last: int,
@@ -294,10 +294,10 @@ def backward(
             n = unsigned(min(width, last - first - start))
             inside, edges = survey(
                 block, axes, measures, strides, tail(points, start * point_step), axis_step,
-                point_step, indices, reals, start, edges, n,
+                point_step, indices, reals, first, start, edges, n,
             )  # fmt: skip
             if inside:
-                prepare_inside(block, axes, tables, orders, kinds, reals, n)
+                prepare_inside(block, axes, measures, tables, orders, kinds, reals, n)
                 clear_sums(sums, block[AXES] * need_grid, width, n)
             for p in range(len(target) if inside else 0):
                 here = target[p] + item * values_item + (first + start) * values_step
@@ -325,8 +325,8 @@ def backward(
             for begin in range(unsigned(0), many, wide):
                 which, n = tail(indices, block[WHICH] + int64(begin)), min(wide, many - begin)
                 prepare_edges(
-                    block, axes, tables, orders, kinds, strides, points, axis_step, point_step,
-                    which, indices, reals, n,
+                    block, axes, measures, tables, orders, kinds, strides, points, axis_step, point_step,
+                    first, which, indices, reals, n,
                 )  # fmt: skip
                 clear_sums(sums, block[AXES] * need_grid, width, n)
                 for p in range(len(target)):
@@ -336,7 +336,7 @@ def backward(
                     if need_grid:
                         plane = tail(image, source[p] + item * image_item)
                         collect_present(plane, places, pixels, count, wide, n)
-                        mask(places, pixels, outside[p], count, wide, n)
+                        mask(places, pixels, dropped[p], count, wide, n)
                         for a in range(block[AXES]):
                             if raises(axes, a):
                                 weights = tail(amount, (1 + a) * count * width)
@@ -355,7 +355,7 @@ def backward_runs(
     image: Array, source: Array, image_item: int,
     shadow: Array, shadow_source: Array, shadow_item: int, strides: Array, shifts: Array,
     length: int, grid: Array, grid_item: int, axis_step: int, point_step: int,
-    values: Array, target: Array, values_item: int, values_step: int, outside: Array,
+    values: Array, target: Array, values_item: int, values_step: int, dropped: Array,
     gradient: Array, gradient_item: int,
     block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
     first_item: int, last_item: int, first: int, last: int,
@@ -375,7 +375,7 @@ def backward_runs(
             n = unsigned(min(width, last - first - start))
             inside, edges = survey(
                 block, axes, measures, strides, tail(points, start * point_step), axis_step,
-                point_step, indices, reals, start, edges, n,
+                point_step, indices, reals, first, start, edges, n,
             )  # fmt: skip
             many = enough(edges, wide, start + width >= last - first)
             # Inside points first, then edges: the same loop over two kinds of lists.
@@ -384,11 +384,11 @@ def backward_runs(
                 if begin >= 0:
                     n = unsigned(min(width, int64(many) - begin))
                     prepare_edges(
-                        block, axes, tables, orders, kinds, strides, points, axis_step, point_step,
-                        which, indices, reals, n,
+                        block, axes, measures, tables, orders, kinds, strides, points, axis_step, point_step,
+                        first, which, indices, reals, n,
                     )  # fmt: skip
                 elif inside:
-                    prepare_inside(block, axes, tables, orders, kinds, reals, n)
+                    prepare_inside(block, axes, measures, tables, orders, kinds, reals, n)
                 else:
                     continue
                 for j in range(n):
@@ -412,7 +412,7 @@ def backward_runs(
                                 if k < count:
                                     product = dot(tail(pixels, here[k]), g, size)
                                 else:
-                                    product = dot_outside(tail(outside, p * length), g, size)
+                                    product = dot_outside(tail(dropped, p * length), g, size)
                                 for a in range(block[AXES]):
                                     if raises(axes, a):
                                         kind = unsigned(1 + a) * taps * wide

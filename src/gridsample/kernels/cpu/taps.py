@@ -30,20 +30,23 @@ from gridsample.axis import (
     DROPPED,
     REFLECTION,
     ZERO,
+    WRAP,
     ZEROS,
     confine,
     fold,
     fold_index,
+    fold_sign,
     known,
     floor,
     maximum,
     minimum,
     position,
     rint,
-    slope,
     split,
     where,
 )
+
+from gridsample.plan import BOUNDARIES, Plan
 
 Array = Any
 
@@ -51,6 +54,7 @@ Array = Any
 real = float
 integer = int
 unsigned = int
+int64 = int
 ROUNDED = 0  # bits of the axes whose methods round the position to its base index
 PACKED = 0  # the distance between points of a grid, where it is always the same
 
@@ -59,24 +63,41 @@ INSIDE, EDGE, OUT, NOWHERE = 0, 1, 2, 4
 
 # Columns of the tables that describe the axes to the kernels, one row an axis in x, y, z order: one
 # of integers and one of reals, which `describe` fills.
-SIZE, ALIGNED, BOUNDARY, EDGED, COUNT, FIRST, ROUNDS, FOLDS, POWERS, ORDER = range(10)
-COLUMNS = 10
+SIZE, BOUNDARY, EDGED, ODD, FOLDS = range(5)
+COUNT, FIRST, ROUNDS, POWERS, ORDER = range(5, 10)
+COORDS = 10  # what coordinates count
+INNER, EXTENT = 11, 12  # output points to the next place along the axis, and places; 0 if not used
+COLUMNS = 13
 PLUS, TIMES, MINUS, BY = range(4)  # position = ((coordinate + PLUS) * TIMES - MINUS) * BY
 FROM, TO = 4, 5  # the positions of inside points
 BEFORE, AFTER = 6, 7  # points are out below the one and above the other
-MEASURES = 8
+STEEP = 8  # d position / d coordinate, before any fold
+MEASURES = 9
+
+# What coordinates count: from one corner pixel's edge, or centre, to the other's; or pixels.
+TO_EDGES, TO_CENTRES, IN_PIXELS = range(3)
 
 
-def describe(
-    size: int, aligned: bool, boundary: int, taps: int, first: int, powers: int,
-    rounds: bool, folds: bool, order: int, real: np.dtype[Any],
-) -> tuple[list[int], list[float]]:  # fmt: skip
+def describe(plan: Plan, a: int, order: int) -> tuple[list[int], list[float]]:
     """One axis as a row of both tables."""
-    drops = boundary == ZEROS
-    integers = [size, aligned, boundary, not aligned, taps, first, rounds, folds, powers, order]
+    method, boundary, size = plan.methods[a], BOUNDARIES[plan.boundaries[a]], plan.spatial[-1 - a]
+    real, first, taps, folds = plan.real, method.first, method.taps, plan.folds[a]
+    drops = boundary.code == ZEROS
+    counts = (
+        IN_PIXELS if plan.coords != "normalized" else TO_CENTRES if plan.align_corners else TO_EDGES
+    )
+    inner, extent = 0, 0
+    if plan.coords == "displacement":
+        inner, extent = math.prod(plan.out[len(plan.out) - a :]), plan.out[-1 - a]
+    integers = [size, boundary.code, plan.edges[a], boundary.odd, folds]
+    integers += [taps, first, method.rounds, method.powers, order, counts, inner, extent]
     last = float(size - 1)
-    scale = [1.0, last, 0.0, 0.5] if aligned else [1.0, float(size), 1.0, 0.5]
-    shift = 0.5 if rounds else 0.0  # from a position to where its base index changes
+    scale, steep = {
+        TO_EDGES: ([1.0, float(size), 1.0, 0.5], size / 2),
+        TO_CENTRES: ([1.0, last, 0.0, 0.5], last / 2),
+        IN_PIXELS: ([0.0, 1.0, 0.0, 1.0], 1.0),
+    }[counts]
+    shift = 0.5 if method.rounds else 0.0  # from a position to where its base index changes
 
     def below(limit: float) -> float:
         return float(np.nextafter(real.type(limit), real.type(-math.inf)))
@@ -84,12 +105,16 @@ def describe(
     # A tie is rounded one way or the other; and where a boundary folds the position, its gradient
     # is zero at the fold itself: such points are left to the edges.
     start = -shift - first
-    if rounds or (folds and not drops):
-        start += float(np.finfo(real).tiny) if start == 0 else -start * float(np.finfo(real).eps)
+    if method.rounds or (folds and not drops):
+        start += float(np.finfo(real).tiny) if start == 0 else abs(start) * np.finfo(real).eps
     end = below(size - taps - first + 1 - shift)
-    before = below(1 - first - taps - shift) if drops else -math.inf
-    after = float(size - first - shift) if drops else math.inf
-    return [int(n) for n in integers], [*scale, start, end, before, after]
+    before, after = -math.inf, math.inf
+    if drops and (method.normalized or not boundary.filled):
+        before, after = below(1 - first - taps - shift), float(size - first - shift)
+    if not plan.extrapolate:
+        before, after = -plan.rim, last + plan.rim
+        start, end = max(start, before), min(end, after)
+    return [int(n) for n in integers], [*scale, start, end, before, after, steep]
 
 
 # A block as the kernels know it: a table of numbers that hold for all of it, and of where its
@@ -156,9 +181,9 @@ def tail(array: Array, start: int) -> Array:
 def stand(
     coordinate: Any, measure: Array, a: int, stride: int, rounds: bool
 ) -> tuple[Any, Any, Any, Any, Any]:
-    """One coordinate along axis ``a``: its fraction, the base index's offset, and its position.
+    """One coordinate along axis ``a``: its fraction, and the base index's offset.
 
-    Then whether it is inside, and whether it is out; both are false where it is nowhere.  A point
+    Then whether it is anywhere, inside, and out.  A point
     that is not inside gets the offset of one that is.
     """
     m = a * MEASURES
@@ -168,7 +193,7 @@ def stand(
     near = minimum(maximum(pos, measure[m + FROM]), measure[m + TO])
     whole = where(rounds, rint(near), floor(near))
     out = (pos < measure[m + BEFORE]) | (pos > measure[m + AFTER])
-    return near - whole, integer(integer(whole) * integer(stride)), pos, near == pos, out
+    return near - whole, integer(integer(whole) * integer(stride)), pos == pos, near == pos, out
 
 
 def place(
@@ -197,7 +222,7 @@ def place(
                 real(load(second)), measure, 1, strides[1], ROUNDED & 2 != 0
             )
             at[i] = integer(integer(offset + more) + integer(begin))
-            state[i] = kind(inside & within, out | beyond, across + down)
+            state[i] = kind(inside & within, out | beyond, across & down)
     elif PACKED == 3:
         for i in range(n):
             first, second, third = (
@@ -215,12 +240,12 @@ def place(
                 real(load(third)), measure, 2, strides[2], ROUNDED & 4 != 0
             )
             at[i] = integer(integer(integer(offset + more) + most) + integer(begin))
-            state[i] = kind(inside & within & between, out | beyond | behind, across + down + deep)
+            state[i] = kind(inside & within & between, out | beyond | behind, across & down & deep)
 
 
-def kind(inside: bool, out: bool, sure: Any) -> Any:
-    """What a point is; ``sure`` is no number where its position may be none."""
-    return where(inside, integer(INSIDE), where(out & (sure == sure), integer(OUT), integer(EDGE)))
+def kind(inside: bool, out: bool, sure: bool) -> Any:
+    """What a point is; ``sure`` unless its position is nowhere."""
+    return where(inside, integer(INSIDE), where(out & sure, integer(OUT), integer(EDGE)))
 
 
 def place_axis(
@@ -231,7 +256,7 @@ def place_axis(
     for i in range(n):
         t[i], offset, sure, inside, out = stand(pos[i], measure, 0, stride, rounds)
         at[i] = integer(at[i] + integer(offset + integer(begin)))
-        bits = where(sure == sure, where(out, integer(OUT), integer(EDGE)), integer(NOWHERE))
+        bits = where(sure, where(out, integer(OUT), integer(EDGE)), integer(NOWHERE))
         state[i] = integer(state[i] | where(inside, integer(INSIDE), bits))
 
 
@@ -274,12 +299,12 @@ def list_edges(state: Array, first: int, which: Array, edges: int, n: int) -> in
 def survey(
     block: Array, axes: Array, measures: Array, strides: Array,
     grid: Array, axis_step: int, point_step: int, indices: Array, reals: Array,
-    first: int, edges: int, n: int,
+    task: int, first: int, edges: int, n: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Fractions and kinds of the ``n`` points that ``grid`` starts with.
 
     Returns how many are inside, and how many edges are listed: those of earlier blocks, and now
-    those of this one, whose first point is the task's ``first``.
+    those of this one, whose first point is ``first``, counted from the ``task``'s first.
     """
     at, state = tail(indices, block[AT]), tail(indices, block[STATE])
     x, pos, width = tail(reals, block[FRACTION]), tail(reals, block[POS]), block[WIDTH]
@@ -293,6 +318,9 @@ def survey(
         zero(state, n)
         for a in range(block[AXES]):
             read(tail(grid, a * axis_step), unsigned(point_step), pos, n)
+            inner, extent = axes[a * COLUMNS + INNER], axes[a * COLUMNS + EXTENT]
+            if inner:
+                add_places(pos, task + first, inner, extent, n)
             begin, measure = axes[a * COLUMNS + FIRST] * strides[a], tail(measures, a * MEASURES)
             rounds = axes[a * COLUMNS + ROUNDS] != 0
             place_axis(pos, measure, strides[a], begin, rounds, at, state, tail(x, a * width), n)
@@ -321,12 +349,31 @@ def mark(state: Array, n: int) -> None:
 def find_positions(axis: Array, pos: Array, n: int) -> None:
     """Coordinates -> positions, in their place."""
     last = real(axis[SIZE] - 1)
-    if axis[ALIGNED]:
+    if axis[COORDS] == TO_CENTRES:
         for i in range(n):
             pos[i] = position(pos[i], last, True)
-    else:
+    elif axis[COORDS] == TO_EDGES:
         for i in range(n):
             pos[i] = position(pos[i], last, False)
+
+
+def add_places(pos: Array, first: int, inner: int, extent: int, n: int) -> None:
+    """Displacements -> positions: add the index of each point, of which ``first`` is the first.
+
+    The index grows every ``inner`` points, and starts again after ``extent`` of them.
+    """
+    place, left, i = first // inner % extent, inner - first % inner, 0
+    while i < n:
+        many = min(left, int64(n) - i)
+        for k in range(unsigned(many)):
+            pos[unsigned(i) + k] += real(place)
+        place, left, i = (place + 1) % extent, inner, i + many
+
+
+def add_places_edges(pos: Array, which: Array, first: int, inner: int, extent: int, n: int) -> None:
+    """As add_places, for listed points, counted from ``first``."""
+    for j in range(n):
+        pos[j] += real((first + int64(which[j])) // inner % extent)
 
 
 def fill(numbers: Array, value: Any, n: int) -> None:
@@ -335,7 +382,9 @@ def fill(numbers: Array, value: Any, n: int) -> None:
         numbers[i] = value
 
 
-def bend(axis: Array, pos: Array, base: Array, slopes: Array, lost: Array, n: int) -> None:
+def bend(
+    axis: Array, steep: Any, pos: Array, base: Array, slopes: Array, lost: Array, n: int
+) -> None:
     """Positions -> base indices, fractions (in the positions' place) and slopes.
 
     slopes get d position / d coordinate, the fold's sign included; lost marks the points that are
@@ -347,7 +396,6 @@ def bend(axis: Array, pos: Array, base: Array, slopes: Array, lost: Array, n: in
         real(axis[EDGED]),
         real(axis[COUNT] + 1),
     )
-    steep = slope(last, axis[ALIGNED] != 0)
     find_lost(pos, boundary, lost, n)
     # A loop for each boundary: one loop that chooses inside is not lifted, and runs at a third of
     # the speed.
@@ -367,6 +415,9 @@ def bend(axis: Array, pos: Array, base: Array, slopes: Array, lost: Array, n: in
     elif boundary == REFLECTION:
         for i in range(n):
             pos[i] = confine(pos[i], last, reach, REFLECTION, edge)
+    elif boundary == WRAP:
+        for i in range(n):
+            pos[i] = confine(pos[i], last, reach, WRAP, edge)
     else:
         for i in range(n):
             pos[i] = confine(pos[i], last, reach, ZEROS, edge)
@@ -387,7 +438,7 @@ def find_lost(pos: Array, boundary: int, lost: Array, n: int) -> None:
     for i in range(n):
         finite = where(pos[i] - pos[i] == ZERO, integer(0), integer(1))
         sure = where(known(pos[i], ZEROS), integer(0), integer(1))
-        gone = finite if boundary == REFLECTION else sure
+        gone = finite if boundary >= REFLECTION else sure
         lost[i] |= gone
         pos[i] = where(gone == integer(0), pos[i], ZERO)
 
@@ -407,6 +458,15 @@ def lay_taps(axis: Array, base: Array, stride: int, offset: Array, width: int, n
         else:
             for i in range(n):
                 offset[begin + i] = fold_index(base[i] + shift, size, boundary, edge) * step
+
+
+def sign_taps(axis: Array, base: Array, weight: Array, width: int, n: int) -> None:
+    """Give each weight along one axis the sign that an odd boundary gives its tap."""
+    size, edge = axis[SIZE], axis[EDGED]
+    for k in range(axis[COUNT]):
+        begin, shift = unsigned(k) * width, axis[FIRST] + k
+        for i in range(n):
+            weight[begin + i] *= fold_sign(base[i] + shift, size, REFLECTION, edge)
 
 
 def weigh_taps(
@@ -497,35 +557,44 @@ def weigh(
 
 
 def prepare_inside(
-    block: Array, axes: Array, tables: Array, orders: int, kinds: int, reals: Array, n: int
-) -> None:
+    block: Array, axes: Array, measures: Array, tables: Array, orders: int, kinds: int,
+    reals: Array, n: int,
+) -> None:  # fmt: skip
     """Weights of the taps of the points that `survey` has placed."""
     for a in range(block[AXES]):
         axis = tail(axes, a * COLUMNS)
         if orders > 1 or axis[ORDER]:
-            steep = slope(real(axis[SIZE] - 1), axis[ALIGNED] != 0)
-            fill(tail(reals, block[SLOPES]), steep, n)
+            fill(tail(reals, block[SLOPES]), measures[a * MEASURES + STEEP], n)
         t = tail(reals, block[FRACTION] + a * block[WIDTH])
         weigh(block, axes, tables, orders, a, t, reals, n)
     multiply_out(block, axes, kinds, reals, n)
 
 
 def prepare_edges(
-    block: Array, axes: Array, tables: Array, orders: int, kinds: int, strides: Array,
-    grid: Array, axis_step: int, point_step: int, which: Array, indices: Array, reals: Array, n: int,
+    block: Array, axes: Array, measures: Array, tables: Array, orders: int, kinds: int,
+    strides: Array, grid: Array, axis_step: int, point_step: int, task: int, which: Array,
+    indices: Array, reals: Array, n: int,
 ) -> None:  # fmt: skip
     """List the taps of the ``n`` edges that ``which`` starts with; lost points have none."""
     width, size, lost = block[WIDTH], block[MOST] * block[WIDTH], tail(indices, block[LOST])
     t, places = tail(reals, block[FRACTION]), tail(indices, block[PLACES])
+    slopes, base = tail(reals, block[SLOPES]), tail(indices, block[BASE])
     zero(lost, n)
     for a in range(block[AXES]):
-        axis, base = tail(axes, a * COLUMNS), tail(indices, block[BASE])
+        axis, steep = tail(axes, a * COLUMNS), measures[a * MEASURES + STEEP]
         read_edges(tail(grid, a * axis_step), unsigned(point_step), which, t, n)
+        if axis[INNER]:
+            add_places_edges(t, which, task, axis[INNER], axis[EXTENT], n)
         find_positions(axis, t, n)
-        bend(axis, t, base, tail(reals, block[SLOPES]), lost, n)
+        bend(axis, steep, t, base, slopes, lost, n)
         offset = tail(indices, block[OFFSET] + a * size) if a else places
         lay_taps(axis, base, strides[a], offset, unsigned(width), n)
         weigh(block, axes, tables, orders, a, t, reals, n)
+        if axis[ODD]:
+            weights = block[WEIGHT] + 2 * a * size if a else block[AMOUNT]
+            for o in range(orders):
+                step = size if a else block[EACH] * width
+                sign_taps(axis, base, tail(reals, weights + o * step), unsigned(width), n)
     count = axes[COUNT]
     drop_lost(lost, places, count, unsigned(width), n)
     for a in range(1, block[AXES]):
@@ -567,9 +636,11 @@ def drop_lost(lost: Array, offset: Array, taps: int, width: int, n: int) -> None
 
 # What lowering compiles from axis.py, and then from here, in an order in which each uses only
 # those before it.
-ELEMENTWISE = (position, slope, known, confine, fold, split, fold_index, stand, kind)
+ELEMENTWISE = (position, known, confine, fold, split, fold_index, fold_sign, stand, kind)
 LOOPS = (
-    place_axis, count_inside, zero, mark, fill, find_positions, find_lost, bend, lay_taps,
-    weigh_taps, drop_lost, copy, join, multiply,
+    place_axis, settle_kinds, count_inside, zero, mark, fill, find_positions, add_places_edges,
+    find_lost, bend, lay_taps, sign_taps, weigh_taps, drop_lost, copy, join, multiply,
 )  # fmt: skip
+# The remaining loops do not vectorise.
+SCATTERED = (list_edges, add_places)
 STEPS = (survey, weigh, multiply_out, prepare_inside, prepare_edges)

@@ -1,0 +1,116 @@
+"""How pixels are weighed: the methods that ``mode`` accepts, and how to add one.
+
+A method is a table of polynomials, one row a tap (`Method`).  Every name here works as a ``mode``
+wherever one is taken, in every rank and with every boundary, derivatives included:
+
+    nearest, linear             one and two taps
+    cubic, catmull-rom          Keys' convolution with a = -3/4 and a = -1/2; `keys` makes others
+    mitchell                    Mitchell and Netravali's with B = C = 1/3; `bc_spline` makes others
+    spline2 ... spline7         B-splines, on coefficients made by `gridsample.spline_filter`
+    lanczos2, lanczos3, lanczos4
+
+A `Method` itself is a ``mode`` too, and needs no name.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from gridsample.weights import (
+    ALIASES,
+    METHODS,
+    Method,
+    bc_spline,
+    bspline,
+    keys,
+    lanczos,
+)
+
+__all__ = ["Method", "bc_spline", "bspline", "get", "keys", "lanczos", "names", "register"]
+
+
+def names() -> tuple[str, ...]:
+    """The names of all methods, without their aliases; those registered come last.
+
+    Example:
+        >>> import gridsample
+        >>> gridsample.methods.names()[:5]
+        ('nearest', 'linear', 'cubic', 'catmull-rom', 'mitchell')
+    """
+    return tuple(METHODS)
+
+
+def get(name: str) -> Method:
+    """The method of a name or an alias.
+
+    Raises:
+        KeyError: there is none of that name.
+
+    Example:
+        >>> import gridsample
+        >>> gridsample.methods.get("bicubic").name
+        'cubic'
+    """
+    return METHODS[ALIASES.get(name, name)]
+
+
+def register(
+    name: str,
+    table: Sequence[Sequence[float]],
+    first: int,
+    rounds: bool = False,
+    normalized: bool = True,
+) -> Method:
+    """Give a method a name, under which it is a ``mode`` for the rest of the process.
+
+    Args:
+        name: a new name, for ``mode``.
+        table: a row for each tap: the coefficients of its weight as a polynomial of the fraction
+            t, lowest power first, all rows of one length.
+        first: where the first tap is, counted from the base index: 0 is the base index itself.
+        rounds: whether the base index is the rounded position, with t in [-1/2, 1/2], rather than
+            its floor, with t in [0, 1).
+        normalized: False accepts weights that do not sum to one, such as those of a derivative.
+
+    Returns:
+        The method.
+
+    Raises:
+        TypeError: an argument is of another type.
+        ValueError: the name is taken, or the table is empty, ragged or not finite, or its weights
+            do not sum to one.
+
+    Example:
+        >>> import numpy as np, gridsample
+        >>> smooth = gridsample.methods.register(  # a step with the slope 0 at both ends
+        ...     "smoothstep", [[1, 0, -3, 2], [0, 0, 3, -2]], first=0
+        ... )
+        >>> smooth.taps, smooth.powers
+        (2, 4)
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a string, got {name!r}")
+    if name in METHODS or name in ALIASES:
+        raise ValueError(f"name {name!r} is taken by a method; accepted: any but {known_names()}")
+    if isinstance(first, bool) or not hasattr(first, "__index__"):
+        raise TypeError(f"first must be an integer, got {first!r}")
+    table = as_table(table)
+    method = Method(name, table, operator.index(first), bool(rounds), normalized=bool(normalized))
+    return METHODS.setdefault(name, method)
+
+
+def as_table(given: Any) -> tuple[tuple[float, ...], ...]:
+    """A table of floats, which can be hashed."""
+    try:
+        return tuple(tuple(float(number) for number in row) for row in given)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"table must hold a row of numbers for each tap, lowest power first, got {given!r}"
+        ) from None
+
+
+def known_names() -> str:
+    """All names and aliases, for a message."""
+    return ", ".join(repr(name) for name in (*METHODS, *ALIASES))

@@ -1,0 +1,194 @@
+"""The prefilter: what its coefficients are, for every order, boundary, shape and type."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import cases
+import numpy as np
+import oracles
+import pytest
+import scipy.ndimage
+
+import gridsample
+from gridsample.kernels import prefilter, reference
+
+ORDERS = (2, 3, 4, 5, 6, 7)
+EXACT = ("mirror", "symmetric", "wrap", "antisymmetric")
+EPS = np.finfo(float).eps
+
+
+def sampled_at_pixels(line: np.ndarray, order: int, boundary: str) -> np.ndarray:
+    """The spline with these coefficients at its pixels, (item, entry), by the reference."""
+    n = line.shape[-1]
+    grid = np.arange(float(n)).reshape(1, n, 1)
+    how = ((f"spline{order}",), (boundary,), False)
+    return reference.gather(line[:, np.newaxis], grid, *how, coords="pixel")[:, 0]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 30, 63])
+@pytest.mark.parametrize("boundary", EXACT)
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_spline_meets_the_pixels(order: int, boundary: str, n: int) -> None:
+    line = cases.pixels(cases.generator(order, boundary, n), (2, n))
+    found = gridsample.spline_filter(line, order, boundary, axes=1)
+    again = sampled_at_pixels(found, order, boundary)
+    # Coefficients are larger than the pixels, and the rounding with them.
+    assert np.abs(again - line).max() <= 1e-14 * np.abs(found).max()
+    assert np.abs(again - line).max() <= 1e-12 * np.abs(line).max()
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+def test_reflection_goes_by_the_alignment(aligned: bool) -> None:
+    image = cases.pixels(cases.generator("reflection"), (1, 1, 5, 7))
+    found = gridsample.spline_filter(image, 3, "reflection", align_corners=aligned)
+    same = gridsample.spline_filter(image, 3, "mirror" if aligned else "symmetric")
+    np.testing.assert_array_equal(found, same)
+    grid = cases.identity((5, 7), aligned)
+    how = (("spline3",) * 2, ("reflection",) * 2, aligned)
+    np.testing.assert_allclose(reference.gather(found, grid, *how), image, atol=1e-13)
+
+
+@pytest.mark.parametrize("shape", [(1,), (2,), (7,), (63,), (5, 40), (4, 1, 9), (3, 2, 17)])
+@pytest.mark.parametrize("order", [0, 1, 2, 3, 4, 5])
+@pytest.mark.parametrize(("boundary", "mode"), [("mirror", "mirror"), ("wrap", "grid-wrap")])
+def test_equals_scipy(order: int, boundary: str, mode: str, shape: tuple[int, ...]) -> None:
+    image = cases.pixels(cases.generator(order, mode, shape), shape)
+    expected = scipy.ndimage.spline_filter(image, order, mode=mode) if order > 1 else image
+    found = gridsample.spline_filter(image, order, boundary, range(len(shape)))
+    np.testing.assert_allclose(found, expected, atol=1e-13 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("order", [2, 3, 4, 5])
+def test_equals_scipy_where_its_sum_is_exact(order: int) -> None:
+    # Its first entry under "reflect" has one wrong term, of the size of z^(2 n - 1).
+    image = cases.pixels(cases.generator(order), (40, 50))
+    expected = scipy.ndimage.spline_filter(image, order, mode="reflect")
+    found = gridsample.spline_filter(image, order, "symmetric", (0, 1))
+    np.testing.assert_allclose(found, expected, atol=1e-13 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("boundary", EXACT)
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_adjoint_is_the_transpose(order: int, boundary: str) -> None:
+    for n in (1, 2, 3, 7, 40):
+        rng = cases.generator(order, boundary, n)
+        x, y = cases.pixels(rng, (n, 3)), cases.pixels(rng, (n, 3))
+        ahead = gridsample.spline_filter(x, order, boundary, 0)
+        back = gridsample.spline_filter(y, order, boundary, 0, adjoint=True)
+        left, right = np.vdot(ahead, y), np.vdot(x, back)
+        assert abs(left - right) <= 64 * EPS * (np.abs(ahead * y).sum() + np.abs(x * back).sum())
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 7, 2), (2, 33, 1, 4), (2, 3, 129), (1, 70, 300)])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_every_axis_of_every_shape(shape: tuple[int, ...], axis: int) -> None:
+    # Few neighbours, many, and more than fill a block.
+    image = cases.pixels(cases.generator(shape, axis), shape)
+    found = gridsample.spline_filter(image, 5, "mirror", axis)
+    lines = np.moveaxis(image, axis, -1)
+    expected = gridsample.spline_filter(lines, 5, "mirror", -1)
+    again = np.moveaxis(found, axis, -1)
+    # By doubling, and row by row: sums in another order.
+    np.testing.assert_allclose(again, expected, atol=64 * EPS * np.abs(found).max())
+
+
+def test_axes_and_boundaries_of_each() -> None:
+    image = cases.pixels(cases.generator("axes"), (2, 3, 9, 11))
+    alone = gridsample.spline_filter(image, 3, "wrap", 3)
+    both = gridsample.spline_filter(alone, 3, "mirror", -2)
+    together = gridsample.spline_filter(image, 3, ("mirror", "wrap"), (-2, -1))
+    np.testing.assert_allclose(both, together, atol=64 * EPS * np.abs(both).max())
+    spatial = gridsample.spline_filter(image, 3, ("mirror", "wrap"))
+    np.testing.assert_array_equal(spatial, together)
+
+
+@pytest.mark.parametrize("dtype", cases.DTYPES)
+def test_types(dtype: str) -> None:
+    image = cases.pixels(cases.generator(dtype), (1, 1, 12, 9), dtype)
+    found = gridsample.spline_filter(image, 3, "symmetric")
+    wide = dtype in ("float64", "complex128", "int32", "int64", "uint32", "uint64")
+    parts = "complex" if dtype.startswith("complex") else "float"
+    assert found.dtype == f"{parts}{(128 if wide else 64) // (1 if parts == 'complex' else 2)}"
+    exact = complex if parts == "complex" else float
+    expected = gridsample.spline_filter(image.astype(exact), 3, "symmetric")
+    # Two passes with a gain of 6 each, whose rounding the recursions carry along.
+    eps = np.finfo(found.dtype).eps
+    np.testing.assert_allclose(found, expected, atol=64 * eps * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("layout", cases.LAYOUTS)
+def test_layouts(layout: str) -> None:
+    image = cases.pixels(cases.generator("layouts"), (1, 2, 6, 8))
+    given = cases.LAYOUTS[layout](image)
+    with oracles.unchanged(given):
+        found = gridsample.spline_filter(given, 3, "mirror")
+    expected = gridsample.spline_filter(np.array(given, float), 3, "mirror")
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_threads_do_not_change_the_result() -> None:
+    image = cases.pixels(cases.generator("threads"), (3, 4, 130, 170))
+    one = gridsample.spline_filter(image, 4, "wrap", threads=1)
+    for threads in (2, 3):
+        np.testing.assert_array_equal(
+            gridsample.spline_filter(image, 4, "wrap", threads=threads), one
+        )
+
+
+def test_orders_that_need_no_filter_give_a_copy() -> None:
+    image = cases.pixels(cases.generator("copy"), (1, 1, 4, 4))
+    for order in (0, 1):
+        found = gridsample.spline_filter(image, order)
+        np.testing.assert_array_equal(found, image)
+        assert not np.shares_memory(found, image)
+
+
+@pytest.mark.parametrize("shape", [(0, 1, 4, 4), (1, 1, 0, 4), (1, 1, 4, 0)])
+def test_nothing_gives_nothing(shape: tuple[int, ...]) -> None:
+    assert gridsample.spline_filter(np.zeros(shape)).shape == shape
+
+
+def test_a_constant_stays_constant() -> None:
+    for order, boundary in itertools.product(ORDERS, ("mirror", "symmetric", "wrap")):
+        found = gridsample.spline_filter(np.full((7, 9), 3.0), order, boundary, (0, 1))
+        np.testing.assert_allclose(found, 3, rtol=256 * EPS)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_poles_are_roots(order: int) -> None:
+    values = [float(row[0]) for row in prefilter.bspline_table(order)]
+    for z in prefilter.poles(order):
+        assert -1 < z < 0
+        assert abs(np.polyval(values, z)) <= 8 * EPS * max(values)
+    assert len(prefilter.poles(order)) == order // 2
+
+
+BAD: list[tuple[dict[str, Any], type[Exception], list[str]]] = [
+    ({"order": 8}, ValueError, ["order", "0 to 7", "8"]),
+    ({"order": -1}, ValueError, ["order", "-1"]),
+    ({"order": 2.5}, TypeError, ["order", "2.5"]),
+    ({"order": True}, TypeError, ["order", "True"]),
+    ({"boundary": "reflect"}, ValueError, ["boundary", "ambiguous", "'symmetric'"]),
+    ({"boundary": "miror"}, ValueError, ["boundary 'miror'", "did you mean 'mirror'"]),
+    ({"boundary": ("mirror",)}, ValueError, ["boundary", "axes (2, 3)", "1"]),
+    ({"boundary": 3}, TypeError, ["boundary", "3"]),
+    ({"axes": 4}, ValueError, ["axes", "-4 to 3", "4"]),
+    ({"axes": (0, -4)}, ValueError, ["axes", "different", "(0, -4)"]),
+    ({"axes": "x"}, TypeError, ["axes", "'x'"]),
+    ({"align_corners": "no", "boundary": "reflection"}, TypeError, ["align_corners", "'no'"]),
+    ({"adjoint": 1}, TypeError, ["adjoint", "1"]),
+    ({"threads": 0}, ValueError, ["threads", "0"]),
+    ({"input": np.zeros((2, 2), object)}, TypeError, ["input", "object"]),
+    ({"input": np.ma.masked_array(np.zeros((1, 1, 2, 2)))}, TypeError, ["input", "mask"]),
+]
+
+
+@pytest.mark.parametrize(("changes", "error", "words"), BAD)
+def test_bad_arguments(changes: dict[str, Any], error: type[Exception], words: list[str]) -> None:
+    with pytest.raises(error) as caught:
+        gridsample.spline_filter(**{"input": np.zeros((1, 1, 4, 4)), **changes})
+    for word in words:
+        assert word in str(caught.value)
+    assert "\n" not in str(caught.value)
