@@ -17,7 +17,7 @@ from gridsample.kernels import threads as pool
 from gridsample.kernels.cpu import taps
 from gridsample.kernels.cpu.build import Spec, driver_for
 from gridsample.kernels.memory import Memory, describe, flatten, frozen, plain, stored
-from gridsample.plan import Plan, is_differentiable, type_name
+from gridsample.plan import BOUNDARIES, Plan, is_differentiable, type_name
 from gridsample.weights import LINEAR
 
 Array = np.ndarray[Any, Any]
@@ -78,13 +78,14 @@ def read_points(grid: Array, plan: Plan) -> Points:
     even = stored(plain(grid.reshape(grid.shape[0], plan.points, grid.shape[-1])))
     item, point, axis = (stride // even.itemsize for stride in even.strides)
     axes = len(plan.spatial)
+    usual = point == axes and (axis == 1 or axes == 1) and plan.coords != "displacement"
     return Points(
         frozen(flatten(even)),
         item if plan.grid_items > 1 else 0,
         axis,
         point,
         code(grid.dtype),
-        axes if point == axes and (axis == 1 or axes == 1) else 0,
+        axes if usual else 0,
     )
 
 
@@ -286,11 +287,8 @@ def gather_sums(
     neighbours = (
         real == code(image.dtype) and source.strides[0] == 1 and plan.methods[0].taps % 2 == 0
     )
-    spec = Spec(
-        "gather_runs" if run else "gather",
-        real, bits, points.code, code(image.dtype), code(values.dtype),
-        packed=points.packed,
-        rounded=rounded(plan),
+    spec = specify(
+        plan, "gather_runs" if run else "gather", bits, points, image.dtype, values.dtype,
         pairs=neighbours and not run,
         linear=len(plan.spatial) if neighbours and not run and is_linear(plan, order) else 0,
         in_place=code(values.dtype) == real and (run > 0 or target.strides[0] == 1),
@@ -301,9 +299,28 @@ def gather_sums(
     launch(plan, driver_for(spec), source, points, target, work, outside, threads)
 
 
-def rounded(plan: Plan) -> int:
-    """Bits of the axes whose methods round the position to its base index."""
-    return sum(1 << a for a, method in enumerate(plan.methods) if method.rounds)
+def specify(
+    plan: Plan,
+    driver: str,
+    bits: int,
+    points: Points,
+    image: np.dtype[Any],
+    values: np.dtype[Any],
+    **more: Any,
+) -> Spec:
+    """What is compiled for a call."""
+    return Spec(
+        driver,
+        code(plan.real),
+        bits,
+        points.code,
+        code(image),
+        code(values),
+        displaced=plan.coords == "displacement",
+        signed=any(BOUNDARIES[name].odd for name in plan.boundaries),
+        packed=points.packed,
+        **more,
+    )
 
 
 def is_linear(plan: Plan, order: tuple[int, ...]) -> bool:
@@ -318,11 +335,8 @@ def gather_bits(
     points = read_points(grid, plan)
     source, target = (describe(array, plan.items, as_bits=True) for array in (image, values))
     bits, kind = index_bits(plan, source), source.flat.dtype
-    spec = Spec(
-        "gather_nearest", code(plan.real), bits, points.code, code(kind), code(kind),
-        points.packed, rounded(plan),
-    )  # fmt: skip
-    hole = None
+    spec = specify(plan, "gather_nearest", bits, points, kind, kind)
+    hole: Any = None
     if type_name(plan.dtype) == "bfloat16":
         hole = 0x7FC0
     elif is_differentiable(plan.dtype):
@@ -469,24 +483,22 @@ class Sweep:
         self.fusible = (
             self.image.strides == self.shadow.strides and self.image.run == self.shadow.run
         )
-        self.codes = code(image.dtype), code(values.dtype)
+        self.types = image.dtype, values.dtype
 
     def tasks(self, need_image: bool, need_grid: bool, threads: int) -> list[pool.Task]:
         """The tasks of one sweep.  What a task writes to, no other does."""
         plan, values = self.plan, self.values
         place = self.shadow if need_image else self.image  # where the taps are looked up
         run = place.run if place.run == values.run >= LONG_RUN else 0
-        bits, real = index_bits(plan, place), code(plan.real)
+        bits = index_bits(plan, place)
         driver = driver_for(
-            Spec(
+            specify(
+                plan,
                 "backward_runs" if run else "backward",
-                real,
                 bits,
-                self.points.code,
-                self.codes[0] if need_grid else real,
-                self.codes[1],
-                self.points.packed,
-                rounded(plan),
+                self.points,
+                self.types[0] if need_grid else plan.real,
+                self.types[1],
             )
         )
         kinds = 1 + (len(plan.spatial) if need_grid else 0)

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 from typing import Any, NamedTuple
 
 import numba as nb
 import numpy as np
+from llvmlite import binding as llvm
 from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
@@ -31,8 +33,9 @@ class Spec(NamedTuple):
     grid: str
     image: str = "f4"
     values: str = "f4"
+    displaced: bool = False  # coordinates are displacements
+    signed: bool = False  # a boundary is odd
     packed: int = 0  # the distance between points of the grid, or 0 where it is an argument
-    rounded: int = 0  # bits of the axes whose methods round the position to its base index
     pairs: bool = False
     linear: int = 0  # the rank, where all axes are linear and pixels come in pairs
     in_place: bool = False
@@ -59,7 +62,7 @@ class NoEnvironment:
 
 
 class Once(JITCodeLibrary):
-    """Code that is optimised once: not function by function first, then cheaply, and then in full."""
+    """Code that is optimised once, not function by function, then cheaply, and then in full."""
 
     level = 3
 
@@ -67,9 +70,10 @@ class Once(JITCodeLibrary):
         module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
-        manager, builder = self._codegen._module_pass_manager(
-            loop_vectorize=self.level > 1, slp_vectorize=False, opt=self.level
-        )
+        options = llvm.create_pipeline_tuning_options(speed_level=self.level)
+        options.loop_vectorization = self.level > 1
+        builder = llvm.create_pass_builder(self._codegen._tm, options)
+        manager = builder.getModulePassManager()
         with self._recorded_timings.record("Module passes", builder):
             manager.run(self._final_module, builder)
 
@@ -134,8 +138,6 @@ class PartCompiler(Compiler):
         flags.noalias = self.separate
         super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)  # type: ignore[no-untyped-call]
         self.state.library = self.library(targetctx.codegen(), "gridsample")
-        if self.library is Whole:
-            self.state.library.enable_object_caching()
 
 
 class LoopCompiler(PartCompiler):
@@ -158,9 +160,28 @@ class PieceCompiler(PartCompiler):
 
 
 class WholeCompiler(PartCompiler):
-    """Compiles a driver."""
+    """Compiles a driver, which is kept on disk."""
 
     library = Whole
+
+    def __init__(self, *arguments: Any) -> None:
+        """As Numba's compiler."""
+        super().__init__(*arguments)
+        self.state.library.enable_object_caching()
+
+    def compile_extra(self, function: Function) -> Any:
+        """As Numba's compiler.
+
+        It makes so many small objects, and keeps them, that a tenth of its time would go into
+        collecting garbage.
+        """
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return super().compile_extra(function)  # type: ignore[no-untyped-call]
+        finally:
+            if collecting:
+                gc.enable()
 
 
 class QuickCache(FunctionCache):
@@ -310,7 +331,9 @@ def bindings(spec: Spec) -> dict[str, Any]:
         "ONE": real(1),
         "PAIRS": spec.pairs,
         "PACKED": spec.packed,
-        "ROUNDED": spec.rounded,
+        "DISPLACED": spec.displaced,
+        "SIGNED": spec.signed,
+        "ROUNDED": 0 if spec.linear else 1 if spec.driver == "gather_nearest" else 2,
         "LINEAR": spec.linear,
         "IN_PLACE": spec.in_place,
         **{
@@ -331,6 +354,7 @@ def driver_for(spec: Spec) -> Any:
         names.update(lower(functions, {**names, **flags}, compile_, tag))
 
     add(*taps.ELEMENTWISE, passes.between, compile_=compile_inline)
+    add(taps.stand, taps.kind)
     add(taps.place, compile_=compile_separate, **load_grid)
     add(taps.read, taps.read_edges, compile_=compile_loop, **load_grid)
     add(*taps.LOOPS, *passes.LOOPS, compile_=compile_separate)

@@ -103,7 +103,8 @@ def window(out: Array, scratch: Array) -> Array:
 def gather(
     image: Array, strides: Array, source: Array, image_item: int, shifts: Array, far: bool,
     grid: Array, grid_item: int, axis_step: int, point_step: int,
-    out: Array, target: Array, out_item: int, out_step: int, outside: Array, dropped: Array, holes: Array,
+    out: Array, target: Array, out_item: int, out_step: int,
+    outside: Array, dropped: Array, holes: Array,
     block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
     first_item: int, last_item: int, first: int, last: int,
 ) -> None:  # fmt: skip
@@ -165,7 +166,8 @@ def gather(
 def gather_nearest(
     image: Array, strides: Array, source: Array, image_item: int, shifts: Array, far: bool,
     grid: Array, grid_item: int, axis_step: int, point_step: int,
-    out: Array, target: Array, out_item: int, out_step: int, outside: Array, dropped: Array, holes: Array,
+    out: Array, target: Array, out_item: int, out_step: int,
+    outside: Array, dropped: Array, holes: Array,
     block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
     first_item: int, last_item: int, first: int, last: int,
 ) -> None:  # fmt: skip
@@ -208,7 +210,8 @@ def gather_nearest(
 def gather_runs(
     image: Array, strides: Array, source: Array, image_item: int, shifts: Array, far: bool,
     length: int, grid: Array, grid_item: int, axis_step: int, point_step: int,
-    out: Array, target: Array, out_item: int, out_step: int, outside: Array, dropped: Array, holes: Array,
+    out: Array, target: Array, out_item: int, out_step: int,
+    outside: Array, dropped: Array, holes: Array,
     block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
     first_item: int, last_item: int, first: int, last: int,
 ) -> None:  # fmt: skip
@@ -325,8 +328,8 @@ def backward(
             for begin in range(unsigned(0), many, wide):
                 which, n = tail(indices, block[WHICH] + int64(begin)), min(wide, many - begin)
                 prepare_edges(
-                    block, axes, measures, tables, orders, kinds, strides, points, axis_step, point_step,
-                    first, which, indices, reals, n,
+                    block, axes, measures, tables, orders, kinds, strides, points, axis_step,
+                    point_step, first, which, indices, reals, n,
                 )  # fmt: skip
                 clear_sums(sums, block[AXES] * need_grid, width, n)
                 for p in range(len(target)):
@@ -384,8 +387,8 @@ def backward_runs(
                 if begin >= 0:
                     n = unsigned(min(width, int64(many) - begin))
                     prepare_edges(
-                        block, axes, measures, tables, orders, kinds, strides, points, axis_step, point_step,
-                        first, which, indices, reals, n,
+                        block, axes, measures, tables, orders, kinds, strides, points, axis_step,
+                        point_step, first, which, indices, reals, n,
                     )  # fmt: skip
                 elif inside:
                     prepare_inside(block, axes, measures, tables, orders, kinds, reals, n)
@@ -426,13 +429,13 @@ def backward_runs(
 
 
 def enough(edges: int, width: int, closing: bool) -> int:
-    """How many of the listed edges are worked on now: all, once they fill a block, or at the end."""
+    """How many of the listed edges are worked on now: all, once they fill a block or at the end."""
     return edges if edges >= width or closing else unsigned(0)
 
 
 def raises(axes: Array, a: int) -> bool:
     """Whether the next derivative along an axis is other than zero, whatever the pixels are."""
-    return axes[a * COLUMNS + ORDER] + 1 < axes[a * COLUMNS + POWERS]
+    return bool(axes[a * COLUMNS + ORDER] + 1 < axes[a * COLUMNS + POWERS])
 
 
 def clear_sums(sums: Array, axes: int, width: int, n: int) -> None:

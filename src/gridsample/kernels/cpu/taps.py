@@ -26,18 +26,16 @@ from typing import Any
 import numpy as np
 
 from gridsample.axis import (
-    BORDER,
     DROPPED,
     REFLECTION,
     ZERO,
-    WRAP,
     ZEROS,
     confine,
+    floor,
     fold,
     fold_index,
     fold_sign,
     known,
-    floor,
     maximum,
     minimum,
     position,
@@ -45,7 +43,6 @@ from gridsample.axis import (
     split,
     where,
 )
-
 from gridsample.plan import BOUNDARIES, Plan
 
 Array = Any
@@ -55,7 +52,8 @@ real = float
 integer = int
 unsigned = int
 int64 = int
-ROUNDED = 0  # bits of the axes whose methods round the position to its base index
+ROUNDED = 0  # whether methods round the position to its base index: 0 none, 1 all, 2 some do
+DISPLACED = SIGNED = False  # whether coordinates are displacements; whether a boundary is odd
 PACKED = 0  # the distance between points of a grid, where it is always the same
 
 # What a point is.
@@ -155,7 +153,7 @@ def plan_block(
     indices = {AT: 1, STATE: 1, WHICH: 2, LOST: 1, BASE: 1, PLACES: each, OFFSET: axes * most}
     reals = {
         POS: 1, FRACTION: axes, SLOPES: 1, NUMBERS: 1, ALONG: 1, SUMS: axes, PIXELS: each,
-        AMOUNT: kinds * each, WEIGHT: 2 * axes * most, 
+        AMOUNT: kinds * each, WEIGHT: 2 * axes * most,
     }  # fmt: skip
     ends = []
     for rows in (indices, reals):
@@ -197,18 +195,20 @@ def stand(
 
 
 def place(
-    grid: Array, measure: Array, strides: Array, begin: int, at: Array, state: Array,
+    grid: Array, measure: Array, strides: Array, begin: int, rounding: int, at: Array, state: Array,
     x: Array, y: Array, z: Array, n: int,
 ) -> None:  # fmt: skip
     """Coordinates -> fractions along each axis, offsets of the first taps, and kinds.
 
-    ``begin`` is the offset of the first tap from the base index's.  Where points lie as usual, all
-    axes are read in one loop of constant strides: whole vectors are then loaded and parted.
+    ``begin`` is the offset of the first tap from the base index's, ``rounding`` has the bits of the
+    axes that round.  Where points lie as usual, all axes are read in one loop of constant strides:
+    whole vectors are then loaded and parted.
     """
+    bits = rounding if ROUNDED > 1 else 7 * ROUNDED
     if PACKED == 1:
         for i in range(n):
             x[i], offset, sure, inside, out = stand(
-                real(load(grid[i])), measure, 0, strides[0], ROUNDED & 1 != 0
+                real(load(grid[i])), measure, 0, strides[0], bits & 1 != 0
             )
             at[i] = integer(offset + integer(begin))
             state[i] = kind(inside, out, sure)
@@ -216,10 +216,10 @@ def place(
         for i in range(n):
             first, second = grid[unsigned(2) * i], grid[unsigned(2) * i + unsigned(1)]
             x[i], offset, across, inside, out = stand(
-                real(load(first)), measure, 0, strides[0], ROUNDED & 1 != 0
+                real(load(first)), measure, 0, strides[0], bits & 1 != 0
             )
             y[i], more, down, within, beyond = stand(
-                real(load(second)), measure, 1, strides[1], ROUNDED & 2 != 0
+                real(load(second)), measure, 1, strides[1], bits & 2 != 0
             )
             at[i] = integer(integer(offset + more) + integer(begin))
             state[i] = kind(inside & within, out | beyond, across & down)
@@ -231,13 +231,13 @@ def place(
                 grid[unsigned(3) * i + unsigned(2)],
             )
             x[i], offset, across, inside, out = stand(
-                real(load(first)), measure, 0, strides[0], ROUNDED & 1 != 0
+                real(load(first)), measure, 0, strides[0], bits & 1 != 0
             )
             y[i], more, down, within, beyond = stand(
-                real(load(second)), measure, 1, strides[1], ROUNDED & 2 != 0
+                real(load(second)), measure, 1, strides[1], bits & 2 != 0
             )
             z[i], most, deep, between, behind = stand(
-                real(load(third)), measure, 2, strides[2], ROUNDED & 4 != 0
+                real(load(third)), measure, 2, strides[2], bits & 4 != 0
             )
             at[i] = integer(integer(integer(offset + more) + most) + integer(begin))
             state[i] = kind(inside & within & between, out | beyond | behind, across & down & deep)
@@ -279,7 +279,7 @@ def read_edges(coordinates: Array, step: int, which: Array, pos: Array, n: int) 
         pos[j] = real(load(coordinates[unsigned(which[j]) * step]))
 
 
-def count_inside(state: Array, n: int) -> int:
+def count_inside(state: Array, n: int) -> Any:
     """How many points are inside."""
     inside: Any = integer(0)
     for i in range(n):
@@ -309,17 +309,30 @@ def survey(
     at, state = tail(indices, block[AT]), tail(indices, block[STATE])
     x, pos, width = tail(reals, block[FRACTION]), tail(reals, block[POS]), block[WIDTH]
     if PACKED:
-        begin = axes[FIRST] * strides[0]
-        for a in range(1, PACKED):
+        begin, rounding = 0, 0
+        for a in range(PACKED):
             begin += axes[a * COLUMNS + FIRST] * strides[a]
-        place(grid, measures, strides, begin, at, state, x, tail(x, width), tail(x, 2 * width), n)
+            rounding |= axes[a * COLUMNS + ROUNDS] << a
+        place(
+            grid,
+            measures,
+            strides,
+            begin,
+            rounding,
+            at,
+            state,
+            x,
+            tail(x, width),
+            tail(x, 2 * width),
+            n,
+        )
     else:
         zero(at, n)
         zero(state, n)
         for a in range(block[AXES]):
             read(tail(grid, a * axis_step), unsigned(point_step), pos, n)
             inner, extent = axes[a * COLUMNS + INNER], axes[a * COLUMNS + EXTENT]
-            if inner:
+            if DISPLACED:
                 add_places(pos, task + first, inner, extent, n)
             begin, measure = axes[a * COLUMNS + FIRST] * strides[a], tail(measures, a * MEASURES)
             rounds = axes[a * COLUMNS + ROUNDS] != 0
@@ -349,12 +362,10 @@ def mark(state: Array, n: int) -> None:
 def find_positions(axis: Array, pos: Array, n: int) -> None:
     """Coordinates -> positions, in their place."""
     last = real(axis[SIZE] - 1)
-    if axis[COORDS] == TO_CENTRES:
+    if axis[COORDS] != IN_PIXELS:
+        aligned = axis[COORDS] == TO_CENTRES
         for i in range(n):
-            pos[i] = position(pos[i], last, True)
-    elif axis[COORDS] == TO_EDGES:
-        for i in range(n):
-            pos[i] = position(pos[i], last, False)
+            pos[i] = position(pos[i], last, aligned)
 
 
 def add_places(pos: Array, first: int, inner: int, extent: int, n: int) -> None:
@@ -397,30 +408,15 @@ def bend(
         real(axis[COUNT] + 1),
     )
     find_lost(pos, boundary, lost, n)
-    # A loop for each boundary: one loop that chooses inside is not lifted, and runs at a third of
-    # the speed.
-    folds = axis[FOLDS] and boundary != ZEROS
-    if not folds:
-        fill(slopes, steep, n)
-    if folds and boundary == BORDER:
+    if axis[FOLDS] and boundary != ZEROS:
         for i in range(n):
-            folded, sign = fold(pos[i], last, reach, BORDER, edge)
+            folded, sign = fold(pos[i], last, reach, boundary, edge)
             pos[i] = folded
             slopes[i] = sign * steep
-    elif folds:
-        for i in range(n):
-            folded, sign = fold(pos[i], last, reach, REFLECTION, edge)
-            pos[i] = folded
-            slopes[i] = sign * steep
-    elif boundary == REFLECTION:
-        for i in range(n):
-            pos[i] = confine(pos[i], last, reach, REFLECTION, edge)
-    elif boundary == WRAP:
-        for i in range(n):
-            pos[i] = confine(pos[i], last, reach, WRAP, edge)
     else:
         for i in range(n):
-            pos[i] = confine(pos[i], last, reach, ZEROS, edge)
+            pos[i] = confine(pos[i], last, reach, boundary, edge)
+            slopes[i] = steep
     if axis[ROUNDS]:
         for i in range(n):
             whole, part = split(pos[i], True)
@@ -583,14 +579,14 @@ def prepare_edges(
     for a in range(block[AXES]):
         axis, steep = tail(axes, a * COLUMNS), measures[a * MEASURES + STEEP]
         read_edges(tail(grid, a * axis_step), unsigned(point_step), which, t, n)
-        if axis[INNER]:
+        if DISPLACED:
             add_places_edges(t, which, task, axis[INNER], axis[EXTENT], n)
         find_positions(axis, t, n)
         bend(axis, steep, t, base, slopes, lost, n)
         offset = tail(indices, block[OFFSET] + a * size) if a else places
         lay_taps(axis, base, strides[a], offset, unsigned(width), n)
         weigh(block, axes, tables, orders, a, t, reals, n)
-        if axis[ODD]:
+        if SIGNED and axis[ODD]:
             weights = block[WEIGHT] + 2 * a * size if a else block[AMOUNT]
             for o in range(orders):
                 step = size if a else block[EACH] * width
@@ -636,7 +632,7 @@ def drop_lost(lost: Array, offset: Array, taps: int, width: int, n: int) -> None
 
 # What lowering compiles from axis.py, and then from here, in an order in which each uses only
 # those before it.
-ELEMENTWISE = (position, known, confine, fold, split, fold_index, fold_sign, stand, kind)
+ELEMENTWISE = (position, known, confine, fold, split, fold_index, fold_sign)
 LOOPS = (
     place_axis, settle_kinds, count_inside, zero, mark, fill, find_positions, add_places_edges,
     find_lost, bend, lay_taps, sign_taps, weigh_taps, drop_lost, copy, join, multiply,
