@@ -1,4 +1,4 @@
-"""Kernels: two primitives, and one fused pass, behind one contract.
+"""Kernels: two primitives, and two fused passes, behind one contract.
 
 Sampling is linear in the image: out = A(grid) image.  So everything is made of
 
@@ -11,7 +11,13 @@ the same holds for scatter.  `backward` is both gradients of gather in one sweep
 
     backward(plan, values, image, grid, need_image, need_grid, order)
 
-Shapes: image (N, C, *spatial), grid (N, *out, D), values and out (N, C, *out), as in the plan.
-Each target (`gridsample.kernels.cpu`) implements the three; `gridsample.kernels.reference` is what
+and `backward_twice` the gradients of that, in one sweep too, for an upstream image and grid:
+
+    backward_twice(plan, values, image, grid, upstream, moves, need_values, need_image, need_grid,
+                   order)
+
+Shapes: image and upstream (N, C, *spatial), grid and moves (N, *out, D), values and out
+(N, C, *out), as in the plan.
+Each target (`gridsample.kernels.cpu`) implements the four; `gridsample.kernels.reference` is what
 they must equal.
 """

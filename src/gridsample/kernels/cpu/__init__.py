@@ -38,7 +38,7 @@ class Axes(NamedTuple):
 
     integers: Array  # (axis, taps.COLUMNS), flat
     reals: Array  # (axis, taps.MEASURES), flat
-    tables: Array  # (axis, 0: the order asked for, 1: the next one; tap, power), flat
+    tables: Array  # (axis, 0: the order asked for, 1, 2: the next ones; tap, power), flat
     counts: tuple[int, ...]  # taps of each axis
 
 
@@ -47,11 +47,11 @@ def describe_axes(plan: Plan, order: tuple[int, ...]) -> Axes:
     """A plan's axes, for a derivative order along each."""
     counts = tuple(method.taps for method in plan.methods)
     powers = max(method.powers for method in plan.methods)
-    tables = np.zeros((len(counts), 2, max(counts), powers), plan.real)
+    tables = np.zeros((len(counts), taps.ORDERS, max(counts), powers), plan.real)
     rows = []
     for a, method in enumerate(plan.methods):
         rows.append(taps.describe(plan, a, order[a]))
-        for raised in (0, 1):
+        for raised in range(taps.ORDERS):
             tables[a, raised, : method.taps, : method.powers] = method.derivative(order[a] + raised)
     integers, reals = zip(*rows, strict=True)
     return Axes(
@@ -206,7 +206,9 @@ class Work(NamedTuple):
 
 
 @functools.lru_cache(maxsize=256)
-def organize(plan: Plan, order: tuple[int, ...], kinds: int, bits: int, run: int) -> Work:
+def organize(
+    plan: Plan, order: tuple[int, ...], kinds: int, bits: int, run: int, twice: bool = False
+) -> Work:
     """Blocks so wide that what is worked out for one stays in cache."""
     axes = describe_axes(plan, order)
     each = math.prod(axes.counts)
@@ -214,7 +216,7 @@ def organize(plan: Plan, order: tuple[int, ...], kinds: int, bits: int, run: int
     powers = max(method.powers for method in plan.methods)
     inside = axes.reals.reshape(len(axes.counts), -1)
     fits = bool((inside[:, taps.FROM] <= inside[:, taps.TO]).all())
-    table, indices, reals = taps.plan_block(axes.counts, powers, fits, kinds, width, run)
+    table, indices, reals = taps.plan_block(axes.counts, powers, fits, kinds, width, run, twice)
     kind = np.dtype(np.int32 if bits == 32 else np.int64)
     block = frozen(np.array(table, np.int64))
     return Work(axes, each, width, run, block, (indices, kind), (reals, plan.real))
@@ -443,6 +445,56 @@ def scatter(
     return shadow
 
 
+def backward_twice(
+    plan: Plan,
+    values: Array,
+    image: Array,
+    grid: Array,
+    upstream: Array | None,
+    moves: Array,
+    *,
+    need_values: bool = True,
+    need_image: bool = True,
+    need_grid: bool = True,
+    order: tuple[int, ...] | None = None,
+    threads: int | None = None,
+) -> tuple[Array | None, Array | None, Array | None]:
+    """The gradients of backward: see `gridsample.kernels`."""
+    order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
+    kind = complex_of(plan.real) if plan.dtype.kind == "c" else plan.real
+    results = np.zeros((plan.items, plan.channels, plan.points), kind) if need_values else None
+    shadow = dense_zeros(plan, image) if need_image else None
+    gradient = np.zeros((plan.grid_items, plan.points, len(plan.spatial)), plan.real)
+    if not (vanishes(plan, order) or plan.nearest):
+        like = dense_zeros(plan, image) if shadow is None else shadow
+        arrays = [None if a is None else in_order(a, like) for a in (image, upstream)]
+        sweep = SecondSweep(
+            plan, plain(values), arrays, grid, moves, results, shadow, gradient, order
+        )
+        needed = need_values, need_image, need_grid
+        apart = [(False, True, False), (need_values, False, need_grid)]
+        wanted = [needed] if count == 1 or not need_image else apart
+        pool.run([t for one in wanted if any(one) for t in sweep.tasks(*one, count)], count)
+    return (
+        None if results is None else results.reshape(plan.shape),
+        shadow,
+        gradient.reshape(plan.grid_items, *plan.out, -1) if need_grid else None,
+    )
+
+
+def in_order(array: Array, like: Array) -> Array:
+    """An array whose elements lie in memory as another's; itself, if they do."""
+    if plain(array) is array and all(
+        a * like.itemsize == b * array.itemsize
+        for a, b, n in zip(array.strides, like.strides, array.shape, strict=True)
+        if n > 1
+    ):
+        return array
+    copy = np.empty_like(like, dtype=array.dtype)
+    copy[...] = array
+    return copy
+
+
 def dense_zeros(plan: Plan, image: Array) -> Array:
     """Zeros of the image's shape and order in memory, in the type of the sums.
 
@@ -536,6 +588,85 @@ class Sweep:
 
         cost = len(target) * max(1, run) * work.taps
         items, whole = range(plan.grid_items), extent(plan, place)
+        if not need_image:
+            ranges = divide(items, plan.points, cost, work.width, threads)
+            return [functools.partial(task, slice(None), (0, 0, whole), [one]) for one in ranges]
+        return [
+            functools.partial(task, planes, band, divide(group, plan.points, cost, work.width, 1))
+            for group, planes, band in portions(
+                items, shadow_item != 0, len(target), whole, threads
+            )
+        ]
+
+
+class SecondSweep:
+    """As Sweep, for backward_twice."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        values: Array,
+        images: list[Any],
+        grid: Array,
+        moves: Array,
+        results: Array | None,
+        shadow: Array | None,
+        gradient: Array,
+        order: tuple[int, ...],
+    ) -> None:
+        """``images`` are the image and the upstream one, or None; laid out as ``shadow``."""
+        self.plan, self.order = plan, order
+        self.points, self.moves = read_points(grid, plan), read_points(moves, plan)
+        self.has_image = images[1] is not None
+        self.types = images[0].dtype, values.dtype
+        self.image = describe(images[0], plan.items)
+        self.upstream = describe(images[1], plan.items) if self.has_image else self.image
+        self.shadow = self.image if shadow is None else describe(shadow, plan.items)
+        self.values = describe(values.reshape(*values.shape[:2], plan.points), plan.items)
+        self.results = self.values if results is None else describe(results, plan.items)
+        self.gradient = gradient.reshape(-1)
+
+    def tasks(
+        self, need_values: bool, need_image: bool, need_grid: bool, threads: int
+    ) -> list[pool.Task]:
+        """The tasks of one sweep.  What a task writes to, no other does."""
+        plan, points, moves = self.plan, self.points, self.moves
+        bits = index_bits(plan, self.image)
+        driver = driver_for(specify(plan, "backward_twice", bits, points, *self.types))
+        axes = len(plan.spatial)
+        work = organize(plan, self.order, 2 * (1 + axes), bits, 0, True)
+        nothing = np.zeros(1, plan.real)
+        source, source_item = starts(self.image, plan, False)
+        upstream, upstream_item = starts(self.upstream, plan, False)
+        shadow, shadow_item = starts(self.shadow, plan, False)
+        target, target_item = starts(self.values, plan, False)
+        results, results_item = starts(self.results, plan, False)
+        onto = self.shadow.flat if need_image else nothing
+        bar = self.results.flat if need_values else nothing
+        if not need_image:  # so that the starts lie in what stands for the memory
+            shadow, shadow_item = np.zeros_like(shadow), 0
+        if not need_values:
+            results, results_item = np.zeros_like(results), 0
+        strides = np.array(self.image.strides, np.int64)
+        away = shifts(work.axes.counts, self.image.strides)
+
+        def task(planes: slice, band: tuple[int, int, int], ranges: list[Range]) -> None:
+            block = work.scratch()
+            for one in ranges:
+                driver(
+                    frozen(self.image.flat), source[planes], source_item,
+                    frozen(self.upstream.flat), upstream[planes], upstream_item,
+                    onto, shadow[planes], shadow_item, strides, away,
+                    points.flat, points.item, points.axis, points.point,
+                    moves.flat, moves.item, moves.axis, moves.point,
+                    frozen(self.values.flat), target[planes], target_item, self.values.strides[0],
+                    bar, results[planes], results_item, self.results.strides[0], self.gradient, plan.points * axes,
+                    work.block, *work.axes[:3], *block, *one,
+                    self.has_image, need_values, need_image, need_grid, *band,
+                )  # fmt: skip
+
+        cost = len(target) * work.taps
+        items, whole = range(plan.grid_items), extent(plan, self.image)
         if not need_image:
             ranges = divide(items, plan.points, cost, work.width, threads)
             return [functools.partial(task, slice(None), (0, 0, whole), [one]) for one in ranges]

@@ -20,7 +20,7 @@ from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
-from gridsample.kernels.cpu import intrinsics, passes, runs, sweeps, taps
+from gridsample.kernels.cpu import intrinsics, passes, runs, second, sweeps, taps
 from gridsample.kernels.lower import Function, fingerprint, lower
 
 
@@ -343,6 +343,19 @@ def bindings(spec: Spec) -> dict[str, Any]:
     }
 
 
+DRIVERS: dict[str, Function] = {
+    driver.__name__: driver
+    for driver in (
+        sweeps.gather,
+        sweeps.gather_nearest,
+        sweeps.gather_runs,
+        sweeps.backward,
+        sweeps.backward_runs,
+        second.backward_twice,
+    )
+}
+
+
 @functools.cache
 def driver_for(spec: Spec) -> Any:
     """The compiled driver for a spec."""
@@ -377,5 +390,7 @@ def driver_for(spec: Spec) -> Any:
     add(runs.blend_inside, compile_=compile_separate)
     add(sweeps.raises, sweeps.enough, compile_=compile_inline)
     add(*taps.STEPS, *sweeps.STEPS, compile_=compile_loop)
-    add(getattr(sweeps, spec.driver), compile_=compile_driver)
+    add(*second.LOOPS, compile_=compile_separate)
+    add(*second.STEPS, compile_=compile_loop)
+    add(DRIVERS[spec.driver], compile_=compile_driver)
     return names[spec.driver]

@@ -297,6 +297,12 @@ def settle_edges(
         out[unsigned(which[j]) * step] = store(value)
 
 
+def add(sums: Array, more: Array, n: int) -> None:
+    """Add one array to another."""
+    for i in range(n):
+        sums[i] += more[i]
+
+
 def accumulate(sums: Array, g: Array, along: Array, state: Array, n: int) -> None:
     """Add g * along to a sum, for inside points: others may hold what is no number."""
     for i in range(n):
@@ -337,6 +343,7 @@ LOOPS = (
     blend_linear,
     share,
     accumulate,
+    add,
     accumulate_edges,
 )
 SCATTERED = (

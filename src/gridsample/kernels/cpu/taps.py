@@ -56,6 +56,9 @@ ROUNDED = 0  # whether methods round the position to its base index: 0 none, 1 a
 DISPLACED = SIGNED = False  # whether coordinates are displacements; whether a boundary is odd
 PACKED = 0  # the distance between points of a grid, where it is always the same
 
+# Orders of derivative that there are tables for: the one asked for, and the next two.
+ORDERS = 3
+
 # What a point is.
 INSIDE, EDGE, OUT, NOWHERE = 0, 1, 2, 4
 
@@ -135,17 +138,26 @@ ALONG = 18  # (point)
 SUMS = 19  # (axis, point) gradient of the grid
 PIXELS = 20  # (tap, point)
 AMOUNT = 21  # (0: plain, 1 + a: the order of axis a raised; tap, point) products of weights
-WEIGHT = 22  # (axis, 0: the order asked for, 1: the next one; tap, point) along one axis
+WEIGHT = 22  # (axis, 0: the order asked for, 1, 2: the next ones; tap, point) along one axis
 RUN = 23  # (channel) of one point
-ENTRIES = 25
+LEANS = 25  # (axis, 0: the order asked for, 1: the next one; tap, point) how weights change
+OTHERS = 26  # (tap, point) pixels of another image
+ENTRIES = 27
 
 
 def plan_block(
-    counts: tuple[int, ...], powers: int, fits: bool, kinds: int, width: int, run: int
+    counts: tuple[int, ...],
+    powers: int,
+    fits: bool,
+    kinds: int,
+    width: int,
+    run: int,
+    twice: bool = False,
 ) -> tuple[list[int], int, int]:
     """The table of a block, and how many indices and reals it needs.
 
-    ``counts`` are the taps of each axis, ``kinds`` the kinds of products of weights.
+    ``counts`` are the taps of each axis, ``kinds`` the kinds of products of weights; ``twice`` adds
+    what second derivatives need.
     """
     axes, most, each = len(counts), max(counts), math.prod(counts)
     table = [axes, most, each, powers, width] + [0] * (ENTRIES - 5)
@@ -153,8 +165,10 @@ def plan_block(
     indices = {AT: 1, STATE: 1, WHICH: 2, LOST: 1, BASE: 1, PLACES: each, OFFSET: axes * most}
     reals = {
         POS: 1, FRACTION: axes, SLOPES: 1, NUMBERS: 1, ALONG: 1, SUMS: axes, PIXELS: each,
-        AMOUNT: kinds * each, WEIGHT: 2 * axes * most,
+        AMOUNT: kinds * each, WEIGHT: ORDERS * axes * most,
     }  # fmt: skip
+    if twice:
+        reals |= {LEANS: 2 * axes * most, OTHERS: each}
     ends = []
     for rows in (indices, reals):
         end = 0
@@ -543,12 +557,8 @@ def weigh(
     axis, width, pitch = tail(axes, a * COLUMNS), block[WIDTH], block[PITCH]
     size, slopes = block[MOST] * width, tail(reals, block[SLOPES])
     for o in range(orders):
-        # Those of x are worked out where the other axes' are multiplied onto them.
-        if a:
-            weight = tail(reals, block[WEIGHT] + (2 * a + o) * size)
-        else:
-            weight = tail(reals, block[AMOUNT] + o * block[EACH] * width)
-        table = tail(tables, (2 * a + o) * block[MOST] * pitch)
+        weight = tail(reals, block[WEIGHT] + (ORDERS * a + o) * size)
+        table = tail(tables, (ORDERS * a + o) * block[MOST] * pitch)
         weigh_taps(axis, table, pitch, axis[ORDER] + o, t, slopes, weight, unsigned(width), n)
 
 
@@ -587,10 +597,9 @@ def prepare_edges(
         lay_taps(axis, base, strides[a], offset, unsigned(width), n)
         weigh(block, axes, tables, orders, a, t, reals, n)
         if SIGNED and axis[ODD]:
-            weights = block[WEIGHT] + 2 * a * size if a else block[AMOUNT]
             for o in range(orders):
-                step = size if a else block[EACH] * width
-                sign_taps(axis, base, tail(reals, weights + o * step), unsigned(width), n)
+                weight = tail(reals, block[WEIGHT] + (ORDERS * a + o) * size)
+                sign_taps(axis, base, weight, unsigned(width), n)
     count = axes[COUNT]
     drop_lost(lost, places, count, unsigned(width), n)
     for a in range(1, block[AXES]):
@@ -602,24 +611,26 @@ def prepare_edges(
 
 def multiply_out(block: Array, axes: Array, kinds: int, reals: Array, n: int) -> None:
     """Weights along each axis -> weights of the taps, for each kind of product."""
-    width, size, along_x = block[WIDTH], block[MOST] * block[WIDTH], axes[COUNT]
-    plain = tail(reals, block[AMOUNT])
-    for kind in range(kinds - 1, -1, -1):
+    width, size = block[WIDTH], block[MOST] * block[WIDTH]
+    for kind in range(kinds):
         # Kind 0 is the plain product; in kind 1 + a the order of axis a is raised.
-        amount, count = tail(plain, kind * block[EACH] * width), along_x
-        if kind > 1:
-            copy(plain, amount, along_x * width)
+        amount, count = tail(reals, block[AMOUNT] + kind * block[EACH] * width), axes[COUNT]
+        first = tail(reals, block[WEIGHT] + (size if kind == 1 else 0))
+        copy(first, amount, count, unsigned(width), n)
         for a in range(1, block[AXES]):
-            weight = tail(reals, block[WEIGHT] + (2 * a + (1 if kind == 1 + a else 0)) * size)
+            raised = 1 if kind == 1 + a else 0
+            weight = tail(reals, block[WEIGHT] + (ORDERS * a + raised) * size)
             more = axes[a * COLUMNS + COUNT]
             multiply(amount, count, weight, more, unsigned(width), n)
             count *= more
 
 
-def copy(source: Array, target: Array, n: int) -> None:
-    """Copy the first ``n`` entries."""
-    for j in range(unsigned(n)):
-        target[j] = source[j]
+def copy(source: Array, target: Array, taps: int, width: int, n: int) -> None:
+    """Copy the entries of so many taps."""
+    for t in range(taps):
+        begin = unsigned(t) * width
+        for i in range(n):
+            target[begin + i] = source[begin + i]
 
 
 def drop_lost(lost: Array, offset: Array, taps: int, width: int, n: int) -> None:

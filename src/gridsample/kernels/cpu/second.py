@@ -1,0 +1,258 @@
+"""The backward of backward: second derivatives in one sweep.
+
+Backward takes upstream values g, an image v and a grid to two gradients.  With an upstream image u
+and an upstream grid d, its own gradients are, for weights w of a point's taps and w_a the same with
+axis a differentiated once more,
+
+    of g      sum over taps of w u + W v                       W = sum over a of d_a w_a
+    of v      g W, added to each tap's pixel
+    of grid   along b: g * sum over taps of w_b u + W_b v      W_b = sum over a of d_a w_ab
+
+So W is how w changes as the point moves by d: the products of weights are worked out with their
+change, as dual numbers are multiplied (w, W) -> (w p, W p + w P), once plainly and once for each b.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gridsample.kernels.cpu.passes import (
+    accumulate,
+    accumulate_edges,
+    add,
+    blend,
+    collect,
+    collect_present,
+    fetch,
+    fetch_edges,
+    mask,
+    replace,
+    settle_axis,
+    settle_axis_edges,
+    share,
+    silence,
+    spread,
+    spread_band,
+    spread_present,
+)
+from gridsample.kernels.cpu.sweeps import clear_sums, enough, settle_sums, settle_sums_edges
+from gridsample.kernels.cpu.taps import (
+    ALONG,
+    AMOUNT,
+    AT,
+    AXES,
+    COLUMNS,
+    COUNT,
+    EACH,
+    LEANS,
+    MOST,
+    NUMBERS,
+    ORDERS,
+    OTHERS,
+    PIXELS,
+    PLACES,
+    POS,
+    STATE,
+    SUMS,
+    WEIGHT,
+    WHICH,
+    WIDTH,
+    copy,
+    prepare_edges,
+    prepare_inside,
+    read,
+    read_edges,
+    survey,
+    tail,
+)
+
+Array = Any
+
+# Bound by lowering.
+real = float
+int64 = int
+unsigned = int
+
+
+def backward_twice(
+    image: Array, source: Array, image_item: int,
+    upstream: Array, upstream_source: Array, upstream_item: int,
+    shadow: Array, shadow_source: Array, shadow_item: int, strides: Array, shifts: Array,
+    grid: Array, grid_item: int, axis_step: int, point_step: int,
+    moves: Array, moves_item: int, moves_axis: int, moves_point: int,
+    values: Array, target: Array, values_item: int, values_step: int,
+    results: Array, results_target: Array, results_item: int, results_step: int,
+    gradient: Array, gradient_item: int,
+    block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
+    first_item: int, last_item: int, first: int, last: int,
+    has_image: bool, need_values: bool, need_image: bool, need_grid: bool,
+    banded: bool, low: int, high: int,
+) -> None:  # fmt: skip
+    """Second derivatives of the points first..last of items first_item..last_item.
+
+    ``upstream`` is the image u, if the call ``has_image``; ``moves`` the grid d.  What becomes of g
+    goes to ``results``, of v to ``shadow`` and of the grid to
+    ``gradient``; bands and order of summation as in `gridsample.kernels.cpu.sweeps.backward`.
+    """
+    width, count, step = block[WIDTH], block[EACH], unsigned(values_step)
+    wide, at, state = unsigned(width), tail(indices, block[AT]), tail(indices, block[STATE])
+    places, sums = tail(indices, block[PLACES]), tail(reals, block[SUMS])
+    pixels, others = tail(reals, block[PIXELS]), tail(reals, block[OTHERS])
+    amount, g = tail(reals, block[AMOUNT]), tail(reals, block[NUMBERS])
+    along, more = tail(reals, block[ALONG]), tail(reals, block[POS])
+    raised, size = block[AXES] if need_grid else 0, 2 * count * width
+    for item in range(first_item, last_item):
+        points, edges = tail(grid, item * grid_item + first * point_step), unsigned(0)
+        shifted = tail(moves, item * moves_item + first * moves_point)
+        slopes = tail(gradient, item * gradient_item + first * raised)
+        for start in range(0, last - first, width):
+            n = unsigned(min(width, last - first - start))
+            inside, edges = survey(
+                block, axes, measures, strides, tail(points, start * point_step), axis_step,
+                point_step, indices, reals, first, start, edges, n,
+            )  # fmt: skip
+            if inside:
+                prepare_inside(block, axes, measures, tables, ORDERS, 0, reals, n)
+                for a in range(block[AXES]):
+                    here = tail(shifted, start * moves_point + a * moves_axis)
+                    read(here, unsigned(moves_point), along, n)
+                    lean(block, axes, a, along, reals, n)
+                multiply_twice(block, axes, raised, reals, n)
+                clear_sums(sums, raised, width, n)
+            for p in range(len(target) if inside else 0):
+                here = target[p] + item * values_item + (first + start) * values_step
+                fetch(tail(values, here), step, g, n)
+                if inside < n:
+                    replace(state, g, real(0), n)
+                if need_values or need_grid:
+                    plane = tail(image, source[p] + item * image_item)
+                    collect(plane, at, shifts, pixels, count, wide, n)
+                    if has_image:
+                        plane = tail(upstream, upstream_source[p] + item * upstream_item)
+                        collect(plane, at, shifts, others, count, wide, n)
+                for b in range(0 if need_values else 1, 1 + raised):
+                    weights = tail(amount, b * size)
+                    blend(along, pixels, tail(weights, count * width), count, wide, n)
+                    if has_image:
+                        blend(more, others, weights, count, wide, n)
+                        add(along, more, n)
+                    if b:
+                        accumulate(tail(sums, (b - 1) * width), g, along, state, n)
+                    else:
+                        replace(state, along, real(0), n)
+                        out = (
+                            results_target[p] + item * results_item + (first + start) * results_step
+                        )
+                        settle_axis(along, tail(results, out), unsigned(results_step), n)
+                if need_image:
+                    plane = tail(shadow, shadow_source[p] + item * shadow_item)
+                    share(g, tail(amount, count * width), pixels, count, wide, n)
+                    if banded:
+                        spread_band(plane, at, shifts, pixels, low, high, count, wide, n)
+                    else:
+                        spread(plane, at, shifts, pixels, count, wide, n)
+            if need_grid and inside:
+                settle_sums(sums, tail(slopes, start * block[AXES]), block[AXES], width, n)
+            many = enough(edges, wide, start + width >= last - first)
+            for begin in range(unsigned(0), many, wide):
+                which, n = tail(indices, block[WHICH] + int64(begin)), min(wide, many - begin)
+                prepare_edges(
+                    block, axes, measures, tables, ORDERS, 0, strides, points, axis_step,
+                    point_step, first, which, indices, reals, n,
+                )  # fmt: skip
+                for a in range(block[AXES]):
+                    here = tail(shifted, a * moves_axis)
+                    read_edges(here, unsigned(moves_point), which, along, n)
+                    lean(block, axes, a, along, reals, n)
+                multiply_twice(block, axes, raised, reals, n)
+                clear_sums(sums, raised, width, n)
+                for p in range(len(target)):
+                    here = target[p] + item * values_item + first * values_step
+                    fetch_edges(tail(values, here), step, which, g, n)
+                    silence(places, g, count, wide, n)
+                    if need_values or need_grid:
+                        plane = tail(image, source[p] + item * image_item)
+                        collect_present(plane, places, pixels, count, wide, n)
+                        mask(places, pixels, real(0), count, wide, n)
+                        if has_image:
+                            plane = tail(upstream, upstream_source[p] + item * upstream_item)
+                            collect_present(plane, places, others, count, wide, n)
+                            mask(places, others, real(0), count, wide, n)
+                    for b in range(0 if need_values else 1, 1 + raised):
+                        weights = tail(amount, b * size)
+                        blend(along, pixels, tail(weights, count * width), count, wide, n)
+                        if has_image:
+                            blend(more, others, weights, count, wide, n)
+                            add(along, more, n)
+                        if b:
+                            accumulate_edges(tail(sums, (b - 1) * width), g, along, n)
+                        else:
+                            silence(places, along, count, wide, n)
+                            out = results_target[p] + item * results_item + first * results_step
+                            settle_axis_edges(
+                                along, which, tail(results, out), unsigned(results_step), n
+                            )
+                    if need_image:
+                        plane = tail(shadow, shadow_source[p] + item * shadow_item)
+                        share(g, tail(amount, count * width), pixels, count, wide, n)
+                        spread_present(plane, places, pixels, low, high, count, wide, n)
+                if need_grid:
+                    settle_sums_edges(sums, slopes, which, block[AXES], width, n)
+            edges -= many
+
+
+def lean(block: Array, axes: Array, a: int, move: Array, reals: Array, n: int) -> None:
+    """How the weights along one axis change as the points move along it: w' times the move."""
+    width, size = block[WIDTH], block[MOST] * block[WIDTH]
+    for o in range(2):
+        leans = tail(reals, block[LEANS] + (2 * a + o) * size)
+        weight = tail(reals, block[WEIGHT] + (ORDERS * a + o + 1) * size)
+        share(move, weight, leans, axes[a * COLUMNS + COUNT], unsigned(width), n)
+
+
+def multiply_twice(block: Array, axes: Array, raised: int, reals: Array, n: int) -> None:
+    """Weights along each axis -> the taps' weights and how they change, for each kind of product.
+
+    Kind 0 is the plain product; in kind 1 + b the order of axis b is raised, for ``raised`` axes.
+    """
+    width, size = block[WIDTH], block[MOST] * block[WIDTH]
+    each = block[EACH] * width
+    for kind in range(1 + raised):
+        weights = tail(reals, block[AMOUNT] + 2 * kind * each)
+        changes, count = tail(weights, each), axes[COUNT]
+        o = 1 if kind == 1 else 0
+        copy(tail(reals, block[WEIGHT] + o * size), weights, count, unsigned(width), n)
+        copy(tail(reals, block[LEANS] + o * size), changes, count, unsigned(width), n)
+        for a in range(1, block[AXES]):
+            o = 1 if kind == 1 + a else 0
+            weight = tail(reals, block[WEIGHT] + (ORDERS * a + o) * size)
+            leans = tail(reals, block[LEANS] + (2 * a + o) * size)
+            more = axes[a * COLUMNS + COUNT]
+            multiply_dual(weights, changes, count, weight, leans, more, unsigned(width), n)
+            count *= more
+
+
+def multiply_dual(
+    weights: Array, changes: Array, taps: int, weight: Array, leans: Array, more: int, width: int,
+    n: int,
+) -> None:  # fmt: skip
+    """As `gridsample.kernels.cpu.taps.multiply`, for weights and their changes together."""
+    for k in range(more - 1, -1, -1):
+        along = unsigned(k) * width
+        for t in range(taps):
+            old, new = unsigned(t) * width, unsigned(k * taps + t) * width
+            if k:
+                for i in range(n):
+                    changes[new + i] = (
+                        changes[old + i] * weight[along + i] + weights[old + i] * leans[along + i]
+                    )
+                    weights[new + i] = weights[old + i] * weight[along + i]
+            else:
+                for i in range(n):
+                    changes[old + i] = changes[old + i] * weight[i] + weights[old + i] * leans[i]
+                    weights[old + i] *= weight[i]
+
+
+# What lowering compiles before the driver: a loop over separate arrays, and what calls loops.
+LOOPS = (multiply_dual,)
+STEPS = (lean, multiply_twice)
