@@ -6,14 +6,14 @@ Three operators are registered with torch (`operators`), each with rules for der
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gridsample.bindings.torch import batching, derivatives, operators  # noqa: F401
+from gridsample.bindings.torch import batching, derivatives, onnx, operators  # noqa: F401
 from gridsample.plan import (
     Mode,
     channels_last,
@@ -66,6 +66,14 @@ def check_call(
     )
 
 
+def find_sampler(image: Tensor) -> Callable[..., Tensor]:
+    """What samples an image: where its memory is, or whatever a model is being written to."""
+    if onnx.exporting():
+        return onnx.gather_as_node
+    sampler: Callable[..., Tensor] = operators.gather
+    return sampler if image.device.type in HERE else sample_elsewhere
+
+
 def grid_sample(
     image: Tensor,
     grid: Tensor,
@@ -84,8 +92,7 @@ def grid_sample(
         image, grid, mode, padding_mode, align_corners, channel_axis, threads
     )
     planes = image.movedim(-1, 1) if last else image
-    sample = operators.gather if image.device.type in HERE else sample_elsewhere
-    result: Tensor = sample(planes, grid, *options)
+    result: Tensor = find_sampler(image)(planes, grid, *options)
     return result.movedim(1, -1) if last else result
 
 

@@ -260,8 +260,21 @@ def sweep(
 # What shape that has, for tensors without memory --------------------------------------------------
 
 
+def check_target() -> None:
+    """Refuse to become part of an ONNX model.
+
+    `onnx.gather_as_node` takes gather's place before this is reached, where it can.
+    """
+    if torch.onnx.is_in_onnx_export():
+        raise ValueError(
+            "ONNX has no operator for torch.ops.gridsample's as they are; give a program that "
+            "torch.export made to gridsample.onnx.lower first; gradients cannot be exported"
+        )
+
+
 def check_call(image: Tensor, grid: Tensor) -> None:
     """The part of a plan's checks that needs no numbers."""
+    check_target()
     check_image_type(numpy_type(image, "input"))
     check_grid_type(numpy_type(grid, "grid"))
     check_shapes(tuple(image.shape), tuple(grid.shape), False)
@@ -278,6 +291,7 @@ def fake_gather(
 
 def fake_scatter(values: Tensor, grid: Tensor, size: Sequence[int], *options: Any) -> Tensor:
     """Scatter, of the shapes alone."""
+    check_target()
     return empty(size, values, values.dtype)
 
 
