@@ -23,7 +23,17 @@ from torch.autograd import forward_ad
 from torch.autograd.forward_ad import _set_fwd_grad_enabled
 from torch.autograd.function import _SingleLevelFunction as Function
 
-from gridsample.bindings.torch.operators import LIBRARY, backward, gather, scatter
+from gridsample.bindings.torch.operators import (
+    LIBRARY,
+    Call,
+    backward,
+    cpu_backward,
+    gather,
+    is_plain,
+    run_backward,
+    run_gather,
+    scatter,
+)
 
 Options = tuple[Any, ...]
 Maybe = Tensor | None
@@ -110,6 +120,11 @@ def recorded(rule: Any, *arguments: Any) -> Any:
     """
     with enable_single_level_autograd_function():
         return rule.apply(*arguments)
+
+
+def has_record(*tensors: Tensor) -> bool:
+    """Whether a record of what happens to the tensors is kept."""
+    return torch.is_grad_enabled() and any([tensor.requires_grad for tensor in tensors])
 
 
 def remember(ctx: Any, options: Options, *tensors: Tensor) -> None:
@@ -271,9 +286,57 @@ class Backward(Function):
 
 def tracked(*tensors: Tensor) -> bool:
     """Whether a record of what happens to the tensors is kept, or a tangent goes with them."""
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+    if has_record(*tensors):
         return True
     return any(unpack(tensor).tangent is not None for tensor in tensors)
+
+
+# The short way ------------------------------------------------------------------------------------
+
+
+class PlainGather(Gather):
+    """The rules of gather for plain tensors: the dispatcher is not asked."""
+
+    @staticmethod
+    def forward(ctx: Any, image: Tensor, grid: Tensor, options: Options, call: Call) -> Any:
+        """Gather."""
+        ctx.save_for_backward(image, grid)
+        ctx.set_materialize_grads(False)
+        ctx.options, ctx.call = options, call
+        return run_gather(call, image, grid, options[-1])
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Maybe) -> Any:
+        """Both gradients in one sweep; by the operator, if they are to be differentiated again."""
+        image, grid = ctx.saved_tensors
+        if upstream is None or torch.is_grad_enabled() or not is_plain(upstream, image, grid):
+            return Gather.backward(ctx, upstream)
+        need_image, need_grid = ctx.needs_input_grad[:2]
+        first, second = run_backward(
+            ctx.call, upstream, image, grid, need_image, need_grid, ctx.options[-1]
+        )
+        return first if need_image else None, second if need_grid else None, None, None
+
+
+def plain_gather(image: Tensor, grid: Tensor, options: Options, call: Call) -> Tensor:
+    """Gather, for plain tensors."""
+    if has_record(image, grid):
+        result: Tensor = PlainGather.apply(image, grid, options, call)  # type: ignore[attr-defined]
+        return result
+    return run_gather(call, image, grid, options[-1])
+
+
+def plain_or_recorded_backward(
+    values: Tensor, image: Tensor, grid: Tensor, *options: Any
+) -> tuple[Tensor, Tensor]:
+    """Backward, the short way where there is one and no record is kept."""
+    short = is_plain(values, image, grid) and not has_record(values, image, grid)
+    operator = cpu_backward if short else backward
+    result: tuple[Tensor, Tensor] = operator(values, image, grid, *options)
+    return result
+
+
+# The long way, through the dispatcher -------------------------------------------------------------
 
 
 def autograd_gather(
