@@ -154,7 +154,7 @@ def grid_sample_vjp(
     if image.is_complex() and grad_output.is_floating_point():
         grad_output = grad_output.to(grad_output.dtype.to_complex())
     values, planes = (tensor.movedim(-1, 1) if last else tensor for tensor in (grad_output, image))
-    first, second = derivatives.plain_or_recorded_backward(
+    first, second = derivatives.backward(
         values, planes, grid, bool(need_input), bool(need_grid), *options, threads
     )
     if last and need_input:

@@ -23,23 +23,41 @@ from torch.autograd import forward_ad
 from torch.autograd.forward_ad import _set_fwd_grad_enabled
 from torch.autograd.function import _SingleLevelFunction as Function
 
-from gridsample.bindings.torch.operators import (
-    LIBRARY,
-    Call,
-    backward,
-    cpu_backward,
-    gather,
-    is_plain,
-    run_backward,
-    run_gather,
-    scatter,
-)
+from gridsample.bindings.torch import operators
+from gridsample.bindings.torch.operators import LIBRARY, Call, is_plain, run_backward, run_gather
 
 Options = tuple[Any, ...]
 Maybe = Tensor | None
 
 # Annotated because torch gives it no type.
 unpack: Any = forward_ad.unpack_dual
+
+
+# The operators, by the short way where there is one -----------------------------------------------
+
+
+def has_record(*tensors: Tensor) -> bool:
+    """Whether a record of what happens to the tensors is kept."""
+    return torch.is_grad_enabled() and any([tensor.requires_grad for tensor in tensors])
+
+
+def shortened(operator: Any, compute: Any, tensors: int) -> Any:
+    """An operator, called as the function that computes it where there is no more to do.
+
+    Its first arguments are so many tensors.
+    """
+
+    def call(*arguments: Any) -> Any:
+        given = arguments[:tensors]
+        short = is_plain(*given) and not has_record(*given)
+        return (compute if short else operator)(*arguments)
+
+    return call
+
+
+gather = shortened(operators.gather, operators.cpu_gather, 2)
+scatter = shortened(operators.scatter, operators.cpu_scatter, 2)
+backward = shortened(operators.backward, operators.cpu_backward, 3)
 
 
 # Derivatives along a direction in the space of grids ----------------------------------------------
@@ -122,11 +140,6 @@ def recorded(rule: Any, *arguments: Any) -> Any:
         return rule.apply(*arguments)
 
 
-def has_record(*tensors: Tensor) -> bool:
-    """Whether a record of what happens to the tensors is kept."""
-    return torch.is_grad_enabled() and any([tensor.requires_grad for tensor in tensors])
-
-
 def remember(ctx: Any, options: Options, *tensors: Tensor) -> None:
     """Keep what a rule needs."""
     ctx.save_for_backward(*tensors)
@@ -147,7 +160,7 @@ class Gather(Function):
     def forward(ctx: Any, image: Tensor, grid: Tensor, options: Options, keys: Any) -> Any:
         """Gather."""
         remember(ctx, options, image, grid)
-        result = inside(gather, keys, image, grid, *options)
+        result = inside(operators.gather, keys, image, grid, *options)
         ctx.dtype = result.dtype
         return result
 
@@ -189,7 +202,7 @@ class Scatter(Function):
         """Scatter."""
         remember(ctx, options, values, grid)
         ctx.size = size
-        return inside(scatter, keys, values, grid, size, *options)
+        return inside(operators.scatter, keys, values, grid, size, *options)
 
     @staticmethod
     def backward(ctx: Any, upstream: Maybe) -> Any:
@@ -232,7 +245,7 @@ class Backward(Function):
         """Both gradients of gather."""
         remember(ctx, options, values, image, grid)
         ctx.needed = needed
-        results = inside(backward, keys, values, image, grid, *needed, *options)
+        results = inside(operators.backward, keys, values, image, grid, *needed, *options)
         ctx.mark_non_differentiable(
             *(one for one, need in zip(results, needed, strict=True) if not need)
         )
@@ -326,16 +339,6 @@ def plain_gather(image: Tensor, grid: Tensor, options: Options, call: Call) -> T
     return run_gather(call, image, grid, options[-1])
 
 
-def plain_or_recorded_backward(
-    values: Tensor, image: Tensor, grid: Tensor, *options: Any
-) -> tuple[Tensor, Tensor]:
-    """Backward, the short way where there is one and no record is kept."""
-    short = is_plain(values, image, grid) and not has_record(values, image, grid)
-    operator = cpu_backward if short else backward
-    result: tuple[Tensor, Tensor] = operator(values, image, grid, *options)
-    return result
-
-
 # The long way, through the dispatcher -------------------------------------------------------------
 
 
@@ -347,7 +350,7 @@ def autograd_gather(
     options = (mode, padding, corners, order, threads)
     if tracked(image, grid):
         return recorded(Gather, image, grid, options, keys)
-    return below(gather, keys, image, grid, *options)
+    return below(operators.gather, keys, image, grid, *options)
 
 
 def autograd_scatter(
@@ -358,7 +361,7 @@ def autograd_scatter(
     options = (mode, padding, corners, order, threads)
     if tracked(values, grid):
         return recorded(Scatter, values, grid, size, options, keys)
-    return below(scatter, keys, values, grid, size, *options)
+    return below(operators.scatter, keys, values, grid, size, *options)
 
 
 def autograd_backward(
@@ -369,7 +372,7 @@ def autograd_backward(
     needed, options = (need_input, need_grid), (mode, padding, corners, order, threads)
     if tracked(values, image, grid):
         return recorded(Backward, values, image, grid, needed, options, keys)
-    return below(backward, keys, values, image, grid, *needed, *options)
+    return below(operators.backward, keys, values, image, grid, *needed, *options)
 
 
 for name, rule in (
