@@ -297,13 +297,6 @@ class Backward(Function):
             )
 
 
-def tracked(*tensors: Tensor) -> bool:
-    """Whether a record of what happens to the tensors is kept, or a tangent goes with them."""
-    if has_record(*tensors):
-        return True
-    return any(unpack(tensor).tangent is not None for tensor in tensors)
-
-
 # The short way ------------------------------------------------------------------------------------
 
 
@@ -340,6 +333,13 @@ def plain_gather(image: Tensor, grid: Tensor, options: Options, call: Call) -> T
 
 
 # The long way, through the dispatcher -------------------------------------------------------------
+
+
+def tracked(*tensors: Tensor) -> bool:
+    """Whether a record of what happens to the tensors is kept, or a tangent goes with them."""
+    if has_record(*tensors):
+        return True
+    return any(unpack(tensor).tangent is not None for tensor in tensors)
 
 
 def autograd_gather(
