@@ -19,19 +19,21 @@ Sample = Callable[[Tensor, Tensor], Tensor]
 CHECKS = {"fast_mode": True, "atol": 1e-5, "rtol": 1e-4}
 
 
-def small(rank: int, items: int = 1, grids: int = 1) -> tuple[Tensor, Tensor]:
+def small(
+    rank: int, items: int = 1, grids: int = 1, corners: bool = False
+) -> tuple[Tensor, Tensor]:
     """A small image, and a grid of which no point lies on a tie or on a fold."""
     spatial = (4, 3, 5)[-rank:]
     rng = cases.generator(rank, items, grids)
     image = torch.from_numpy(cases.pixels(rng, (items, 2, *spatial)))
     whole = rng.integers(-1, max(spatial) + 1, (grids, 3, 2, rank))
     place = whole + rng.choice([-1, 1], whole.shape) * rng.uniform(0.1, 0.4, whole.shape)
-    grid = torch.from_numpy(cases.coordinates(place, spatial, False))
+    grid = torch.from_numpy(cases.coordinates(place, spatial, corners))
     return image.requires_grad_(), grid.requires_grad_()
 
 
-def sampling(mode: Any, boundary: Any) -> Sample:
-    return lambda image, grid: gridsample.grid_sample(image, grid, mode, boundary)
+def sampling(mode: Any, boundary: Any, corners: bool = False) -> Sample:
+    return lambda image, grid: gridsample.grid_sample(image, grid, mode, boundary, corners)
 
 
 @pytest.mark.parametrize("boundary", cases.BOUNDARIES)
@@ -60,6 +62,36 @@ def test_mixed_axes_and_broadcast_items(items: int, grids: int, mode: Any, bound
     assert gradgradcheck(sample, both, check_fwd_over_rev=True, **CHECKS)
 
 
+MIXED = [
+    *itertools.product(itertools.product(cases.MODES, repeat=2), [("zeros", "reflection")]),
+    *itertools.product([("linear", "cubic")], itertools.product(cases.BOUNDARIES, repeat=2)),
+    (("cubic", "nearest", "linear"), ("reflection", "border", "zeros")),
+    (("linear", "cubic", "cubic"), ("border", "zeros", "reflection")),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("corners", [False, True])
+@pytest.mark.parametrize(("items", "grids"), [(1, 1), (1, 2), (2, 1), (2, 2)])
+@pytest.mark.parametrize(("mode", "boundary"), MIXED)
+def test_second_order_of_every_mix(
+    mode: Any, boundary: Any, items: int, grids: int, corners: bool
+) -> None:
+    sample, both = sampling(mode, boundary, corners), small(len(mode), items, grids, corners)
+    assert gradcheck(sample, both, check_forward_ad=True, **CHECKS)
+    assert gradgradcheck(sample, both, check_fwd_over_rev=True, **CHECKS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("boundary", cases.BOUNDARIES)
+@pytest.mark.parametrize("mode", cases.MODES)
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_second_order_between_corners(rank: int, mode: str, boundary: str) -> None:
+    sample, both = sampling(mode, boundary, True), small(rank, corners=True)
+    assert gradcheck(sample, both, check_forward_ad=True, check_batched_grad=True, **CHECKS)
+    assert gradgradcheck(sample, both, check_fwd_over_rev=True, check_batched_grad=True, **CHECKS)
+
+
 def test_complex_images() -> None:
     image, grid = small(2)
     turned = torch.complex(image, image.flip(1)).detach().requires_grad_()
@@ -68,15 +100,23 @@ def test_complex_images() -> None:
     assert gradgradcheck(sample, (turned, grid), check_fwd_over_rev=True)
 
 
-def test_third_order_of_cubic() -> None:
-    image, grid = small(1)
+@pytest.mark.parametrize(
+    ("rank", "boundary"), [(1, "zeros"), (1, "reflection"), (2, "border"), (3, "zeros")]
+)
+def test_third_order_of_cubic(rank: int, boundary: str) -> None:
+    """By finite differences of the second, in the grid and in the image."""
+    both, sample = small(rank), sampling("cubic", boundary)
 
-    def second(moved: Tensor) -> Tensor:
-        total = sampling("cubic", "zeros")(image, moved).square().sum()
-        (first,) = torch.autograd.grad(total, moved, create_graph=True)
-        return torch.autograd.grad(first.square().sum(), moved, create_graph=True)[0]
+    def second(*moved: Tensor) -> tuple[Tensor, ...]:
+        total = sample(*moved).square().sum()
+        firsts = torch.autograd.grad(total, moved, create_graph=True)
+        return torch.autograd.grad(
+            sum(one.square().sum() for one in firsts), moved, create_graph=True
+        )
 
-    assert gradcheck(second, grid)
+    # Squares of squares: the numbers are large, and so are the differences' errors.
+    scale = max(one.detach().abs().max().item() for one in second(*both))
+    assert gradcheck(second, both, fast_mode=True, atol=1e-5 * scale, rtol=1e-4)
 
 
 def close(ours: Any, theirs: Any) -> None:

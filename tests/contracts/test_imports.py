@@ -27,7 +27,7 @@ ROOMS = {
     "numba": ["kernels/cpu"],
     "llvmlite": ["kernels/cpu"],
     "triton": ["kernels/gpu"],
-    "torch": ["bindings/torch", "nn.py", "torch_compat.py"],
+    "torch": ["bindings/torch", "nn.py", "onnx.py", "torch_compat.py"],
     "jax": ["bindings/jax"],
     "dask": ["bindings/dask"],
     "cupy": ["bindings/cupy"],

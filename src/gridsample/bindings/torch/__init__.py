@@ -6,24 +6,30 @@ Three operators are registered with torch (`operators`), each with rules for der
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gridsample.bindings.torch import batching, derivatives, operators  # noqa: F401
+from gridsample.bindings.torch import batching, derivatives, onnx, operators  # noqa: F401
 from gridsample.plan import (
     Mode,
+    Shape,
     channels_last,
     check_boundary,
     check_flag,
     check_shapes,
     check_threads,
     find_method,
+    hashable,
     per_axis,
 )
+
+# What the operators take: names for each axis, whether corners are aligned, derivative orders.
+Options = tuple[tuple[str, ...], tuple[str, ...], bool, tuple[int, ...]]
 
 
 def check_tensors(**given: Any) -> None:
@@ -44,25 +50,22 @@ def check_tensors(**given: Any) -> None:
 
 
 def check_call(
-    image: Tensor,
-    grid: Tensor,
+    image: Shape,
+    grid: Shape,
     mode: Mode,
     padding_mode: Mode,
     align_corners: bool,
     channel_axis: int,
-    threads: int | None,
-) -> tuple[bool, tuple[Any, ...]]:
-    """Whether channels come last, and the options as the operators take them."""
-    check_threads(threads)
-    # Of a tensor of a wrong rank, the shape is what the error is to be about.
-    last = channels_last(channel_axis if 3 <= image.dim() <= 5 else 1, image.dim())
-    rank = check_shapes(tuple(image.shape), tuple(grid.shape), last)
+) -> tuple[bool, Options]:
+    """Whether channels come last, and the options as the operators take them, but for threads."""
+    # Of an image of a wrong rank, the shape is what the error is to be about.
+    last = channels_last(channel_axis if 3 <= len(image) <= 5 else 1, len(image))
+    rank = check_shapes(image, grid, last)
     return last, (
         per_axis(mode, rank, "mode"),
         per_axis(padding_mode, rank, "padding_mode"),
         check_flag(align_corners, "align_corners"),
         (0,) * rank,
-        threads,
     )
 
 
@@ -77,16 +80,50 @@ def grid_sample(
     threads: int | None,
 ) -> Tensor:
     """`gridsample.grid_sample` for tensors."""
-    check_tensors(input=image, grid=grid)
+    check_threads(threads)
     if out is not None:
         raise TypeError("out is taken with NumPy arrays only; tensors get a new tensor")
-    last, options = check_call(
-        image, grid, mode, padding_mode, align_corners, channel_axis, threads
-    )
-    planes = image.movedim(-1, 1) if last else image
-    sample = operators.gather if image.device.type in HERE else sample_elsewhere
-    result: Tensor = sample(planes, grid, *options)
+    if operators.is_plain(image, grid):
+        last, options, call = prepare(
+            image.shape, image.dtype, grid.shape, grid.dtype,
+            hashable(mode), hashable(padding_mode), align_corners, channel_axis,
+        )  # fmt: skip
+        planes = image.movedim(-1, 1) if last else image
+        result = derivatives.plain_gather(planes, grid, (*options, threads), call)
+    else:
+        check_tensors(input=image, grid=grid)
+        last, options = check_call(
+            tuple(image.shape), tuple(grid.shape), mode, padding_mode, align_corners, channel_axis
+        )
+        planes = image.movedim(-1, 1) if last else image
+        result = find_sampler(image)(planes, grid, *options, threads)
     return result.movedim(1, -1) if last else result
+
+
+@functools.lru_cache(maxsize=1024, typed=True)
+def prepare(
+    image: torch.Size,
+    image_type: torch.dtype,
+    grid: torch.Size,
+    grid_type: torch.dtype,
+    mode: Mode,
+    padding_mode: Mode,
+    align_corners: bool,
+    channel_axis: int,
+) -> tuple[bool, Options, operators.Call]:
+    """All that is checked and worked out before tensors of plain memory are sampled."""
+    given = tuple(image)
+    last, options = check_call(given, tuple(grid), mode, padding_mode, align_corners, channel_axis)
+    size = (given[0], given[-1], *given[1:-1]) if last else given
+    return last, options, operators.find_call(size, image_type, tuple(grid), grid_type, *options)
+
+
+def find_sampler(image: Tensor) -> Callable[..., Tensor]:
+    """What samples an image: where its memory is, or whatever a model is being written to."""
+    if onnx.exporting():
+        return onnx.gather_as_node
+    sampler: Callable[..., Tensor] = operators.gather
+    return sampler if image.device.type in HERE else sample_elsewhere
 
 
 def grid_sample_vjp(
@@ -102,9 +139,10 @@ def grid_sample_vjp(
     threads: int | None,
 ) -> tuple[Tensor | None, Tensor | None]:
     """`gridsample.grid_sample_vjp` for tensors; the gradients can be differentiated again."""
+    check_threads(threads)
     check_tensors(grad_output=grad_output, input=image, grid=grid)
     last, options = check_call(
-        image, grid, mode, padding_mode, align_corners, channel_axis, threads
+        tuple(image.shape), tuple(grid.shape), mode, padding_mode, align_corners, channel_axis
     )
     if image.device.type not in HERE:
         raise ValueError(f"input is on {image.device}; accepted: {', '.join(HERE)}")
@@ -116,8 +154,8 @@ def grid_sample_vjp(
     if image.is_complex() and grad_output.is_floating_point():
         grad_output = grad_output.to(grad_output.dtype.to_complex())
     values, planes = (tensor.movedim(-1, 1) if last else tensor for tensor in (grad_output, image))
-    first, second = operators.backward(
-        values, planes, grid, bool(need_input), bool(need_grid), *options
+    first, second = derivatives.backward(
+        values, planes, grid, bool(need_input), bool(need_grid), *options, threads
     )
     if last and need_input:
         first = first.movedim(1, -1)

@@ -23,13 +23,41 @@ from torch.autograd import forward_ad
 from torch.autograd.forward_ad import _set_fwd_grad_enabled
 from torch.autograd.function import _SingleLevelFunction as Function
 
-from gridsample.bindings.torch.operators import LIBRARY, backward, gather, scatter
+from gridsample.bindings.torch import operators
+from gridsample.bindings.torch.operators import LIBRARY, Call, is_plain, run_backward, run_gather
 
 Options = tuple[Any, ...]
 Maybe = Tensor | None
 
 # Annotated because torch gives it no type.
 unpack: Any = forward_ad.unpack_dual
+
+
+# The operators, by the short way where there is one -----------------------------------------------
+
+
+def has_record(*tensors: Tensor) -> bool:
+    """Whether a record of what happens to the tensors is kept."""
+    return torch.is_grad_enabled() and any([tensor.requires_grad for tensor in tensors])
+
+
+def shortened(operator: Any, compute: Any, tensors: int) -> Any:
+    """An operator, called as the function that computes it where there is no more to do.
+
+    Its first arguments are so many tensors.
+    """
+
+    def call(*arguments: Any) -> Any:
+        given = arguments[:tensors]
+        short = is_plain(*given) and not has_record(*given)
+        return (compute if short else operator)(*arguments)
+
+    return call
+
+
+gather = shortened(operators.gather, operators.cpu_gather, 2)
+scatter = shortened(operators.scatter, operators.cpu_scatter, 2)
+backward = shortened(operators.backward, operators.cpu_backward, 3)
 
 
 # Derivatives along a direction in the space of grids ----------------------------------------------
@@ -132,7 +160,7 @@ class Gather(Function):
     def forward(ctx: Any, image: Tensor, grid: Tensor, options: Options, keys: Any) -> Any:
         """Gather."""
         remember(ctx, options, image, grid)
-        result = inside(gather, keys, image, grid, *options)
+        result = inside(operators.gather, keys, image, grid, *options)
         ctx.dtype = result.dtype
         return result
 
@@ -174,7 +202,7 @@ class Scatter(Function):
         """Scatter."""
         remember(ctx, options, values, grid)
         ctx.size = size
-        return inside(scatter, keys, values, grid, size, *options)
+        return inside(operators.scatter, keys, values, grid, size, *options)
 
     @staticmethod
     def backward(ctx: Any, upstream: Maybe) -> Any:
@@ -217,7 +245,7 @@ class Backward(Function):
         """Both gradients of gather."""
         remember(ctx, options, values, image, grid)
         ctx.needed = needed
-        results = inside(backward, keys, values, image, grid, *needed, *options)
+        results = inside(operators.backward, keys, values, image, grid, *needed, *options)
         ctx.mark_non_differentiable(
             *(one for one, need in zip(results, needed, strict=True) if not need)
         )
@@ -269,9 +297,47 @@ class Backward(Function):
             )
 
 
+# The short way ------------------------------------------------------------------------------------
+
+
+class PlainGather(Gather):
+    """The rules of gather for plain tensors: the dispatcher is not asked."""
+
+    @staticmethod
+    def forward(ctx: Any, image: Tensor, grid: Tensor, options: Options, call: Call) -> Any:
+        """Gather."""
+        ctx.save_for_backward(image, grid)
+        ctx.set_materialize_grads(False)
+        ctx.options, ctx.call = options, call
+        return run_gather(call, image, grid, options[-1])
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Maybe) -> Any:
+        """Both gradients in one sweep; by the operator, if they are to be differentiated again."""
+        image, grid = ctx.saved_tensors
+        if upstream is None or torch.is_grad_enabled() or not is_plain(upstream, image, grid):
+            return Gather.backward(ctx, upstream)
+        need_image, need_grid = ctx.needs_input_grad[:2]
+        first, second = run_backward(
+            ctx.call, upstream, image, grid, need_image, need_grid, ctx.options[-1]
+        )
+        return first if need_image else None, second if need_grid else None, None, None
+
+
+def plain_gather(image: Tensor, grid: Tensor, options: Options, call: Call) -> Tensor:
+    """Gather, for plain tensors."""
+    if has_record(image, grid):
+        result: Tensor = PlainGather.apply(image, grid, options, call)  # type: ignore[attr-defined]
+        return result
+    return run_gather(call, image, grid, options[-1])
+
+
+# The long way, through the dispatcher -------------------------------------------------------------
+
+
 def tracked(*tensors: Tensor) -> bool:
     """Whether a record of what happens to the tensors is kept, or a tangent goes with them."""
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+    if has_record(*tensors):
         return True
     return any(unpack(tensor).tangent is not None for tensor in tensors)
 
@@ -284,7 +350,7 @@ def autograd_gather(
     options = (mode, padding, corners, order, threads)
     if tracked(image, grid):
         return recorded(Gather, image, grid, options, keys)
-    return below(gather, keys, image, grid, *options)
+    return below(operators.gather, keys, image, grid, *options)
 
 
 def autograd_scatter(
@@ -295,7 +361,7 @@ def autograd_scatter(
     options = (mode, padding, corners, order, threads)
     if tracked(values, grid):
         return recorded(Scatter, values, grid, size, options, keys)
-    return below(scatter, keys, values, grid, size, *options)
+    return below(operators.scatter, keys, values, grid, size, *options)
 
 
 def autograd_backward(
@@ -306,7 +372,7 @@ def autograd_backward(
     needed, options = (need_input, need_grid), (mode, padding, corners, order, threads)
     if tracked(values, image, grid):
         return recorded(Backward, values, image, grid, needed, options, keys)
-    return below(backward, keys, values, image, grid, *needed, *options)
+    return below(operators.backward, keys, values, image, grid, *needed, *options)
 
 
 for name, rule in (

@@ -14,16 +14,19 @@ where the tensor that it is made from is, and contiguous elsewhere.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from gridsample.plan import (
     BFLOAT16,
     Plan,
+    Shape,
     check_grid_type,
     check_image_type,
     check_shapes,
@@ -59,12 +62,12 @@ TYPES: dict[torch.dtype, np.dtype[Any]] = {torch.bfloat16: BFLOAT16} | {
 }
 
 
-def numpy_type(tensor: Tensor, name: str) -> np.dtype[Any]:
+def numpy_type(given: torch.dtype, name: str) -> np.dtype[Any]:
     """The kernels' type for a tensor's."""
-    found = TYPES.get(tensor.dtype)
+    found = TYPES.get(given)
     if found is None:
         accepted = ", ".join(str(kind).removeprefix("torch.") for kind in TYPES)
-        raise TypeError(f"{name} has dtype {tensor.dtype}; accepted: {accepted}")
+        raise TypeError(f"{name} has dtype {given}; accepted: {accepted}")
     return found
 
 
@@ -78,24 +81,30 @@ def differentiable(tensor: Tensor) -> bool:
 
 def is_channels_last(tensor: Tensor) -> bool:
     """Whether the channels of a pixel lie side by side in memory."""
-    return tensor.shape[1] > 1 and tensor.stride(1) == 1 and not tensor.is_contiguous()
+    return not tensor.is_contiguous() and tensor.shape[1] > 1 and tensor.stride(1) == 1
 
 
 def empty(shape: Sequence[int], like: Tensor, dtype: torch.dtype) -> Tensor:
     """An empty tensor (N, C, *rest), laid out in memory as another."""
-    axes = tuple(range(len(shape)))
-    layout = (0, *axes[2:], 1) if is_channels_last(like) else axes
+    if not is_channels_last(like):
+        return torch.empty(shape, dtype=dtype, device=like.device)
+    layout = (0, *range(2, len(shape)), 1)
     return torch.empty_permuted(shape, layout, dtype=dtype, device=like.device)
 
 
-def empty_gather(image: Tensor, grid: Tensor, order: Order) -> Tensor:
-    """An empty output of gather.
+def gathered_type(image: torch.dtype, grid: torch.dtype, order: Order) -> torch.dtype:
+    """The type of what gather gives: the image's.
 
     A derivative has the type of a product of both arguments' numbers: it may be too large for the
     image's, and an integer image's is no integer.
     """
+    return torch.promote_types(image, grid) if any(order) else image
+
+
+def empty_gather(image: Tensor, grid: Tensor, order: Order) -> Tensor:
+    """An empty output of gather."""
     items = grid.shape[0] if image.shape[0] == 1 else image.shape[0]
-    dtype = torch.promote_types(image.dtype, grid.dtype) if any(order) else image.dtype
+    dtype = gathered_type(image.dtype, grid.dtype, order)
     return empty((items, image.shape[1], *grid.shape[1:-1]), image, dtype)
 
 
@@ -114,37 +123,69 @@ def empty_backward(
 
 def memory(tensor: Tensor) -> np.ndarray[Any, Any]:
     """A tensor's memory as an array; a copy only where numbers are to be conjugated or negated."""
-    tensor = tensor.detach().resolve_conj().resolve_neg()
+    tensor = tensor.detach() if tensor.requires_grad else tensor
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
     if tensor.dtype == torch.bfloat16:
         return tensor.view(torch.uint16).numpy().view(BFLOAT16)
     array: np.ndarray[Any, Any] = tensor.numpy()
     return array
 
 
-def tensor_of(array: np.ndarray[Any, Any], like: Tensor) -> Tensor:
-    """An array as a tensor with the type and the layout of another; copied only if it must be."""
-    result = torch.from_numpy(array).to(like.dtype)
-    return result if result.stride() == like.stride() else like.copy_(result)
+def tensor_of(
+    array: np.ndarray[Any, Any], dtype: torch.dtype, like: Tensor | None = None
+) -> Tensor:
+    """An array as a tensor of a type, contiguous or laid out as another; copied only if it must."""
+    result = torch.from_numpy(array)
+    result = result if result.dtype == dtype else result.to(dtype)
+    if like is None or not is_channels_last(like):
+        return result.contiguous()
+    laid_out = empty(result.shape, like, dtype)
+    return result if result.stride() == laid_out.stride() else laid_out.copy_(result)
 
 
-def plan_call(
-    size: Sequence[int], image: Tensor, grid: Tensor, mode: Names, padding: Names, corners: bool
-) -> Plan:
-    """The plan for an image of the given size, in the type of another tensor."""
-    return make_plan(
-        tuple(size), numpy_type(image, "input"), tuple(grid.shape), numpy_type(grid, "grid"),
-        tuple(mode), tuple(padding), corners, False,
-    )  # fmt: skip
+class Call(NamedTuple):
+    """What follows from shapes, types and options alone, so that a small call need not wait for it.
+
+    Attributes:
+        plan: for an image and a grid.
+        order: the derivative order along each axis.
+        zero: whether such a derivative is zero everywhere: the weights' degree is less.
+        dtype: what gather gives.
+    """
+
+    plan: Plan
+    order: Shape
+    zero: bool
+    dtype: torch.dtype
 
 
-def vanishes(plan: Plan, order: Order) -> bool:
-    """Whether a derivative is zero everywhere: the weights' degree is less than its order."""
+@functools.lru_cache(maxsize=1024)
+def find_call(
+    size: Shape, image_type: torch.dtype, grid_shape: Shape, grid_type: torch.dtype,
+    mode: tuple[str, ...], padding: tuple[str, ...], corners: bool, order: Shape,
+) -> Call:  # fmt: skip
+    """The call for an image (N, C, *spatial) of the given size."""
+    image_kind, grid_kind = numpy_type(image_type, "input"), numpy_type(grid_type, "grid")
+    plan = make_plan(size, image_kind, grid_shape, grid_kind, mode, padding, corners, False)
     if len(order) != len(plan.methods) or min(order) < 0:
         raise ValueError(
             f"order must hold a derivative order, 0 or more, for each of the image's "
-            f"{len(plan.methods)} axes, got {tuple(order)}"
+            f"{len(plan.methods)} axes, got {order}"
         )
-    return any(n >= method.powers for n, method in zip(order, plan.methods, strict=True))
+    zero = any(n >= method.powers for n, method in zip(order, plan.methods, strict=True))
+    return Call(plan, order, zero, gathered_type(image_type, grid_type, order))
+
+
+def call_for(
+    size: Sequence[int], image: Tensor, grid: Tensor, mode: Names, padding: Names, corners: bool,
+    order: Order,
+) -> Call:  # fmt: skip
+    """The call for an image of the given size, in the type of another tensor."""
+    return find_call(
+        tuple(size), image.dtype, tuple(grid.shape), grid.dtype,
+        tuple(mode), tuple(padding), corners, tuple(order),
+    )  # fmt: skip
 
 
 def check_values(values: Tensor, plan: Plan, name: str) -> None:
@@ -174,17 +215,20 @@ def cpu_gather(
     threads: int | None = None,
 ) -> Tensor:
     """Gather, for CPU tensors."""
+    call = call_for(image.shape, image, grid, mode, padding, corners, order)
+    return run_gather(call, image, grid, threads)
+
+
+def run_gather(call: Call, image: Tensor, grid: Tensor, threads: int | None) -> Tensor:
+    """Gather, for CPU tensors of which all is known."""
     from gridsample.kernels import cpu
 
-    plan = plan_call(image.shape, image, grid, mode, padding, corners)
-    out = empty_gather(image, grid, order)
-    if vanishes(plan, order):
+    out = empty(call.plan.shape, image, call.dtype)
+    if call.zero:
         return out.zero_()
     if out.numel():
-        cpu.gather(
-            plan, memory(image), memory(grid), memory(out),
-            order=tuple(order), threads=count(threads),
-        )  # fmt: skip
+        arrays = memory(image), memory(grid), memory(out)
+        cpu.gather(call.plan, *arrays, order=call.order, threads=count(threads))
     return out
 
 
@@ -199,12 +243,16 @@ def cpu_scatter(
     threads: int | None = None,
 ) -> Tensor:
     """Scatter, for CPU tensors."""
-    plan = plan_call(size, values, grid, mode, padding, corners)
-    check_values(values, plan, "values")
-    out = empty(size, values, values.dtype)  # its shape and layout are those of the image
-    return sweep(plan, values, out, grid, (out, grid.new_empty(0)), (True, False), order, threads)[
-        0
-    ]
+    from gridsample.kernels import cpu
+
+    call = call_for(size, values, grid, mode, padding, corners, order)
+    check_values(values, call.plan, "values")
+    if call.zero or not values.numel():
+        return empty(size, values, values.dtype).zero_()
+    shadow = cpu.scatter(
+        call.plan, memory(values), memory(grid), order=call.order, threads=count(threads)
+    )
+    return tensor_of(shadow, values.dtype, values)
 
 
 def cpu_backward(
@@ -220,50 +268,56 @@ def cpu_backward(
     threads: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Backward, for CPU tensors."""
-    plan = plan_call(image.shape, image, grid, mode, padding, corners)
-    check_values(values, plan, "grad_output")
+    call = call_for(image.shape, image, grid, mode, padding, corners, order)
+    check_values(values, call.plan, "grad_output")
     if need_input and not differentiable(image):
         raise TypeError(
             f"input has dtype {image.dtype}, of which there is no gradient; "
             "pass need_input=False to get the grid's alone"
         )
-    empties = empty_backward(image, grid, need_input, need_grid)
-    return sweep(plan, values, image, grid, empties, (need_input, need_grid), order, threads)
+    return run_backward(call, values, image, grid, need_input, need_grid, threads)
 
 
-def sweep(
-    plan: Plan,
-    values: Tensor,
-    image: Tensor,
-    grid: Tensor,
-    outputs: tuple[Tensor, Tensor],
-    needed: tuple[bool, bool],
-    order: Order,
+def run_backward(
+    call: Call, values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool,
     threads: int | None,
-) -> tuple[Tensor, Tensor]:
-    """Run the fused kernel, for the needed ones of ``outputs``: the gradients of image and grid."""
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Backward, for CPU tensors of which all is known."""
     from gridsample.kernels import cpu
 
-    first, second = outputs
-    if not values.numel() or vanishes(plan, order):
+    if call.zero or not values.numel():
+        first, second = empty_backward(image, grid, need_input, need_grid)
         return first.zero_(), second.zero_()
     shadow, gradient = cpu.backward(
-        plan, memory(values), memory(image), memory(grid), need_image=needed[0],
-        need_grid=needed[1], order=tuple(order), threads=count(threads),
+        call.plan, memory(values), memory(image), memory(grid), need_image=need_input,
+        need_grid=need_grid, order=call.order, threads=count(threads),
     )  # fmt: skip
     return (
-        first if shadow is None else tensor_of(shadow, first),
-        second if gradient is None else tensor_of(gradient, second),
+        image.new_empty(0) if shadow is None else tensor_of(shadow, image.dtype, image),
+        grid.new_empty(0) if gradient is None else tensor_of(gradient, grid.dtype),
     )
 
 
 # What shape that has, for tensors without memory --------------------------------------------------
 
 
+def check_target() -> None:
+    """Refuse to become part of an ONNX model.
+
+    `onnx.gather_as_node` takes gather's place before this is reached, where it can.
+    """
+    if torch.onnx.is_in_onnx_export():
+        raise ValueError(
+            "ONNX has no operator for torch.ops.gridsample's as they are; give a program that "
+            "torch.export made to gridsample.onnx.lower first; gradients cannot be exported"
+        )
+
+
 def check_call(image: Tensor, grid: Tensor) -> None:
     """The part of a plan's checks that needs no numbers."""
-    check_image_type(numpy_type(image, "input"))
-    check_grid_type(numpy_type(grid, "grid"))
+    check_target()
+    check_image_type(numpy_type(image.dtype, "input"))
+    check_grid_type(numpy_type(grid.dtype, "grid"))
     check_shapes(tuple(image.shape), tuple(grid.shape), False)
 
 
@@ -278,6 +332,7 @@ def fake_gather(
 
 def fake_scatter(values: Tensor, grid: Tensor, size: Sequence[int], *options: Any) -> Tensor:
     """Scatter, of the shapes alone."""
+    check_target()
     return empty(size, values, values.dtype)
 
 
@@ -296,3 +351,32 @@ for name, compute, fake in (
 ):
     LIBRARY.impl(name, compute, "CPU")
     torch.library.register_fake(f"gridsample::{name}", fake, lib=LIBRARY)
+
+
+# The short way ------------------------------------------------------------------------------------
+
+
+def kind(tensor: Tensor) -> tuple[type, int]:
+    """A tensor's class, and what the dispatcher sees in it: device, layout, batch and more."""
+    return type(tensor), torch._C._dispatch_keys(tensor).raw_repr()
+
+
+KINDS = frozenset(map(kind, (torch.empty(0), torch.nn.Parameter(torch.empty(0)))))
+
+
+def is_plain(*tensors: Tensor) -> bool:
+    """Whether the tensors are CPU memory and no more, and nobody has to hear of what is done.
+
+    Then what computes an operator may be called as the function that it is.  The dispatcher takes
+    as long as a few hundred samples do.
+    """
+    if (
+        torch.compiler.is_compiling()
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._len_torch_function_stack()
+        or torch._C._get_tracing_state() is not None
+        or forward_ad._current_level >= 0
+    ):
+        return False
+    return all([issubclass(type(tensor), Tensor) and kind(tensor) in KINDS for tensor in tensors])

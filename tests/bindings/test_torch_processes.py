@@ -1,0 +1,47 @@
+"""Processes that torch starts: the right results, and an end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+TESTS = Path(__file__).parents[1]
+SECONDS = 300  # more than a slow machine takes; one that hangs is ended, with all it started
+
+
+def run(*arguments: str) -> None:
+    path = os.pathsep.join([str(TESTS), *sys.path, os.environ.get("PYTHONPATH", "")])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "processes", *arguments],
+        env={**os.environ, "PYTHONPATH": path, "GLOO_SOCKET_IFNAME": "lo"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        pytest.fail(f"{arguments} did not end in {SECONDS} s: {process.communicate()[0]}")
+    assert process.returncode == 0 and output.endswith("done\n"), output
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_loaders_sample_in_their_workers(start: str) -> None:
+    run("loader", start)
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_processes_sample_shared_memory(start: str) -> None:
+    run("shared", start)
+
+
+@pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="torch has no gloo")
+def test_replicas_learn_what_one_process_learns() -> None:
+    run("replicas", "spawn")
