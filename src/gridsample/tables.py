@@ -49,9 +49,17 @@ class Band:
         return int(self.count.max(initial=0))
 
     @functools.cached_property
+    def copies(self) -> bool:
+        """Whether every output is one input as it is."""
+        return bool(self.taps == 1 and self.count.all() and (self.weights == 1).all())
+
+    @functools.cached_property
     def is_identity(self) -> bool:
         """Whether every output is the input of its number."""
-        return self.inputs == self.outputs and np.array_equal(self.dense(), np.eye(self.inputs))
+        if self.inputs != self.outputs or not self.count.all():
+            return False
+        own = np.arange(self.outputs)[:, np.newaxis] - self.first[:, np.newaxis]
+        return np.array_equal(self.weights, own == np.arange(self.weights.shape[1]))
 
     def _places(self) -> tuple[Array, Array]:
         """Row and tap of every entry in the band."""
@@ -256,12 +264,22 @@ def axis_map(axis: Axis, transposed: bool = False) -> AxisMap:
     if axis.method == "spline3":
         return spline(axis)
     if axis.method == "area":
-        return AxisMap(None, averages(axis), None)
-    if axis.antialias:
-        return AxisMap(None, smoothed(axis), None)
-    if axis.method.startswith("nearest"):
-        return AxisMap(None, copies(axis), None)
-    return AxisMap(None, interpolated(axis, clamp), None)
+        band = averages(axis)
+    elif axis.antialias:
+        band = smoothed(axis)
+    elif axis.method.startswith("nearest"):
+        band = copies(axis)
+    else:
+        band = interpolated(axis, clamp)
+    if band.is_identity:  # whose zeros beside the ones need not be multiplied by
+        band = chosen(np.arange(axis.outputs), axis.inputs)
+    return AxisMap(None, band, None)
+
+
+def chosen(index: Array, inputs: int) -> Band:
+    """The band that copies one input to each output."""
+    one = np.ones(len(index), np.int64)
+    return Band(inputs, index, one, one[:, np.newaxis].astype(float))
 
 
 def collect(index: Array, weights: Array, inputs: int) -> Band:
@@ -281,8 +299,7 @@ def copies(axis: Axis) -> Band:
     middle = np.float32(0.5 if axis.method == "nearest-exact" else 0)
     index = np.arange(axis.outputs, dtype=np.float32) + middle
     first = np.floor(index * np.float32(axis.step)).astype(np.int64)
-    one = np.ones(axis.outputs, np.int64)
-    return Band(axis.inputs, np.clip(first, 0, axis.inputs - 1), one, np.ones((axis.outputs, 1)))
+    return chosen(np.clip(first, 0, axis.inputs - 1), axis.inputs)
 
 
 def averages(axis: Axis) -> Band:
