@@ -23,6 +23,7 @@ from gridsample.fields import affine_grid, identity_grid
 
 if TYPE_CHECKING:
     from gridsample.explanation import Explanation, explain
+    from gridsample.resize import interpolate, interpolate_vjp
 
 __all__ = [
     "Explanation",
@@ -32,10 +33,17 @@ __all__ = [
     "grid_sample",
     "grid_sample_vjp",
     "identity_grid",
+    "interpolate",
+    "interpolate_vjp",
 ]
 
 # Names that most programs do not need: their modules are loaded when they are.
-_LATER = {"explain": "explanation", "Explanation": "explanation"}
+_LATER = {
+    "explain": "explanation",
+    "Explanation": "explanation",
+    "interpolate": "resize",
+    "interpolate_vjp": "resize",
+}
 
 
 def __getattr__(name: str) -> Any:

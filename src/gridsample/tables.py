@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -63,7 +63,8 @@ class Band:
 
     def _places(self) -> tuple[Array, Array]:
         """Row and tap of every entry in the band."""
-        return np.nonzero(np.arange(self.weights.shape[1]) < self.count[:, np.newaxis])
+        rows, taps = np.nonzero(np.arange(self.weights.shape[1]) < self.count[:, np.newaxis])
+        return rows, taps
 
     def dense(self) -> Array:
         """The matrix itself, (outputs, inputs)."""
@@ -159,14 +160,15 @@ def box(x: Array) -> Array:
 
 def triangle(x: Array) -> Array:
     """Linear interpolation: 1 - |x|."""
-    return np.maximum(1 - np.abs(x), 0.0)
+    return np.where(np.abs(x) < 1, 1 - np.abs(x), 0.0)
 
 
 def bicubic(b: float, c: float) -> Kernel:
-    """The cubics of D. Mitchell and A. Netravali, "Reconstruction filters in computer graphics", 1988.
+    """The cubics of two parameters.
 
-    B = 0 gives those of R. Keys with a = -C, (1, 0) the B-spline, (1/3, 1/3) their own choice.
-    """  # noqa: W505
+    B = 0 gives those of R. Keys with a = -C, (1, 0) the B-spline, (1/3, 1/3) the authors' choice.
+    Source: D. Mitchell and A. Netravali, "Reconstruction filters in computer graphics", 1988.
+    """
     near = np.array([12 - 9 * b - 6 * c, -18 + 12 * b + 6 * c, 0, 6 - 2 * b]) / 6
     far = np.array([-b - 6 * c, 6 * b + 30 * c, -12 * b - 48 * c, 8 * b + 24 * c]) / 6
 
@@ -180,6 +182,11 @@ def bicubic(b: float, c: float) -> Kernel:
 def lanczos3(x: Array) -> Array:
     """sinc(x) sinc(x / 3) within 3 pixels, after C. Lanczos."""
     return np.where(np.abs(x) < 3, np.sinc(x) * np.sinc(x / 3), 0.0)
+
+
+def gaussian(x: Array) -> Array:
+    """exp(-2 x^2): a normal distribution with a deviation of half a pixel, cut off at 2 pixels."""
+    return np.where(np.abs(x) < 2, np.exp(-2 * np.square(x)), 0.0)
 
 
 @dataclass(frozen=True)
@@ -212,6 +219,7 @@ METHODS = {
         Method("area", 0.5, box, box, aligns=False),
         Method("lanczos3", 3, lanczos3, lanczos3),
         Method("mitchell", 2, bicubic(1 / 3, 1 / 3), bicubic(1 / 3, 1 / 3)),
+        Method("gaussian", 2, gaussian, gaussian),
         Method("spline3", 2, bicubic(1, 0), bicubic(1, 0)),
     )
 }
@@ -283,7 +291,7 @@ def chosen(index: Array, inputs: int) -> Band:
 
 
 def collect(index: Array, weights: Array, inputs: int) -> Band:
-    """A band from the inputs (outputs, taps) and their weights, which add up where inputs repeat."""
+    """A band from inputs (outputs, taps) and their weights, which add up where inputs repeat."""
     first = np.minimum.accumulate(index.min(axis=1)[::-1])[::-1]
     count = np.maximum.accumulate(index.max(axis=1)) + 1 - first
     table = np.zeros((len(index), int(count.max())))
@@ -391,4 +399,57 @@ def mirror(index: Array, n: int) -> Array:
 def reflect(index: Array, n: int) -> Array:
     """Reflection about the outer edges: c b a | a b c d | d c b."""
     index = index % (2 * n)
-    return np.minimum(index, 2 * n - 1 - index)
+    folded: Array = np.minimum(index, 2 * n - 1 - index)
+    return folded
+
+
+# All axes -----------------------------------------------------------------------------------------
+
+
+def axis_maps(
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    methods: Sequence[str],
+    align_corners: bool,
+    antialias: bool,
+    scales: Sequence[float],
+    transposed: bool = False,
+) -> list[AxisMap]:
+    """The matrices of some axes, or their transposes, which lead back from outputs to inputs."""
+    return [
+        axis_map(
+            Axis(n, m, name, align_corners and METHODS[name].aligns, antialias, scale), transposed
+        )
+        for n, m, name, scale in zip(inputs, outputs, methods, scales, strict=True)
+    ]
+
+
+# Rows away from where a cubic spline is cut off, at which that is no longer seen: 0.27 ** 32 is
+# less than what double precision resolves.
+SPLINE_MARGIN = 32
+
+
+class Window(NamedTuple):
+    """What part of an axis is made of."""
+
+    inputs: slice
+    map: AxisMap
+    keep: slice  # of the outputs that the map makes
+
+
+def window(axis: Axis, rows: slice) -> Window:
+    """The part of an axis that makes some neighbouring outputs."""
+    before, band, after = axis_map(axis)
+    margin = SPLINE_MARGIN if after else 0
+    begin, end = max(0, rows.start - margin), min(axis.outputs, rows.stop + margin)
+    first, count = band.first[begin:end], band.count[begin:end]
+    margin = SPLINE_MARGIN if before else 0
+    low = max(0, int(first[0]) - margin)
+    high = min(axis.inputs, int((first + count).max()) + margin)
+    part = Band(high - low, first - low, count, band.weights[begin:end])
+    ends = (
+        before and interpolation(high - low, axis.align_corners),
+        after and interpolation(end - begin, axis.align_corners),
+    )
+    keep = slice(rows.start - begin, rows.stop - begin)
+    return Window(slice(low, high), AxisMap(ends[0], part, ends[1]), keep)

@@ -23,8 +23,8 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 # What is imported on first use only, and the rooms (how their paths begin) where that may be at
 # the top of a file.
 ROOMS = {
-    "numba": ["kernels/cpu"],
-    "llvmlite": ["kernels/cpu"],
+    "numba": ["kernels/cpu", "kernels/resize"],
+    "llvmlite": ["kernels/cpu", "kernels/resize"],
     "triton": ["kernels/gpu"],
     "torch": ["bindings/torch", "nn.py", "torch_compat.py"],
     "jax": ["bindings/jax"],
@@ -49,6 +49,8 @@ PUBLIC = {
     "grid_sample",
     "grid_sample_vjp",
     "identity_grid",
+    "interpolate",
+    "interpolate_vjp",
 }
 
 
@@ -207,9 +209,9 @@ def test_a_framework_is_imported_in_its_own_rooms_alone(path: Path) -> None:
     assert strangers((name for name, _ in imports_of(path)), path) & FRAMEWORKS == set()
 
 
-@pytest.mark.parametrize("name", ["weights", "axis", "plan"])
+@pytest.mark.parametrize("name", ["weights", "axis", "plan", "tables"])
 def test_the_foundation_needs_only_numpy(name: str) -> None:
-    foundation = {f"gridsample.{module}" for module in ("weights", "axis", "plan")}
+    foundation = {f"gridsample.{module}" for module in ("weights", "axis", "plan", "tables")}
     for imported, _ in imports_of(SOURCE / f"{name}.py"):
         if imported.startswith("gridsample"):
             assert any(f"{imported}.".startswith(f"{module}.") for module in foundation), imported

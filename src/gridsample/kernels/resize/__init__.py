@@ -29,7 +29,7 @@ Shape = tuple[int, ...]
 
 # Numbers between two axes that a piece should have at most, and rows that its band should have at
 # least, per tap: rows at the edges of bands are computed twice.
-PIECE, ROWS_PER_TAP = 1 << 17, 6
+PIECE, ROWS_PER_TAP = 1 << 18, 6
 # Neighbours in memory from which a line is long enough to be worked on as it lies.
 LONG = 16
 # What a turn costs, in products.
@@ -118,13 +118,13 @@ class Pass(NamedTuple):
     axis: int
     band: Band
     first: Array
-    count: Array
+    counts: Array
     weights: Array
 
     def needs(self, rows: slice) -> slice:
         """The inputs that some outputs need."""
         low = int(self.first[rows.start])
-        return slice(low, max(low, int(self.first[rows.stop - 1] + self.count[rows.stop - 1])))
+        return slice(low, max(low, int(self.first[rows.stop - 1] + self.counts[rows.stop - 1])))
 
     def run(
         self, numbers: Numbers, data: Array, rows: slice, base: int, target: str, out: Array | None
@@ -148,7 +148,7 @@ class Pass(NamedTuple):
                 np.empty(CHUNK * wide, target),
             )
         driver(
-            frozen(data.reshape(-1)), result.reshape(-1), self.first[rows], self.count[rows],
+            frozen(data.reshape(-1)), result.reshape(-1), self.first[rows], self.counts[rows],
             self.weights[rows], numbers.shift(source, target), base, outer, data.shape[k], inner,
             acc, *room,
         )  # fmt: skip
@@ -168,33 +168,27 @@ def reach(band: Band, outputs: int) -> int:
 @functools.lru_cache(maxsize=512)
 def make_pass(axis: int, band: Band, numbers: Numbers) -> Pass:
     """A pass; kept, because the same sizes come again."""
-    return Pass(
-        axis, band, frozen(band.first), frozen(band.count), frozen(numbers.weights(band))
-    )
+    return Pass(axis, band, frozen(band.first), frozen(band.count), frozen(numbers.weights(band)))
 
 
 @functools.lru_cache(maxsize=512)
-def best_order(bands: tuple[Band | None, ...], inner: int) -> tuple[int, ...]:
+def best_order(bands: tuple[Band, ...], inner: int) -> tuple[int, ...]:
     """The order of axes that costs least; axes that are not resized are left out."""
 
     def cost(order: Sequence[int]) -> float:
-        shape = [0 if band is None else band.inputs for band in bands]
+        shape = [band.inputs for band in bands]
         total = 0.0
         for axis in order:
             band = bands[axis]
-            assert band is not None
-            before = band.inputs
             shape[axis] = band.outputs
-            others = math.prod(n for k, n in enumerate(shape) if k != axis and bands[k] is not None)
-            short = inner * math.prod(
-                1 if (b := bands[k]) is None else shape[k] for k in range(axis + 1, len(bands))
-            )
-            turns = TURN * (before + band.outputs) if short < LONG else 0
-            total += others * (band.outputs * (band.taps + 1) + turns)
+            work: float = band.outputs * (band.taps + 1)
+            if inner * math.prod(shape[axis + 1 :]) < LONG:
+                work += TURN * (band.inputs + band.outputs)
+            total += work * math.prod(shape) / band.outputs
         return total
 
-    axes = [k for k, band in enumerate(bands) if band is not None]
-    return min(itertools.permutations(axes), key=cost)
+    axes = [axis for axis, band in enumerate(bands) if not band.is_identity]
+    return min(itertools.permutations(axes), key=cost) or (0,)
 
 
 # The whole ----------------------------------------------------------------------------------------
@@ -212,7 +206,8 @@ def pieces(
         for begin in range(0, outer, step):
             yield slice(begin, min(begin + step, outer)), slice(0, rows)
         return
-    step = min(rows, max(least, rows * target // size))
+    step = max(least, rows * target // size)
+    step = -(-step // LANES) * LANES  # whole groups of rows to put side by side
     for plane in range(outer):
         for begin in range(0, rows, step):
             yield slice(plane, plane + 1), slice(begin, min(begin + step, rows))
@@ -260,8 +255,10 @@ def run(
     numbers = choose_numbers("" if given.dtype == np.bool_ else kind, real, maps)
     kinds = kind, kind
     if any(one.before for one in maps):
-        source = np.array(source, numbers.sums) if kind == numbers.sums else widen(
-            source, kind, numbers.sums
+        source = (
+            np.array(source, numbers.sums)
+            if kind == numbers.sums
+            else widen(source, kind, numbers.sums)
         )
         for axis, one in enumerate(maps):
             solve(one.before, source, axis)
@@ -283,9 +280,7 @@ def resize_bands(
     kinds: tuple[str, str], threads: int,
 ) -> None:  # fmt: skip
     """All bands, of planes (outer, *spatial, inner) that are stored as ``kinds`` say."""
-    order = best_order(
-        tuple([None if band.is_identity else band for band in bands]), source.shape[-1]
-    ) or (0,)
+    order = best_order(tuple(bands), source.shape[-1])
     passes = [make_pass(axis, bands[axis], numbers) for axis in order]
     native, direct = (numbers.sums in (kind, "i4") for kind in kinds)
     leading = next((one for one in passes if one.axis == 0), None)
@@ -305,10 +300,20 @@ def resize_bands(
         if not direct:
             change(data, final, numbers.sums, kinds[1])
 
-    largest = max(math.prod(source.shape[1:]), math.prod(target.shape[1:]))
-    least = ROWS_PER_TAP * leading.band.taps if leading else 1
-    cut = pieces(len(source), largest, target.shape[1], least, threads)
+    # Rows at the edges of bands are computed twice, unless they are resized first.
+    least = ROWS_PER_TAP * leading.band.taps if leading and passes[0] is not leading else 1
+    size = between(passes, source.shape[1:])
+    cut = pieces(len(source), size, target.shape[1], least, threads)
     pool.run([functools.partial(task, *piece) for piece in cut], threads)
+
+
+def between(passes: Sequence[Pass], shape: Shape) -> int:
+    """The most numbers that a plane has after a pass, but for the last where there are several."""
+    sizes, now = [], list(shape)
+    for one in passes:
+        now[one.axis] = one.band.outputs
+        sizes.append(math.prod(now))
+    return max(sizes[:-1] or sizes)
 
 
 def change(source: Array, target: Array, before: str, after: str) -> None:
@@ -346,33 +351,31 @@ def solve(one: Solve | None, data: Array, axis: int) -> None:
 
 def copy_pixels(bands: Sequence[Band], given: Array, result: Array, threads: int) -> None:
     """All bands, where each output is one input: whatever the type, its bits are copied."""
-    outer, *spatial, inner = given.shape
-    wide = given.dtype.itemsize
-    parts = 2 if wide == 16 else 1
-    bits = np.dtype(f"u{wide // parts}")
-    source, target = (
-        array.reshape(-1).view(bits).reshape(*array.shape[:-1], parts * inner)
-        for array in (given, result)
-    )
-    inner *= parts
-    tables = [band.first for band in bands]
-    columns = tables[-1][:, np.newaxis] * inner + np.arange(inner)
-    padding = [np.zeros(1, np.int64)] * (3 - len(tables))
-    slices, rows, columns = *padding, *tables[:-1], columns.reshape(-1)
-    depth, height, width = *(1,) * (3 - len(tables)), *spatial[:-1], spatial[-1] * inner
+    parts = 2 if given.dtype.itemsize == 16 else 1
+    bits = np.dtype(f"u{given.dtype.itemsize // parts}")
+    shape = (*given.shape[:-1], parts * given.shape[-1])
+    source, target = given.reshape(-1).view(bits), result.reshape(-1).view(bits)
+    # Always three axes; the last is pixels and the numbers of each.
+    missing = (1,) * (5 - len(shape))
+    outer, *spatial, inner = shape
+    depth, height, width = *missing, *spatial
+    empty = [np.zeros(1, np.int64)] * len(missing)
+    slices, rows, pixels = [*empty, *(band.first for band in bands)]
+    columns = frozen((pixels[:, np.newaxis] * inner + np.arange(inner)).reshape(-1))
+    source = source.reshape(outer, depth, height, width * inner)
+    target = target.reshape(outer, len(slices), len(rows), len(columns))
     driver = driver_for(Spec("pick", bits.str[1:], bits.str[1:], bits.str[1:]))
-    flat = source.reshape(outer, -1)
 
     def task(planes: slice, band: slice) -> None:
-        shape = np.array([planes.stop - planes.start, depth, height, width])
-        cut = {1: (slices, rows), 2: (slices, rows[band]), 3: (slices[band], rows)}[len(tables)]
-        part = target[planes] if len(tables) == 1 else target[planes, band]
+        given = source[planes]
+        # A band is of slices, or of rows where there is one slice.
+        cut = (slices[band], rows) if len(slices) > 1 else (slices, rows[band])
+        part = target[planes, band] if len(slices) > 1 else target[planes, :, band]
         driver(
-            frozen(flat[planes].reshape(-1)), part.reshape(-1), *map(frozen, cut),
-            frozen(columns), shape,
+            frozen(given.reshape(-1)), part.reshape(-1), *map(frozen, cut), columns,
+            np.array(given.shape),
         )  # fmt: skip
 
-    size = math.prod(target.shape[1:])
-    leading = 1 if len(tables) == 1 else target.shape[1]
-    cuts = pieces(outer, size, leading, 1, threads)
+    leading = len(slices) if len(slices) > 1 else len(rows)
+    cuts = pieces(outer, math.prod(target.shape[1:]), leading, 1, threads)
     pool.run([functools.partial(task, *piece) for piece in cuts], threads)

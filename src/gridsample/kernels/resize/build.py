@@ -20,9 +20,9 @@ from gridsample.kernels.cpu.build import (
 from gridsample.kernels.lower import fingerprint, lower
 from gridsample.kernels.resize import loops
 
-# Outer lines put side by side where lines are short; the longest piece of a line that is worked on
-# at once, so that a few stay in the first-level cache; outputs between two turns; a transposed tile.
-LANES, LINE, CHUNK, TILE = 16, 2048, 64, 8
+# Outer lines put side by side where lines are short; the longest piece of a line that is worked
+# on at once, so that a few stay in cache; outputs between two turns; a transposed tile.
+LANES, LINE, CHUNK, TILE = 16, 4096, 64, 8
 
 
 class Spec(NamedTuple):
@@ -125,7 +125,8 @@ def round_off(context: Any, total: Any, shift: Any, low: Any, high: Any) -> Any:
 def fixed_store(code: str) -> Any:
     """A sum of fixed point to an integer type: shifted, rounded and saturated."""
     ends, kind = np.iinfo(code), nb.from_dtype(np.dtype(code))
-    low, high, confine = int(ends.min), int(ends.max), round_off
+    low, high = int(ends.min), int(ends.max)
+    confine: Any = round_off
 
     @compile_inner
     def store_fixed(total: Any, shift: Any) -> Any:
@@ -186,7 +187,7 @@ def driver_for(spec: Spec) -> Any:
 
     if spec.driver in ("along_lines", "across_lines"):
         include(
-            *((f"combine_{n}", loops.combine, {"TAPS": n}) for n in (1, 2, 3, 4, 6, 8)),
+            *((f"combine_{n}", loops.combine, {"TAPS": n}) for n in (1, 2, 3, 4, 6, 8, 16)),
             *((f"add_{n}", loops.add, {"TAPS": n}) for n in (1, 4)),
             loops.clear,
             loops.finish,

@@ -1,8 +1,8 @@
 """The loops of resizing: plain Python, lowered by `build`.
 
-There is one inner loop, `combine`: a weighted sum of lines that lie a fixed step apart, where a line
-is as many neighbours in memory as all axes inside the resized one hold together.  Where these are
-too few, several outer lines are first put side by side, with `turn`, and afterwards put back.
+There is one inner loop, `combine`: a weighted sum of lines that lie a fixed step apart.  A line is
+as many neighbours in memory as all axes inside the resized one hold together.  Where these are too
+few, several outer lines are first put side by side, with `turn`, and afterwards put back.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ Array = Any
 unsigned = int
 TAPS = LANES = LINE = CHUNK = TILE = 1
 ZERO = 0
+FUNCTION: Any = None
 
 
 def number(value: Any) -> Any:
@@ -36,7 +37,9 @@ def turn_tile(src: Array, at: int, pitch: int, dst: Array, to: int, dst_pitch: i
     """Transpose TILE x TILE numbers."""
 
 
-combine_1 = combine_2 = combine_3 = combine_4 = add_1 = add_4 = settle
+# `combine` and `add` for so many TAPS.
+combine_1 = combine_2 = combine_3 = combine_4 = combine_6 = combine_8 = combine_16 = FUNCTION
+add_1 = add_4 = FUNCTION
 
 
 # A weighted sum of lines --------------------------------------------------------------------------
@@ -88,6 +91,8 @@ def combine_any(
         combine_6(out, src, weights, step, n, shift)
     elif taps == 8:
         combine_8(out, src, weights, step, n, shift)
+    elif taps == 16:
+        combine_16(out, src, weights, step, n, shift)
     else:
         clear(acc, n)
         t = 0
@@ -100,26 +105,24 @@ def combine_any(
         finish(out, acc, n, shift)
 
 
-combine_6 = combine_8 = combine_any
-
-
 # Lines side by side -------------------------------------------------------------------------------
 
 
 def turn(
     src: Array, at: int, pitch: int, dst: Array, to: int, dst_pitch: int, rows: int, columns: int
 ) -> None:
-    """Transpose: dst[to + j * dst_pitch + l] = src[at + l * pitch + j] for l < rows, j < columns."""
+    """Transpose: dst[to + column * dst_pitch + row] = src[at + row * pitch + column]."""
     whole_rows, whole_columns = rows - rows % TILE, columns - columns % TILE
-    for j in range(0, whole_columns, TILE):
-        for l in range(0, whole_rows, TILE):
-            turn_tile(src, at + l * pitch + j, pitch, dst, to + j * dst_pitch + l, dst_pitch)
-        for k in range(j, j + TILE):
-            for l in range(whole_rows, rows):
-                dst[to + k * dst_pitch + l] = src[at + l * pitch + k]
-    for k in range(whole_columns, columns):
-        for l in range(rows):
-            dst[to + k * dst_pitch + l] = src[at + l * pitch + k]
+    for column in range(0, whole_columns, TILE):
+        for row in range(0, whole_rows, TILE):
+            here, there = at + row * pitch + column, to + column * dst_pitch + row
+            turn_tile(src, here, pitch, dst, there, dst_pitch)
+        for j in range(column, column + TILE):
+            for row in range(whole_rows, rows):
+                dst[to + j * dst_pitch + row] = src[at + row * pitch + j]
+    for j in range(whole_columns, columns):
+        for row in range(rows):
+            dst[to + j * dst_pitch + row] = src[at + row * pitch + j]
 
 
 # The drivers --------------------------------------------------------------------------------------
@@ -206,13 +209,8 @@ def convert(src: Array, dst: Array) -> None:
         dst[j] = settle(number(src[j]), 0)
 
 
-def pick(
-    src: Array, dst: Array, slices: Array, rows: Array, columns: Array, shape: Array
-) -> None:
-    """Copy single pixels: (outer, z, y, x) to (outer, slices, rows, columns).
-
-    ``shape`` is (outer, depth, height, width) of ``src``.
-    """
+def pick(src: Array, dst: Array, slices: Array, rows: Array, columns: Array, shape: Array) -> None:
+    """Copy (outer, depth, height, width), the ``shape``, to (outer, slices, rows, columns)."""
     outer, depth, height, width = shape
     n = len(columns)
     to = 0
@@ -237,4 +235,4 @@ def copy_line(out: Array, src: Array, n: int) -> None:
 def pick_line(out: Array, src: Array, columns: Array, n: int) -> None:
     """out = src at the columns."""
     for j in range(unsigned(n)):
-        out[j] = src[columns[j]]
+        out[j] = src[unsigned(columns[j])]
