@@ -26,7 +26,7 @@ ROOMS = {
     "numba": ["kernels/cpu", "kernels/resize"],
     "llvmlite": ["kernels/cpu", "kernels/resize"],
     "triton": ["kernels/gpu"],
-    "torch": ["bindings/torch", "nn.py", "torch_compat.py"],
+    "torch": ["bindings/torch", "nn.py", "nn_resize.py", "torch_compat.py"],
     "jax": ["bindings/jax"],
     "dask": ["bindings/dask"],
     "cupy": ["bindings/cupy"],

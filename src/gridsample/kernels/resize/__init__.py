@@ -354,16 +354,15 @@ def copy_pixels(bands: Sequence[Band], given: Array, result: Array, threads: int
     parts = 2 if given.dtype.itemsize == 16 else 1
     bits = np.dtype(f"u{given.dtype.itemsize // parts}")
     shape = (*given.shape[:-1], parts * given.shape[-1])
-    source, target = given.reshape(-1).view(bits), result.reshape(-1).view(bits)
     # Always three axes; the last is pixels and the numbers of each.
-    missing = (1,) * (5 - len(shape))
-    outer, *spatial, inner = shape
-    depth, height, width = *missing, *spatial
-    empty = [np.zeros(1, np.int64)] * len(missing)
-    slices, rows, pixels = [*empty, *(band.first for band in bands)]
+    missing = 3 - len(bands)
+    outer, inner = shape[0], shape[-1]
+    depth, height, width = [1] * missing + list(shape[1:-1])
+    tables = [np.zeros(1, np.int64)] * missing + [band.first for band in bands]
+    slices, rows, pixels = tables
     columns = frozen((pixels[:, np.newaxis] * inner + np.arange(inner)).reshape(-1))
-    source = source.reshape(outer, depth, height, width * inner)
-    target = target.reshape(outer, len(slices), len(rows), len(columns))
+    source = given.reshape(-1).view(bits).reshape(outer, depth, height, width * inner)
+    target = result.reshape(-1).view(bits).reshape(outer, len(slices), len(rows), len(columns))
     driver = driver_for(Spec("pick", bits.str[1:], bits.str[1:], bits.str[1:]))
 
     def task(planes: slice, band: slice) -> None:
