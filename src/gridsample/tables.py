@@ -180,8 +180,9 @@ def bicubic(b: float, c: float) -> Kernel:
 
 
 def lanczos3(x: Array) -> Array:
-    """sinc(x) sinc(x / 3) within 3 pixels, after C. Lanczos."""
-    return np.where(np.abs(x) < 3, np.sinc(x) * np.sinc(x / 3), 0.0)
+    """sinc(x) sinc(x / 3) within 3 pixels, after C. Lanczos; exactly 0 at whole numbers but 0."""
+    between = np.where(np.abs(x) < 3, np.sinc(x) * np.sinc(x / 3), 0.0)
+    return np.where(x == np.rint(x), x == 0, between)
 
 
 def gaussian(x: Array) -> Array:
