@@ -385,7 +385,7 @@ def resize_rows(
         mode: as in `interpolate`.
         align_corners: as in `interpolate`.
         antialias: as in `interpolate`.
-        rows: how many rows of the output to make at once; 0 for about 32 MB of input or output.
+        rows: how many rows of the output to make at once; 0 for some million numbers.
         threads: as in `interpolate`.
 
     Yields:
@@ -431,4 +431,4 @@ def resize_rows(
 
 
 # Numbers in a band of rows, before or after.
-BAND_NUMBERS = 1 << 25
+BAND_NUMBERS = 1 << 23
