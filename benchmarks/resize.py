@@ -5,8 +5,8 @@
     python -m benchmarks.resize --only 1024     cases whose name holds a text
     python -m benchmarks.resize --json FILE     also write the figures
 
-A peer takes part in the cases that it gives the same result in.  A ratio is its time over ours, pair
-by pair; above 1 we are faster.
+A peer takes part in the cases that it gives the same result in.  A ratio is its time over ours,
+pair by pair; above 1 we are faster.
 """
 
 from __future__ import annotations

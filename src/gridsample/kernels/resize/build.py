@@ -12,6 +12,7 @@ from numba.extending import intrinsic
 
 from gridsample.kernels.cpu.build import (
     compile_driver,
+    compile_inline,
     compile_inner,
     compile_loop,
     loader,
@@ -192,7 +193,7 @@ def driver_for(spec: Spec) -> Any:
             loops.clear,
             loops.finish,
         )
-        include(loops.combine_any, compile_=compile_inner)
+        include(loops.combine_any, compile_=compile_inline)
     if spec.driver in ("across_lines", "solve_across"):
         include(loops.turn, compile_=compile_inner)
     if spec.driver.startswith("solve"):
