@@ -29,7 +29,7 @@ Shape = tuple[int, ...]
 
 # Numbers between two axes that a piece should have at most, and rows that its band should have at
 # least, per tap: rows at the edges of bands are computed twice.
-PIECE, ROWS_PER_TAP = 1 << 18, 6
+PIECE, ROWS_PER_TAP = 1 << 19, 6
 # Neighbours in memory from which a line is long enough to be worked on as it lies.
 LONG = 16
 # What a turn costs, in products.
