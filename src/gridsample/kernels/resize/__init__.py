@@ -34,6 +34,8 @@ PIECE, ROWS_PER_TAP = 1 << 19, 6
 LONG = 16
 # What a turn costs, in products.
 TURN = 3.0
+# Channels of a pixel that are copied together.
+GROUPS = (3, 4)
 
 
 # Layout -------------------------------------------------------------------------------------------
@@ -360,9 +362,10 @@ def copy_pixels(bands: Sequence[Band], given: Array, result: Array, threads: int
     depth, height, width = [1] * missing + list(shape[1:-1])
     tables = [np.zeros(1, np.int64)] * missing + [band.first for band in bands]
     slices, rows, pixels = tables
-    columns = frozen((pixels[:, np.newaxis] * inner + np.arange(inner)).reshape(-1))
+    group = inner if inner in GROUPS else 1
+    columns = frozen((pixels[:, np.newaxis] * inner + np.arange(0, inner, group)).reshape(-1))
     source = given.reshape(-1).view(bits).reshape(outer, depth, height, width * inner)
-    target = result.reshape(-1).view(bits).reshape(outer, len(slices), len(rows), len(columns))
+    target = result.reshape(-1).view(bits).reshape(outer, len(slices), len(rows), -1)
     driver = driver_for(Spec("pick", bits.str[1:], bits.str[1:], bits.str[1:]))
 
     def task(planes: slice, band: slice) -> None:
@@ -372,7 +375,7 @@ def copy_pixels(bands: Sequence[Band], given: Array, result: Array, threads: int
         part = target[planes, band] if len(slices) > 1 else target[planes, :, band]
         driver(
             frozen(given.reshape(-1)), part.reshape(-1), *map(frozen, cut), columns,
-            np.array(given.shape),
+            np.array(given.shape), group,
         )  # fmt: skip
 
     leading = len(slices) if len(slices) > 1 else len(rows)

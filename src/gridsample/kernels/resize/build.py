@@ -201,6 +201,9 @@ def driver_for(spec: Spec) -> Any:
     if spec.driver == "solve_across":
         include(loops.solve_lines, compile_=compile_inner)
     if spec.driver == "pick":
-        include(loops.copy_line, loops.pick_line)
+        include(
+            loops.copy_line,
+            *((f"pick_groups_{n}", loops.pick_groups, {"GROUP": n}) for n in (1, 3, 4)),
+        )
     include(getattr(loops, spec.driver), compile_=compile_driver)
     return names[spec.driver]

@@ -13,7 +13,7 @@ Array = Any
 
 # Bound by lowering.
 unsigned = int
-TAPS = LANES = LINE = CHUNK = TILE = 1
+TAPS = LANES = LINE = CHUNK = TILE = GROUP = 1
 ZERO = 0
 FUNCTION: Any = None
 
@@ -40,6 +40,8 @@ def turn_tile(src: Array, at: int, pitch: int, dst: Array, to: int, dst_pitch: i
 # `combine` and `add` for so many TAPS.
 combine_1 = combine_2 = combine_3 = combine_4 = combine_6 = combine_8 = combine_16 = FUNCTION
 add_1 = add_4 = FUNCTION
+# `pick_groups` for so many in a GROUP.
+pick_groups_1 = pick_groups_3 = pick_groups_4 = FUNCTION
 
 
 # A weighted sum of lines --------------------------------------------------------------------------
@@ -209,21 +211,30 @@ def convert(src: Array, dst: Array) -> None:
         dst[j] = settle(number(src[j]), 0)
 
 
-def pick(src: Array, dst: Array, slices: Array, rows: Array, columns: Array, shape: Array) -> None:
-    """Copy (outer, depth, height, width), the ``shape``, to (outer, slices, rows, columns)."""
+def pick(
+    src: Array, dst: Array, slices: Array, rows: Array, columns: Array, shape: Array, group: int
+) -> None:  # fmt: skip
+    """Copy (outer, depth, height, width), the ``shape``, to (outer, slices, rows, columns).
+
+    A column is ``group`` numbers from there on.
+    """
     outer, depth, height, width = shape
     n = len(columns)
+    line = n * group
     to = 0
     for o in range(outer):
         for z in range(len(slices)):
             for y in range(len(rows)):
                 at = ((o * depth + slices[z]) * height + rows[y]) * width
-                same = y > 0 and rows[y] == rows[y - 1]
-                if same:
-                    copy_line(dst[to:], dst[to - n :], n)
+                if y > 0 and rows[y] == rows[y - 1]:
+                    copy_line(dst[to:], dst[to - line :], line)
+                elif group == 3:
+                    pick_groups_3(dst[to:], src[at:], columns, n)
+                elif group == 4:
+                    pick_groups_4(dst[to:], src[at:], columns, n)
                 else:
-                    pick_line(dst[to:], src[at:], columns, n)
-                to += n
+                    pick_groups_1(dst[to:], src[at:], columns, n)
+                to += line
 
 
 def copy_line(out: Array, src: Array, n: int) -> None:
@@ -232,7 +243,9 @@ def copy_line(out: Array, src: Array, n: int) -> None:
         out[j] = src[j]
 
 
-def pick_line(out: Array, src: Array, columns: Array, n: int) -> None:
-    """out = src at the columns."""
+def pick_groups(out: Array, src: Array, columns: Array, n: int) -> None:
+    """out = GROUP numbers of src from each column on."""
     for j in range(unsigned(n)):
-        out[j] = src[unsigned(columns[j])]
+        at = unsigned(columns[j])
+        for k in range(unsigned(GROUP)):
+            out[j * unsigned(GROUP) + k] = src[at + k]
