@@ -374,6 +374,17 @@ def test_images_that_are_refused() -> None:
         gridsample.interpolate(np.ma.zeros((1, 1, 3)), 2)
     with pytest.raises(TypeError, match="no gradient"):
         gridsample.interpolate_vjp(np.zeros((1, 1, 2)), np.zeros((1, 1, 3), int), 2)
+    tensor = torch.zeros(1, 1, 2)
+    for given, match in (
+        ((tensor, tensor.int()), "input has dtype .* no gradient"),
+        ((tensor.int(), tensor), "grad_output has dtype .* no gradient"),
+        ((tensor.to(torch.complex64), tensor), "but input is real"),
+        ((tensor.numpy(), tensor), "grad_output is a ndarray"),
+    ):
+        with pytest.raises(TypeError, match=match):
+            gridsample.interpolate_vjp(*given, 2)
+    with pytest.raises(TypeError, match="but input is real"):
+        gridsample.interpolate_vjp(np.ones((1, 1, 2), complex), np.zeros((1, 1, 3)), 2)
     for kind in (np.asarray, torch.from_numpy):
         with pytest.raises(ValueError, match=r"output's shape, \(1, 1, 2\)"):
             gridsample.interpolate_vjp(kind(np.zeros((1, 1, 5))), kind(np.zeros((1, 1, 3))), 2)

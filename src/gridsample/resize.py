@@ -292,6 +292,15 @@ def interpolate_vjp(
     if library(input) == "torch":
         from gridsample.bindings.torch import resizing
 
+        for name, tensor in (("input", input), ("grad_output", grad_output)):
+            if library(tensor) != "torch":
+                raise TypeError(f"{name} is a {type(tensor).__name__}, but input is a tensor")
+            if not (tensor.is_floating_point() or tensor.is_complex()):
+                raise TypeError(f"{name} has dtype {tensor.dtype}, of which there is no gradient")
+        if grad_output.is_complex() and not input.is_complex():
+            raise TypeError(
+                f"grad_output has dtype {grad_output.dtype}, but input is real: {input.dtype}"
+            )
         last = check_image(input.shape, channel_axis, threads)
         planes, values = (t.movedim(-1, 1) if last else t for t in (input, grad_output))
         asked = plan_resizing(tuple(planes.shape[2:]), *options)
