@@ -351,6 +351,13 @@ def solve(one: Solve | None, data: Array, axis: int) -> None:
         )
 
 
+@functools.lru_cache(maxsize=512)
+def columns_of(band: Band, inner: int, group: int) -> Array:
+    """Where the outputs of a line begin, of ``inner`` numbers each, that are copied in groups."""
+    columns: Array = band.first[:, np.newaxis] * inner + np.arange(0, inner, group)
+    return frozen(columns.reshape(-1))
+
+
 def copy_pixels(bands: Sequence[Band], given: Array, result: Array, threads: int) -> None:
     """All bands, where each output is one input: whatever the type, its bits are copied."""
     parts = 2 if given.dtype.itemsize == 16 else 1
@@ -361,9 +368,9 @@ def copy_pixels(bands: Sequence[Band], given: Array, result: Array, threads: int
     outer, inner = shape[0], shape[-1]
     depth, height, width = [1] * missing + list(shape[1:-1])
     tables = [np.zeros(1, np.int64)] * missing + [band.first for band in bands]
-    slices, rows, pixels = tables
+    slices, rows, _ = tables
     group = inner if inner in GROUPS else 1
-    columns = frozen((pixels[:, np.newaxis] * inner + np.arange(0, inner, group)).reshape(-1))
+    columns = columns_of(bands[-1], inner, group)
     source = given.reshape(-1).view(bits).reshape(outer, depth, height, width * inner)
     target = result.reshape(-1).view(bits).reshape(outer, len(slices), len(rows), -1)
     driver = driver_for(Spec("pick", bits.str[1:], bits.str[1:], bits.str[1:]))
