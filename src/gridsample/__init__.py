@@ -25,6 +25,7 @@ from gridsample.fields import affine_grid, identity_grid
 if TYPE_CHECKING:
     from gridsample.explanation import Explanation, explain
     from gridsample.filters import spline_filter
+    from gridsample.resize import interpolate, interpolate_vjp
 
 __all__ = [
     "Explanation",
@@ -34,6 +35,8 @@ __all__ = [
     "grid_sample",
     "grid_sample_vjp",
     "identity_grid",
+    "interpolate",
+    "interpolate_vjp",
     "methods",
     "spline_filter",
 ]
@@ -43,6 +46,8 @@ _LATER = {
     "explain": "explanation",
     "Explanation": "explanation",
     "spline_filter": "filters",
+    "interpolate": "resize",
+    "interpolate_vjp": "resize",
 }
 
 

@@ -1,4 +1,4 @@
-"""The command line: `gridsample warp`, `gridsample info` and `gridsample explain`.
+"""The command line: `gridsample warp`, `resize`, `info` and `explain`.
 
 What the user typed becomes steps, sizes and paths here; `warp` turns them into a grid, `io` into
 files. Whatever goes wrong ends as one line on stderr and exit code 2.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 import os
 import re
 import sys
@@ -18,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
 from numpy.typing import NDArray
 
 from gridsample import io, warp
@@ -58,6 +60,26 @@ examples:
   gridsample warp photo.jpg turned.png --rotate 30 --scale 0.8
   gridsample warp photo.png half.png --scale 0.5 --size 256x256
   gridsample warp brain.nii.gz moved.nii.gz --translate -2.5,0,4 --mode bicubic --padding border
+"""
+
+_RESIZE_HELP = """\
+Resize a picture or volume and write it, in the same dtype, to another file.
+"""
+
+_RESIZE_NOTES = """\
+modes:
+  nearest, nearest-exact, bilinear (default), bicubic, area, lanczos3, mitchell, gaussian, spline3.
+  To make a picture smaller without skipping pixels, use --antialias, or --mode area.
+
+files:
+  Those of gridsample warp. TIFF pictures and .npy files are read and written a band of rows at a
+  time, so that they may be larger than memory. Alpha is resized like any other channel. The NIfTI
+  affine written describes the voxels of the output.
+
+examples:
+  gridsample resize photo.jpg small.png --size 640x480 --antialias
+  gridsample resize scan.tif half.tif --scale 0.5 --mode area
+  gridsample resize brain.nii.gz fine.nii.gz --scale 2 --mode spline3
 """
 
 _EXPLAIN_HELP = """\
@@ -147,6 +169,59 @@ def _warp(arguments: argparse.Namespace) -> None:
             progress=progress,
         )
     io.write(image.resampled(pixels, voxels), arguments.output, overwrite=arguments.force)
+
+
+def _resize(arguments: argparse.Namespace) -> None:
+    """Read, resize and write a band of rows at a time."""
+    from gridsample.resize import resize_rows
+
+    if (arguments.size is None) == (arguments.scale is None):
+        raise ValueError("give either --size or --scale")
+    io.check_output(arguments.output, overwrite=arguments.force)
+    with io.rows(arguments.input, volume=arguments.volume) as (image, read):
+        size = _resized(arguments, image.size)
+        voxels = warp.fitted(image.size, size, bool(arguments.align_corners))
+        shape = (*size[::-1], image.channels)
+        dtype = image.array.dtype.newbyteorder("=")
+        result = image.resampled(np.broadcast_to(np.zeros((), dtype), shape), voxels)
+        io.check_writable(arguments.output, dtype, image.channels, len(size))
+        bands = resize_rows(
+            read,
+            image.array.shape,
+            size[::-1],
+            None,
+            arguments.mode,
+            arguments.align_corners,
+            arguments.antialias,
+            threads=arguments.threads,
+        )
+        with _progress_bar(f"resizing {arguments.input.name}") as progress:
+            counted = _counted(bands, shape[0], progress)
+            io.write_rows(result, counted, arguments.output, overwrite=arguments.force)
+
+
+def _resized(arguments: argparse.Namespace, size: tuple[int, ...]) -> tuple[int, ...]:
+    """The size of the output, x first."""
+    if arguments.size:
+        return _canvas(arguments.size, size)
+    scales = arguments.scale * (len(size) if len(arguments.scale) == 1 else 1)
+    if len(scales) != len(size) or not all(math.isfinite(s) and s > 0 for s in scales):
+        raise ValueError(
+            f"--scale takes one positive number or {len(size)}, got "
+            + ",".join(f"{scale:g}" for scale in arguments.scale)
+        )
+    return tuple(max(1, math.floor(n * s)) for n, s in zip(size, scales, strict=True))
+
+
+def _counted(
+    bands: Iterator[NDArray[Any]], rows: int, progress: Callable[[float], None]
+) -> Iterator[NDArray[Any]]:
+    """The bands, and reports of how many of the rows are done."""
+    done = 0
+    for band in bands:
+        yield band
+        done += len(band)
+        progress(done / rows)
 
 
 def _info(arguments: argparse.Namespace) -> None:
@@ -269,6 +344,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"gridsample {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_warp(commands)
+    _add_resize(commands)
     _add_info(commands)
     _add_explain(commands)
     return parser
@@ -302,6 +378,48 @@ def _add_warp(commands: Any) -> None:
         "--size", type=_size, metavar="WxH", help="size of the output; WxHxD for a volume"
     )
     _add_sampling(command)
+    _add_how(command)
+
+
+def _add_resize(commands: Any) -> None:
+    command = commands.add_parser(
+        "resize",
+        help="resize a picture or volume",
+        description=_RESIZE_HELP,
+        epilog=_RESIZE_NOTES,
+    )
+    command.set_defaults(run=_resize)
+    command.add_argument("input", type=Path, metavar="INPUT", help="the file to read")
+    command.add_argument("output", type=Path, metavar="OUTPUT", help="the file to write")
+    command.add_argument(
+        "--size", type=_size, metavar="WxH", help="size of the output; WxHxD for a volume"
+    )
+    command.add_argument(
+        "--scale",
+        type=_numbers,
+        metavar="S[,S]",
+        help="size of the output over that of the input, rounded down: one factor, or one per axis",
+    )
+    command.add_argument(
+        "--mode",
+        type=_names,
+        default="bilinear",
+        metavar="MODE",
+        help="how pixels are weighed, see below; one per axis as x,y",
+    )
+    command.add_argument(
+        "--antialias", action="store_true", help="stretch the weights where the output is smaller"
+    )
+    command.add_argument(
+        "--align-corners",
+        action="store_true",
+        default=None,
+        help="keep the centres of the corner pixels in place, not their outer edges",
+    )
+    _add_how(command)
+
+
+def _add_how(command: Any) -> None:
     command.add_argument("--threads", type=int, metavar="N", help="threads to use; all by default")
     command.add_argument(
         "--volume", action="store_true", help="take a .npy input of three axes as (D, H, W)"

@@ -28,11 +28,13 @@ extra TIFF channels, the NIfTI header with its affines.
 from __future__ import annotations
 
 import importlib
+import itertools
+import math
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -96,6 +98,10 @@ class Image:
         return Image(array, self.format, self.has_channel_axis, extras)
 
 
+Rows = Callable[[int, int], NDArray[Any]]
+"""Gives some rows of an image: (begin, end) -> (end - begin, ..., C)."""
+
+
 @dataclass(frozen=True)
 class Format:
     """One file format, as data: its names, what it holds, how it is read and written.
@@ -107,6 +113,9 @@ class Format:
         ranks: Spatial ranks: 2 for pictures, 3 for volumes.
         read: `(path, volume) -> Image`.
         write: `(image, path)`, to a path that may be overwritten.
+        rows: `(path, volume, stack)`, as `rows` yields; None where a file must be read whole. What
+            it opens, the stack closes.
+        write_rows: `(image, bands, path)`; None where bands must be collected.
     """
 
     name: str
@@ -115,6 +124,8 @@ class Format:
     ranks: tuple[int, ...]
     read: Callable[[Path, bool], Image]
     write: Callable[[Image, Path], None]
+    rows: Callable[[Path, bool, ExitStack], tuple[Image, Rows] | None] | None = None
+    write_rows: Callable[[Image, Iterable[NDArray[Any]], Path], None] | None = None
 
     def fits(self, dtype: np.dtype[Any], channels: int, rank: int) -> bool:
         """Tell whether the format can store such pixels without changing them."""
@@ -225,6 +236,77 @@ def write(image: Image, path: Path, *, overwrite: bool = False) -> None:
     check_writable(path, image.array.dtype, image.channels, image.array.ndim - 1)
     with replacing(path, overwrite=overwrite) as beside, _one_line(f"cannot write {path}"):
         format_of(path).write(image, beside)
+
+
+@contextmanager
+def rows(path: Path, *, volume: bool = False) -> Iterator[tuple[Image, Rows]]:
+    """Open an image file of which only some rows at a time are to be in memory.
+
+    That is so for `.npy` files and for TIFF pictures that are not planar, turned or of a palette.
+    Others are read whole.
+
+    Args:
+        path: As in `read`.
+        volume: As in `read`.
+
+    Returns:
+        The image, whose pixels may not be there yet: its array has the right shape and dtype, and
+        perhaps nothing but zeros in it. And a function that gives rows (in a volume, slices)
+        begin to end of them, to be called with bands that go down the image and may overlap.
+
+    Raises:
+        FileError: As `read`; also while rows are read.
+        MissingExtraError: As `read`.
+        OSError: As `read`.
+    """
+    kind = format_of(path)
+    with ExitStack() as stack:
+        found = None
+        with path.open("rb"), _one_line(f"cannot read {path} as {kind.name}"):
+            if kind.rows is not None:
+                found = kind.rows(path, volume, stack)
+        if found is None:
+            image = read(path, volume=volume)
+            yield image, lambda begin, end: image.array[begin:end]
+            return
+        image, pixels = found
+        _check_pixels(path, image.array)
+
+        def guarded(begin: int, end: int) -> NDArray[Any]:
+            with _one_line(f"cannot read {path} as {kind.name}"):
+                return pixels(begin, end)
+
+        yield image, guarded
+
+
+def write_rows(
+    image: Image, bands: Iterable[NDArray[Any]], path: Path, *, overwrite: bool = False
+) -> None:
+    """Write an image file from bands of rows, whole or not at all.
+
+    TIFF pictures and `.npy` files are written as the bands come; for others they are collected.
+
+    Args:
+        image: What to write, but for the pixels: of its array, shape and dtype matter.
+        bands: The pixels from the first row (in a volume, slice) to the last, channels last; all
+            but the last band of the same number of rows.
+        path: As in `write`.
+        overwrite: As in `write`.
+
+    Raises:
+        FileError: As `write`.
+        MissingExtraError: As `write`.
+        OSError: As `write`.
+    """
+    kind = format_of(path)
+    check_writable(path, image.array.dtype, image.channels, image.array.ndim - 1)
+    if kind.write_rows is None or (kind.name == "TIFF" and image.array.ndim > 3):
+        pixels = np.concatenate([*bands])
+        whole = Image(pixels, image.format, image.has_channel_axis, image.extras)
+        write(whole, path, overwrite=overwrite)
+        return
+    with replacing(path, overwrite=overwrite) as beside:
+        kind.write_rows(image, bands, beside)
 
 
 def check_output(path: Path, *, overwrite: bool) -> None:
@@ -407,20 +489,97 @@ def _channels_last(array: NDArray[Any], axes: str, path: Path) -> tuple[NDArray[
     return array.transpose(order), channel is not None
 
 
-def _write_tiff(image: Image, path: Path) -> None:
+def _tiff_options(image: Image) -> dict[str, Any]:
     colour = image.channels in (3, 4)
-    photometric = image.extras.get("photometric", "rgb" if colour else "minisblack")
     extrasamples = image.extras.get("extrasamples", ("unassalpha",) * (image.channels in (2, 4)))
-    array = image.array if image.has_channel_axis else image.array[..., 0]
-    require("tifffile").imwrite(
-        path,
-        np.ascontiguousarray(array),
-        photometric=photometric,
-        planarconfig="contig" if image.channels > 1 else None,
-        extrasamples=extrasamples or None,
-        iccprofile=image.extras.get("icc_profile"),
-        metadata={"axes": "ZYXS"[4 - image.array.ndim :][: array.ndim]},
+    axes = "ZYXS"[4 - image.array.ndim :]
+    return {
+        "photometric": image.extras.get("photometric", "rgb" if colour else "minisblack"),
+        "planarconfig": "contig" if image.channels > 1 else None,
+        "extrasamples": extrasamples or None,
+        "iccprofile": image.extras.get("icc_profile"),
+        "metadata": {"axes": axes if image.has_channel_axis else axes[:-1]},
+    }
+
+
+def _write_tiff(image: Image, path: Path) -> None:
+    array = np.ascontiguousarray(image.stored)
+    require("tifffile").imwrite(path, array, **_tiff_options(image))
+
+
+def _tiff_rows(path: Path, volume: bool, stack: ExitStack) -> tuple[Image, Rows] | None:
+    """Rows of a picture: from where they lie in the file, or from strips and tiles in turn."""
+    tifffile = require("tifffile")
+    file = stack.enter_context(tifffile.TiffFile(path))
+    series, page = file.series[0], file.series[0].keyframe
+    photometric = tifffile.PHOTOMETRIC(page.photometric).name
+    plain = photometric in ("MINISBLACK", "RGB") and series.axes in ("YX", "YXS")
+    tags = {tag.name: tag.value for tag in page.tags}
+    if len(file.series) != 1 or not plain or page.dtype is None or tags.get("Orientation", 1) != 1:
+        return None
+    dtype = series.dtype.newbyteorder("=")
+    array = np.broadcast_to(np.zeros((), dtype), (*page.shape[:2], page.samplesperpixel))
+    extras: dict[str, Any] = {
+        "photometric": photometric.lower(),
+        "extrasamples": tuple(page.extrasamples),
+    }
+    if "InterColorProfile" in tags:
+        extras["icc_profile"] = bytes(tags["InterColorProfile"])
+    image = Image(array, "TIFF", series.axes == "YXS", extras)
+    if series.dataoffset is not None and page.is_memmappable:
+        stored = dtype.newbyteorder(file.byteorder)
+        return image, _file_rows(path, stored, array.shape, series.dataoffset)
+    return image, _SegmentRows(page, array.shape, dtype).read
+
+
+class _SegmentRows:
+    """The rows of a TIFF page that is stored in strips or tiles, decoded one after the other.
+
+    Rows that were once asked for, and lie before those asked for now, are forgotten.
+    """
+
+    def __init__(self, page: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.segments = page.segments(maxworkers=1, buffersize=1 << 22)
+        self.shape, self.start, self.done = shape, 0, 0
+        # As many rows as there are decoded at once when a strip, or a row of tiles, has begun.
+        self.height = min(page.tilelength if page.is_tiled else page.rowsperstrip, shape[0])
+        self.across = -(-shape[1] // page.tilewidth) if page.is_tiled else 1
+        self.kept = np.empty((0, *shape[1:]), dtype)
+
+    def read(self, begin: int, end: int) -> NDArray[Any]:
+        """Rows begin to end."""
+        bands, skipped = [self.kept[begin - self.start :]], max(0, begin - self.done)
+        while self.done < end:
+            bands.append(self._band())
+        self.kept, self.start = np.concatenate(bands)[skipped:], begin
+        return self.kept[: end - begin]
+
+    def _band(self) -> NDArray[Any]:
+        """The next strip, or row of tiles."""
+        rows = min(self.height, self.shape[0] - self.done)
+        band = np.zeros((rows, *self.shape[1:]), self.kept.dtype)
+        for _ in range(self.across):
+            pixels, place, _ = next(self.segments)
+            if pixels is not None:  # what is left out is 0
+                x = place[3]
+                part = pixels[0, :rows, : self.shape[1] - x]
+                band[:, x : x + part.shape[1]] = part
+        self.done += rows
+        return band
+
+
+def _write_tiff_rows(image: Image, bands: Iterable[NDArray[Any]], path: Path) -> None:
+    shape, dtype = image.stored.shape, image.array.dtype
+    strips = (
+        np.ascontiguousarray(band if image.has_channel_axis else band[..., 0]) for band in bands
     )
+    first = next(strips)
+    large = math.prod(shape) * dtype.itemsize > 2**32 - 2**25
+    with require("tifffile").TiffWriter(path, bigtiff=large) as file:
+        file.write(
+            itertools.chain([first], strips), shape=shape, dtype=dtype, rowsperstrip=len(first),
+            **_tiff_options(image),
+        )  # fmt: skip
 
 
 # ---- NumPy --------------------------------------------------------------------------------------
@@ -435,6 +594,44 @@ def _read_npy(path: Path, volume: bool) -> Image:
         )
     flat = array.ndim == 2 or (array.ndim == 3 and (volume or not 1 <= array.shape[2] <= 4))
     return Image(array[..., None] if flat else array, "NumPy", not flat)
+
+
+def _npy_rows(path: Path, volume: bool, stack: ExitStack) -> tuple[Image, Rows] | None:
+    image = _read_npy(path, volume)
+    mapped = load_npy(path)
+    if not isinstance(mapped, np.memmap) or not mapped.flags.c_contiguous:
+        return None
+    shape = image.array.shape
+    array = np.broadcast_to(np.zeros((), mapped.dtype), shape)
+    kept = Image(array, image.format, image.has_channel_axis)
+    return kept, _file_rows(path, mapped.dtype, shape, mapped.offset)
+
+
+def _file_rows(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], offset: int) -> Rows:
+    """Rows that lie one after the other in a file.
+
+    They are read rather than mapped, lest all of the file count as memory in use.
+    """
+    row = math.prod(shape[1:])
+
+    def read(begin: int, end: int) -> NDArray[Any]:
+        start, count = offset + begin * row * dtype.itemsize, (end - begin) * row
+        flat = np.fromfile(path, dtype, count, offset=start)
+        return flat.reshape(end - begin, *shape[1:]).astype(dtype.newbyteorder("="), copy=False)
+
+    return read
+
+
+def _write_npy_rows(image: Image, bands: Iterable[NDArray[Any]], path: Path) -> None:
+    about = {
+        "descr": np.lib.format.dtype_to_descr(image.array.dtype),
+        "fortran_order": False,
+        "shape": image.stored.shape,
+    }
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, about)
+        for band in bands:
+            file.write(np.ascontiguousarray(band).data)
 
 
 def _write_npy(image: Image, path: Path) -> None:
@@ -561,8 +758,19 @@ FORMATS = (
         (2, 3),
         _read_tiff,
         _write_tiff,
+        _tiff_rows,
+        _write_tiff_rows,
     ),
-    Format("NumPy", (".npy",), dict.fromkeys(_EVERY_DTYPE, _ANY), (2, 3), _read_npy, _write_npy),
+    Format(
+        "NumPy",
+        (".npy",),
+        dict.fromkeys(_EVERY_DTYPE, _ANY),
+        (2, 3),
+        _read_npy,
+        _write_npy,
+        _npy_rows,
+        _write_npy_rows,
+    ),
     Format(
         "NIfTI",
         (".nii", ".nii.gz"),

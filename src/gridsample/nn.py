@@ -1,6 +1,7 @@
 """Grid sampling as PyTorch modules.
 
-None but `SpatialTransformer` has parameters: those of the network that it is given.
+None has parameters but `SpatialTransformer`, those of the network that it is given, and
+`PatchDownsample`.  Those that resize stand in `gridsample.nn_resize`.
 """
 
 from __future__ import annotations
@@ -11,9 +12,19 @@ from torch import Tensor, nn
 
 from gridsample.api import grid_sample
 from gridsample.fields import affine_grid
+from gridsample.nn_resize import CenterPool, Downsample, PatchDownsample, Pyramid, Upsample
 from gridsample.plan import Mode, check_boundary, check_flag, find_method, listed
 
-__all__ = ["AffineGrid", "GridSample", "SpatialTransformer"]
+__all__ = [
+    "AffineGrid",
+    "CenterPool",
+    "Downsample",
+    "GridSample",
+    "PatchDownsample",
+    "Pyramid",
+    "SpatialTransformer",
+    "Upsample",
+]
 
 
 class GridSample(nn.Module):

@@ -24,10 +24,10 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 # What is imported on first use only, and the rooms (how their paths begin) where that may be at
 # the top of a file.
 ROOMS = {
-    "numba": ["kernels/cpu"],
-    "llvmlite": ["kernels/cpu"],
+    "numba": ["kernels/cpu", "kernels/resize"],
+    "llvmlite": ["kernels/cpu", "kernels/resize"],
     "triton": ["kernels/gpu"],
-    "torch": ["bindings/torch", "nn.py", "onnx.py", "torch_compat.py"],
+    "torch": ["bindings/torch", "nn.py", "nn_resize.py", "onnx.py", "torch_compat.py"],
     "jax": ["bindings/jax"],
     "dask": ["bindings/dask"],
     "cupy": ["bindings/cupy"],
@@ -52,6 +52,8 @@ PUBLIC = {
     "identity_grid",
     "methods",
     "spline_filter",
+    "interpolate",
+    "interpolate_vjp",
 }
 
 
@@ -211,9 +213,9 @@ def test_a_framework_is_imported_in_its_own_rooms_alone(path: Path) -> None:
     assert strangers((name for name, _ in imports_of(path)), path) & FRAMEWORKS == set()
 
 
-@pytest.mark.parametrize("name", ["weights", "axis", "plan"])
+@pytest.mark.parametrize("name", ["weights", "axis", "plan", "tables"])
 def test_the_foundation_needs_only_numpy(name: str) -> None:
-    foundation = {f"gridsample.{module}" for module in ("weights", "axis", "plan")}
+    foundation = {f"gridsample.{module}" for module in ("weights", "axis", "plan", "tables")}
     for imported, _ in imports_of(SOURCE / f"{name}.py"):
         if imported.startswith("gridsample"):
             assert any(f"{imported}.".startswith(f"{module}.") for module in foundation), imported

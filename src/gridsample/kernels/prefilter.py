@@ -313,12 +313,12 @@ def filter_blocks(
 @functools.cache
 def driver(real: np.dtype[Any]) -> Any:
     """`filter_blocks`, compiled for a precision."""
-    from gridsample.kernels.cpu.build import compile_driver, compile_inner, compile_loop
+    from gridsample.kernels.cpu.build import compile_driver, compile_inner, compile_piece
     from gridsample.kernels.lower import fingerprint, lower
 
     names: dict[str, Any] = {"ONE": real.type(1), "TINY": tiny(real)}
     tag = f"{real.name}_{fingerprint()}"
-    names.update(lower((scale, pull, push, copy, delay, advance), names, compile_loop, tag))
+    names.update(lower((scale, pull, push, copy, delay, advance), names, compile_piece, tag))
     for function in (begin, across, along):
         names.update(lower((function,), names, compile_inner, tag))
     return lower((filter_blocks,), names, compile_driver, tag)["filter_blocks"]

@@ -660,7 +660,8 @@ class SecondSweep:
                     points.flat, points.item, points.axis, points.point,
                     moves.flat, moves.item, moves.axis, moves.point,
                     frozen(self.values.flat), target[planes], target_item, self.values.strides[0],
-                    bar, results[planes], results_item, self.results.strides[0], self.gradient, plan.points * axes,
+                    bar, results[planes], results_item, self.results.strides[0],
+                    self.gradient, plan.points * axes,
                     work.block, *work.axes[:3], *block, *one,
                     self.has_image, need_values, need_image, need_grid, *band,
                 )  # fmt: skip

@@ -1,0 +1,390 @@
+"""CPU kernels of resizing: one axis after the other, a piece of the image at a time.
+
+    resize(maps, source, out)     out = (map of the last axis x ... x map of the first) source
+
+with an `AxisMap` for each spatial axis.  The adjoint is the same with the adjoint maps.
+
+A piece is some planes, or a band of rows (in a volume, slices) of one.  It goes through all axes
+before the next one is begun, so that what lies between two axes stays in cache, and needs little
+memory.  No two pieces write to the same place, and results do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridsample.kernels import threads as pool
+from gridsample.kernels.memory import as_parts, frozen, stored
+from gridsample.kernels.resize.build import CHUNK, LANES, LINE, Spec, driver_for
+from gridsample.tables import AxisMap, Band, Solve
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[int, ...]
+
+# Numbers between two axes that a piece should have at most, and rows that its band should have at
+# least, per tap: rows at the edges of bands are computed twice.
+PIECE, ROWS_PER_TAP = 1 << 19, 6
+# Neighbours in memory from which a line is long enough to be worked on as it lies.
+LONG = 16
+# What a turn costs, in products.
+TURN = 3.0
+# Channels of a pixel that are copied together.
+GROUPS = (3, 4)
+
+
+# Layout -------------------------------------------------------------------------------------------
+
+
+def is_channels_last(array: Array) -> bool:
+    """Whether the channels of a pixel of (N, C, *spatial) are neighbours in memory."""
+    return array.shape[1] > 1 and array.strides[1] == array.itemsize and not is_packed(array)
+
+
+def is_packed(array: Array) -> bool:
+    """Whether an array is contiguous, in the machine's order of bytes."""
+    return array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative
+
+
+def as_planes(array: Array, last: bool) -> Array:
+    """(N, C, *spatial) as (N, *spatial, C) or (N * C, *spatial, 1); a view where that is one."""
+    if last:
+        return np.moveaxis(array, 1, -1)
+    return array.reshape(-1, *array.shape[2:], 1)
+
+
+def as_numbers(planes: Array) -> Array:
+    """Planes (outer, *spatial, inner) of real numbers, in a type that kernels have."""
+    if planes.dtype.kind == "c":
+        parts = as_parts(planes)
+        return parts.reshape(*planes.shape[:-1], 2 * planes.shape[-1])
+    return stored(planes)
+
+
+def code(dtype: np.dtype[Any]) -> str:
+    """A storage type as Spec writes it; a complex type is stored as its parts."""
+    return f"f{dtype.itemsize // 2}" if dtype.kind == "c" else f"{dtype.kind}{dtype.itemsize}"
+
+
+# Numbers ------------------------------------------------------------------------------------------
+
+# Fixed point: weights have 14 bits after the point, numbers between two axes 6, so that a product
+# takes 30, and a sum that overshoots by less than a factor of two has room.
+WEIGHT_BITS, BETWEEN_BITS = 14, 6
+# A weight is off by 2**-15, a product with 255 by 1/128; 64 taps in all keep within half a unit.
+FIXED_TAPS = 64
+
+
+class Numbers(NamedTuple):
+    """What sums are made in, and what is kept between two axes."""
+
+    sums: str
+    between: str
+
+    def weights(self, band: Band) -> Array:
+        """A band's weights as factors.
+
+        Rounded to fixed point such that their running sums are right, and so that of all.
+        """
+        if self.sums != "i4":
+            return band.weights.astype(self.sums)
+        running = np.rint(np.cumsum(band.weights, axis=1) * 2**WEIGHT_BITS)
+        taken = np.arange(band.weights.shape[1]) < band.count[:, np.newaxis]
+        return np.where(taken, np.diff(running, axis=1, prepend=0), 0).astype(np.int16)
+
+    def shift(self, source: str, target: str) -> int:
+        """By how many bits a sum is too large for what it is stored as."""
+        bits = {"u1": 0, "i2": BETWEEN_BITS}
+        return WEIGHT_BITS + bits[source] - bits[target] if self.sums == "i4" else 0
+
+
+def choose_numbers(stored_as: str, real: np.dtype[Any], maps: Sequence[AxisMap]) -> Numbers:
+    """Fixed point for bytes, while it is exact enough; else the type of the sums for all."""
+    plain = all(one.before is None and one.after is None for one in maps)
+    if stored_as == "u1" and plain and sum(one.band.taps for one in maps) <= FIXED_TAPS:
+        return Numbers("i4", "i2")
+    return Numbers(code(real), code(real))
+
+
+# One axis of a piece ------------------------------------------------------------------------------
+
+
+class Pass(NamedTuple):
+    """One axis: its number, its band, and the factors that stand for the weights."""
+
+    axis: int
+    band: Band
+    first: Array
+    counts: Array
+    weights: Array
+
+    def needs(self, rows: slice) -> slice:
+        """The inputs that some outputs need."""
+        low = int(self.first[rows.start])
+        return slice(low, max(low, int(self.first[rows.stop - 1] + self.counts[rows.stop - 1])))
+
+    def run(
+        self, numbers: Numbers, data: Array, rows: slice, base: int, target: str, out: Array | None
+    ) -> Array:
+        """Resize one axis of (outer, *spatial, inner), whose first input is ``base``."""
+        k = self.axis + 1
+        outer, inner = math.prod(data.shape[:k]), math.prod(data.shape[k + 1 :])
+        shape = (*data.shape[:k], rows.stop - rows.start, *data.shape[k + 1 :])
+        result = np.empty(shape, target) if out is None else out
+        source = code(data.dtype)
+        long = inner >= LONG
+        driver = driver_for(
+            Spec("along_lines" if long else "across_lines", source, target, numbers.sums)
+        )
+        acc = np.empty(LINE if long else LONG * LANES, numbers.sums)
+        room: tuple[Array, ...] = ()
+        if not long:
+            wide = inner * LANES
+            room = (
+                np.empty(reach(self.band, CHUNK) * wide, source),
+                np.empty(CHUNK * wide, target),
+            )
+        driver(
+            frozen(data.reshape(-1)), result.reshape(-1), self.first[rows], self.counts[rows],
+            self.weights[rows], numbers.shift(source, target), base, outer, data.shape[k], inner,
+            acc, *room,
+        )  # fmt: skip
+        return result
+
+
+@functools.lru_cache(maxsize=512)
+def reach(band: Band, outputs: int) -> int:
+    """The most inputs that so many neighbouring outputs need.
+
+    Wherever they begin: a band of rows need not begin where a plane does.
+    """
+    last = np.minimum(np.arange(band.outputs) + outputs, band.outputs) - 1
+    return int((band.first[last] + band.count[last] - band.first).max(initial=0))
+
+
+@functools.lru_cache(maxsize=512)
+def make_pass(axis: int, band: Band, numbers: Numbers) -> Pass:
+    """A pass; kept, because the same sizes come again."""
+    return Pass(axis, band, frozen(band.first), frozen(band.count), frozen(numbers.weights(band)))
+
+
+@functools.lru_cache(maxsize=512)
+def best_order(bands: tuple[Band, ...], inner: int) -> tuple[int, ...]:
+    """The order of axes that costs least; axes that are not resized are left out."""
+
+    def cost(order: Sequence[int]) -> float:
+        shape = [band.inputs for band in bands]
+        total = 0.0
+        for axis in order:
+            band = bands[axis]
+            shape[axis] = band.outputs
+            work: float = band.outputs * (band.taps + 1)
+            if inner * math.prod(shape[axis + 1 :]) < LONG:
+                work += TURN * (band.inputs + band.outputs)
+            total += work * math.prod(shape) / band.outputs
+        return total
+
+    axes = [axis for axis, band in enumerate(bands) if not band.is_identity]
+    return min(itertools.permutations(axes), key=cost) or (0,)
+
+
+# The whole ----------------------------------------------------------------------------------------
+
+
+def pieces(
+    outer: int, size: int, rows: int, least: int, threads: int
+) -> Iterator[tuple[slice, slice]]:
+    """Cut planes of so many numbers, and rows, into pieces: (planes, rows)."""
+    if not outer:
+        return
+    target = max(1, min(PIECE, outer * size // threads))
+    if size <= target or rows <= least:
+        step = max(1, target // max(1, size))
+        for begin in range(0, outer, step):
+            yield slice(begin, min(begin + step, outer)), slice(0, rows)
+        return
+    step = max(least, rows * target // size)
+    step = -(-step // LANES) * LANES  # whole groups of rows to put side by side
+    for plane in range(outer):
+        for begin in range(0, rows, step):
+            yield slice(plane, plane + 1), slice(begin, min(begin + step, rows))
+
+
+def resize(
+    maps: Sequence[AxisMap],
+    source: Array,
+    out: Array,
+    real: np.dtype[Any],
+    threads: int | None = None,
+) -> None:
+    """Resize (N, C, *spatial) into ``out``, of the same type: see above.
+
+    Args:
+        maps: what happens along each spatial axis, in the array's order.
+        source: the image, with any strides; copied unless its channels, or else its pixels, are
+            packed.
+        out: where the result goes.
+        real: the type of the sums.
+        threads: how many threads to use at most.
+    """
+    last = is_channels_last(source)
+    given = as_planes(source, last)
+    if not is_packed(given):
+        given = np.ascontiguousarray(given, given.dtype.newbyteorder("="))
+    wanted = as_planes(out, last)
+    direct = is_packed(wanted) and np.may_share_memory(wanted, out)
+    result = wanted if direct else np.empty(wanted.shape, given.dtype)
+    run(maps, given, result, real, threads or pool.cores())
+    if not direct:
+        back = np.moveaxis(result, -1, 1) if last else result.reshape(out.shape)
+        out[...] = back
+
+
+def run(
+    maps: Sequence[AxisMap], given: Array, result: Array, real: np.dtype[Any], threads: int
+) -> None:
+    """Resize packed planes (outer, *spatial, inner)."""
+    if all(one.band.copies and one.before is one.after is None for one in maps):
+        copy_pixels([one.band for one in maps], given, result, threads)
+        return
+    kind = code(given.dtype)
+    source, target = as_numbers(given), as_numbers(result)
+    numbers = choose_numbers("" if given.dtype == np.bool_ else kind, real, maps)
+    kinds = kind, kind
+    if any(one.before for one in maps):
+        source = (
+            np.array(source, numbers.sums)
+            if kind == numbers.sums
+            else widen(source, kind, numbers.sums)
+        )
+        for axis, one in enumerate(maps):
+            solve(one.before, source, axis)
+        kinds = numbers.sums, kinds[1]
+    whole = target
+    if any(one.after for one in maps):
+        whole = target if kind == numbers.sums else np.empty(target.shape, numbers.sums)
+        kinds = kinds[0], numbers.sums
+    resize_bands([one.band for one in maps], source, whole, numbers, kinds, threads)
+    if any(one.after for one in maps):
+        for axis, one in enumerate(maps):
+            solve(one.after, whole, axis)
+        if whole is not target:
+            change(whole, target, numbers.sums, kind)
+
+
+def resize_bands(
+    bands: Sequence[Band], source: Array, target: Array, numbers: Numbers,
+    kinds: tuple[str, str], threads: int,
+) -> None:  # fmt: skip
+    """All bands, of planes (outer, *spatial, inner) that are stored as ``kinds`` say."""
+    order = best_order(tuple(bands), source.shape[-1])
+    passes = [make_pass(axis, bands[axis], numbers) for axis in order]
+    native, direct = (numbers.sums in (kind, "i4") for kind in kinds)
+    leading = next((one for one in passes if one.axis == 0), None)
+
+    def task(planes: slice, rows: slice) -> None:
+        inputs = leading.needs(rows) if leading else rows
+        data = source[planes, inputs]
+        final = target[planes, rows]
+        if not native:
+            data = widen(data, kinds[0], numbers.sums)
+        for k, one in enumerate(passes):
+            ends = k == len(passes) - 1 and direct
+            between = numbers.between if k < len(passes) - 1 or not direct else kinds[1]
+            part = rows if one.axis == 0 else slice(0, one.band.outputs)
+            base = inputs.start if one.axis == 0 else 0
+            data = one.run(numbers, data, part, base, between, final if ends else None)
+        if not direct:
+            change(data, final, numbers.sums, kinds[1])
+
+    # Rows at the edges of bands are computed twice, unless they are resized first.
+    least = ROWS_PER_TAP * leading.band.taps if leading and passes[0] is not leading else 1
+    size = between(passes, source.shape[1:])
+    cut = pieces(len(source), size, target.shape[1], least, threads)
+    pool.run([functools.partial(task, *piece) for piece in cut], threads)
+
+
+def between(passes: Sequence[Pass], shape: Shape) -> int:
+    """The most numbers that a plane has after a pass, but for the last where there are several."""
+    sizes, now = [], list(shape)
+    for one in passes:
+        now[one.axis] = one.band.outputs
+        sizes.append(math.prod(now))
+    return max(sizes[:-1] or sizes)
+
+
+def change(source: Array, target: Array, before: str, after: str) -> None:
+    """Store packed numbers as another type."""
+    sums = after if after in ("f4", "f8") else before
+    driver = driver_for(Spec("convert", before, after, sums))
+    driver(frozen(source.reshape(-1)), target.reshape(-1))
+
+
+def widen(source: Array, kind: str, sums: str) -> Array:
+    """Packed numbers in the type of the sums."""
+    wide = np.empty(source.shape, sums)
+    change(source, wide, kind, sums)
+    return wide
+
+
+def solve(one: Solve | None, data: Array, axis: int) -> None:
+    """Solve along an axis of packed planes (outer, *spatial, inner), in place."""
+    if one is None:
+        return
+    k = axis + 1
+    n, kind = data.shape[k], code(data.dtype)
+    outer, inner = math.prod(data.shape[:k]), math.prod(data.shape[k + 1 :])
+    recursion = frozen(one.recursion.astype(data.dtype))
+    if inner >= LONG:
+        driver_for(Spec("solve_lines", kind, kind, kind))(
+            data.reshape(-1), recursion, outer, n, inner
+        )
+    else:
+        side = np.empty(n * inner * LANES, data.dtype)
+        driver_for(Spec("solve_across", kind, kind, kind))(
+            data.reshape(-1), recursion, outer, n, inner, side
+        )
+
+
+@functools.lru_cache(maxsize=512)
+def columns_of(band: Band, inner: int, group: int) -> Array:
+    """Where the outputs of a line begin, of ``inner`` numbers each, that are copied in groups."""
+    columns: Array = band.first[:, np.newaxis] * inner + np.arange(0, inner, group)
+    return frozen(columns.reshape(-1))
+
+
+def copy_pixels(bands: Sequence[Band], given: Array, result: Array, threads: int) -> None:
+    """All bands, where each output is one input: whatever the type, its bits are copied."""
+    parts = 2 if given.dtype.itemsize == 16 else 1
+    bits = np.dtype(f"u{given.dtype.itemsize // parts}")
+    shape = (*given.shape[:-1], parts * given.shape[-1])
+    # Always three axes; the last is pixels and the numbers of each.
+    missing = 3 - len(bands)
+    outer, inner = shape[0], shape[-1]
+    depth, height, width = [1] * missing + list(shape[1:-1])
+    tables = [np.zeros(1, np.int64)] * missing + [band.first for band in bands]
+    slices, rows, _ = tables
+    group = inner if inner in GROUPS else 1
+    columns = columns_of(bands[-1], inner, group)
+    source = given.reshape(-1).view(bits).reshape(outer, depth, height, width * inner)
+    target = result.reshape(-1).view(bits).reshape(outer, len(slices), len(rows), -1)
+    driver = driver_for(Spec("pick", bits.str[1:], bits.str[1:], bits.str[1:]))
+
+    def task(planes: slice, band: slice) -> None:
+        given = source[planes]
+        # A band is of slices, or of rows where there is one slice.
+        cut = (slices[band], rows) if len(slices) > 1 else (slices, rows[band])
+        part = target[planes, band] if len(slices) > 1 else target[planes, :, band]
+        driver(
+            frozen(given.reshape(-1)), part.reshape(-1), *map(frozen, cut), columns,
+            np.array(given.shape), group,
+        )  # fmt: skip
+
+    leading = len(slices) if len(slices) > 1 else len(rows)
+    cuts = pieces(outer, math.prod(target.shape[1:]), leading, 1, threads)
+    pool.run([functools.partial(task, *piece) for piece in cuts], threads)

@@ -1,0 +1,456 @@
+"""Resizing along one axis, as data: which inputs each output is made of, and how they are weighed.
+
+Along an axis, resizing is a matrix that depends on the sizes and the method alone.  All but a band
+of it is zero, so it is kept as a `Band`: the first input of each output, how many there are, and
+their weights.  One method, the cubic spline, has a matrix that is full, and the product of a band
+and the inverse of a matrix with three diagonals, a `Solve`.  The transpose of either is again one.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+# A matrix along one axis --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """A matrix (outputs, inputs) that is zero outside a band.
+
+    Attributes:
+        inputs: the number of its columns.
+        first: the first column of each row that is not dropped; never falling from row to row.
+        count: how many columns follow each other from there, perhaps none.
+        weights: (outputs, the greatest count), zero past each row's count.
+    """
+
+    inputs: int
+    first: Array
+    count: Array
+    weights: Array
+
+    @property
+    def outputs(self) -> int:
+        """The number of rows."""
+        return len(self.first)
+
+    @functools.cached_property
+    def taps(self) -> int:
+        """The greatest count."""
+        return int(self.count.max(initial=0))
+
+    @functools.cached_property
+    def copies(self) -> bool:
+        """Whether every output is one input as it is."""
+        return bool(self.taps == 1 and self.count.all() and (self.weights == 1).all())
+
+    @functools.cached_property
+    def is_identity(self) -> bool:
+        """Whether every output is the input of its number."""
+        if self.inputs != self.outputs or not self.count.all():
+            return False
+        own = np.arange(self.outputs)[:, np.newaxis] - self.first[:, np.newaxis]
+        return np.array_equal(self.weights, own == np.arange(self.weights.shape[1]))
+
+    def _places(self) -> tuple[Array, Array]:
+        """Row and tap of every entry in the band."""
+        rows, taps = np.nonzero(np.arange(self.weights.shape[1]) < self.count[:, np.newaxis])
+        return rows, taps
+
+    def dense(self) -> Array:
+        """The matrix itself, (outputs, inputs)."""
+        matrix = np.zeros((self.outputs, self.inputs))
+        rows, taps = self._places()
+        matrix[rows, self.first[rows] + taps] = self.weights[rows, taps]
+        return matrix
+
+    def transpose(self) -> Band:
+        """The matrix with rows and columns exchanged."""
+        columns = np.arange(self.inputs)
+        first = np.searchsorted(self.first + self.count, columns, side="right")
+        count = np.maximum(np.searchsorted(self.first, columns, side="right") - first, 0)
+        weights = np.zeros((self.inputs, int(count.max(initial=0))))
+        rows, taps = self._places()
+        inputs = self.first[rows] + taps
+        weights[inputs, rows - first[inputs]] = self.weights[rows, taps]
+        return Band(self.outputs, first, count, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Solve:
+    """The inverse of a matrix with three diagonals.
+
+    Attributes:
+        below: the entries left of the diagonal; the first is 0.
+        diagonal: the entries on it.
+        above: the entries right of it; the last is 0.
+    """
+
+    below: Array
+    diagonal: Array
+    above: Array
+
+    def dense(self) -> Array:
+        """The inverse, written out."""
+        matrix = np.diag(self.diagonal) + np.diag(self.below[1:], -1) + np.diag(self.above[:-1], 1)
+        inverse: Array = np.linalg.inv(matrix)
+        return inverse
+
+    def transpose(self) -> Solve:
+        """The transpose of the inverse, which is the inverse of the transpose."""
+        return Solve(np.roll(self.above, 1), self.diagonal, np.roll(self.below, -1))
+
+    @functools.cached_property
+    def recursion(self) -> Array:
+        """What the two sweeps that solve it multiply by: (3, n), as in Gaussian elimination.
+
+            forward:   x[i] = (x[i] - below[i] * x[i - 1]) * inverse[i]
+            backward:  x[i] = x[i] - beyond[i] * x[i + 1]
+
+        Row 0 is ``below``, row 1 ``inverse``, row 2 ``beyond``.
+        """
+        inverse, beyond = np.empty_like(self.diagonal), np.empty_like(self.above)
+        previous = 0.0
+        for i, (b, d, a) in enumerate(zip(self.below, self.diagonal, self.above, strict=True)):
+            inverse[i] = 1 / (d - b * previous)
+            beyond[i] = previous = a * inverse[i]
+        return np.stack([self.below, inverse, beyond])
+
+
+class AxisMap(NamedTuple):
+    """What resizing does along one axis: after @ band @ before."""
+
+    before: Solve | None
+    band: Band
+    after: Solve | None
+
+    def transpose(self) -> AxisMap:
+        """The adjoint."""
+        return AxisMap(
+            self.after and self.after.transpose(),
+            self.band.transpose(),
+            self.before and self.before.transpose(),
+        )
+
+    def dense(self) -> Array:
+        """The whole matrix, (outputs, inputs)."""
+        matrix = self.band.dense()
+        matrix = matrix if self.before is None else matrix @ self.before.dense()
+        return matrix if self.after is None else self.after.dense() @ matrix
+
+
+# The methods --------------------------------------------------------------------------------------
+
+Kernel = Callable[[Array], Array]
+
+
+def box(x: Array) -> Array:
+    """1 within half a pixel, at the right end but not at the left."""
+    return np.where((x > -0.5) & (x <= 0.5), 1.0, 0.0)
+
+
+def triangle(x: Array) -> Array:
+    """Linear interpolation: 1 - |x|."""
+    return np.where(np.abs(x) < 1, 1 - np.abs(x), 0.0)
+
+
+def bicubic(b: float, c: float) -> Kernel:
+    """The cubics of two parameters.
+
+    B = 0 gives those of R. Keys with a = -C, (1, 0) the B-spline, (1/3, 1/3) the authors' choice.
+    Source: D. Mitchell and A. Netravali, "Reconstruction filters in computer graphics", 1988.
+    """
+    near = np.array([12 - 9 * b - 6 * c, -18 + 12 * b + 6 * c, 0, 6 - 2 * b]) / 6
+    far = np.array([-b - 6 * c, 6 * b + 30 * c, -12 * b - 48 * c, 8 * b + 24 * c]) / 6
+
+    def kernel(x: Array) -> Array:
+        s = np.abs(x)
+        return np.where(s < 1, np.polyval(near, s), np.where(s < 2, np.polyval(far, s), 0.0))
+
+    return kernel
+
+
+def lanczos3(x: Array) -> Array:
+    """sinc(x) sinc(x / 3) within 3 pixels, after C. Lanczos; exactly 0 at whole numbers but 0."""
+    between = np.where(np.abs(x) < 3, np.sinc(x) * np.sinc(x / 3), 0.0)
+    return np.where(x == np.rint(x), x == 0, between)
+
+
+def gaussian(x: Array) -> Array:
+    """exp(-2 x^2): a normal distribution with a deviation of half a pixel, cut off at 2 pixels."""
+    return np.where(np.abs(x) < 2, np.exp(-2 * np.square(x)), 0.0)
+
+
+@dataclass(frozen=True)
+class Method:
+    """How the inputs near a position are weighed.
+
+    Attributes:
+        name: the canonical name.
+        support: how far the kernel reaches, in pixels.
+        kernel: weights by distance, when nothing is to be smoothed.
+        smooth: the kernel that antialiasing stretches.
+        aligns: whether align_corners has a meaning.
+    """
+
+    name: str
+    support: float
+    kernel: Kernel
+    smooth: Kernel
+    aligns: bool = True
+
+
+METHODS = {
+    method.name: method
+    for method in (
+        Method("nearest", 0.5, box, box, aligns=False),
+        Method("nearest-exact", 0.5, box, box, aligns=False),
+        Method("linear", 1, triangle, triangle),
+        # PyTorch's two cubics: a = -0.75, and -0.5 where it antialiases.
+        Method("cubic", 2, bicubic(0, 0.75), bicubic(0, 0.5)),
+        Method("area", 0.5, box, box, aligns=False),
+        Method("lanczos3", 3, lanczos3, lanczos3),
+        Method("mitchell", 2, bicubic(1 / 3, 1 / 3), bicubic(1 / 3, 1 / 3)),
+        Method("gaussian", 2, gaussian, gaussian),
+        Method("spline3", 2, bicubic(1, 0), bicubic(1, 0)),
+    )
+}
+
+# Names that each rank's users, and PyTorch's, know.
+ALIASES = {
+    "bilinear": "linear",
+    "trilinear": "linear",
+    "bicubic": "cubic",
+    "tricubic": "cubic",
+    "lanczos": "lanczos3",
+}
+
+
+# From sizes to a matrix ---------------------------------------------------------------------------
+
+
+class Axis(NamedTuple):
+    """An axis to resize.
+
+    ``scale`` is the factor that the caller gave, from which positions then follow; 0 where they
+    follow from the sizes.
+    """
+
+    inputs: int
+    outputs: int
+    method: str
+    align_corners: bool = False
+    antialias: bool = False
+    scale: float = 0.0
+
+    @property
+    def step(self) -> float:
+        """How many inputs lie between two outputs."""
+        if self.align_corners:
+            return (self.inputs - 1) / (self.outputs - 1) if self.outputs > 1 else 0.0
+        return 1 / self.scale if self.scale > 0 else self.inputs / self.outputs
+
+    def positions(self) -> Array:
+        """Where each output lies among the inputs, whose centres are 0, 1, 2 ..."""
+        index = np.arange(self.outputs)
+        return index * self.step if self.align_corners else (index + 0.5) * self.step - 0.5
+
+
+@functools.lru_cache(maxsize=512)
+def axis_map(axis: Axis, transposed: bool = False) -> AxisMap:
+    """The matrix of an axis, or its transpose."""
+    if transposed:
+        return axis_map(axis).transpose()
+    if axis.method == "spline3":
+        return spline(axis)
+    if axis.method == "area":
+        band = averages(axis)
+    elif axis.antialias:
+        band = smoothed(axis)
+    elif axis.method.startswith("nearest"):
+        band = copies(axis)
+    else:
+        band = interpolated(axis, clamp)
+    if band.is_identity:  # whose zeros beside the ones need not be multiplied by
+        band = chosen(np.arange(axis.outputs), axis.inputs)
+    return AxisMap(None, band, None)
+
+
+def chosen(index: Array, inputs: int) -> Band:
+    """The band that copies one input to each output."""
+    one = np.ones(len(index), np.int64)
+    return Band(inputs, index, one, one[:, np.newaxis].astype(float))
+
+
+def collect(index: Array, weights: Array, inputs: int) -> Band:
+    """A band from inputs (outputs, taps) and their weights, which add up where inputs repeat."""
+    first = np.minimum.accumulate(index.min(axis=1)[::-1])[::-1]
+    count = np.maximum.accumulate(index.max(axis=1)) + 1 - first
+    table = np.zeros((len(index), int(count.max())))
+    np.add.at(table, (np.arange(len(index))[:, np.newaxis], index - first[:, np.newaxis]), weights)
+    return Band(inputs, first, count, table)
+
+
+def copies(axis: Axis) -> Band:
+    """The nearest input: floor(i * step), or for "nearest-exact" floor((i + 1/2) * step).
+
+    In single precision, as PyTorch counts, lest the two differ where a product is nearly whole.
+    """
+    middle = np.float32(0.5 if axis.method == "nearest-exact" else 0)
+    index = np.arange(axis.outputs, dtype=np.float32) + middle
+    first = np.floor(index * np.float32(axis.step)).astype(np.int64)
+    return chosen(np.clip(first, 0, axis.inputs - 1), axis.inputs)
+
+
+def averages(axis: Axis) -> Band:
+    """Means over the inputs that an output overlaps, as PyTorch's adaptive pooling has them."""
+    index = np.arange(axis.outputs)
+    first = index * axis.inputs // axis.outputs
+    count = -(-(index + 1) * axis.inputs // axis.outputs) - first
+    taps = np.arange(count.max())
+    weights = (taps < count[:, np.newaxis]) / count[:, np.newaxis]
+    return Band(axis.inputs, first, count, weights)
+
+
+def interpolated(axis: Axis, fold: Callable[[Array, int], Array]) -> Band:
+    """The kernel around each position; what lies outside is folded back in."""
+    method = METHODS[axis.method]
+    positions = axis.positions()
+    if axis.method == "linear":
+        # Past the last centre, PyTorch's linear is constant.
+        positions = np.clip(positions, 0, axis.inputs - 1)
+    reach = math.ceil(method.support)
+    base = np.floor(positions).astype(np.int64)
+    index = base[:, np.newaxis] + np.arange(1 - reach, 1 + reach)
+    weights = method.kernel(index - positions[:, np.newaxis])
+    weights /= weights.sum(axis=1, keepdims=True)
+    return collect(fold(index, axis.inputs), weights, axis.inputs)
+
+
+def smoothed(axis: Axis) -> Band:
+    """The kernel, stretched by the step where that is above 1; what lies outside is left out.
+
+    These are the tables of Pillow's resize, which PyTorch's antialiasing follows.
+    """
+    method = METHODS[axis.method]
+    stretch = max(axis.step, 1.0)
+    reach = method.support * stretch
+    centres = axis.step * (np.arange(axis.outputs) + 0.5)
+    first = np.clip((centres - reach + 0.5).astype(np.int64), 0, axis.inputs - 1)
+    end = np.clip((centres + reach + 0.5).astype(np.int64), first + 1, axis.inputs)
+    count = end - first
+    taps = np.arange(count.max())
+    distance = first[:, np.newaxis] + taps - centres[:, np.newaxis] + 0.5
+    weights = np.where(taps < count[:, np.newaxis], method.smooth(distance / stretch), 0.0)
+    total = weights.sum(axis=1, keepdims=True)
+    return Band(axis.inputs, first, count, weights / np.where(total == 0, 1, total))
+
+
+def spline(axis: Axis) -> AxisMap:
+    """The cubic spline through the inputs, or its kernel stretched.
+
+    The spline is B-splines times coefficients c, which solve the interpolation
+    (c[i - 1] + 4 c[i] + c[i + 1]) / 6 = input[i]; the signal goes on mirrored, about the last
+    centres if corners are aligned, else about the outer edges.  Stretched by a step above 1 the
+    kernel, the spline through a single 1, is B-splines that are a step apart: so the inputs are
+    first smoothed by stretched B-splines, and then the outputs solve the interpolation.
+    Source: M. Unser, "Splines: a perfect fit for signal and image processing", 1999.
+    """
+    if axis.antialias and axis.step > 1:
+        return AxisMap(None, smoothed(axis), interpolation(axis.outputs, axis.align_corners))
+    fold = mirror if axis.align_corners else reflect
+    band = interpolated(axis, fold)
+    return AxisMap(interpolation(axis.inputs, axis.align_corners), band, None)
+
+
+def interpolation(n: int, align_corners: bool) -> Solve | None:
+    """From n values of a cubic spline to its coefficients; None where they are the same."""
+    if n == 1:
+        return None
+    below, diagonal, above = np.full(n, 1 / 6), np.full(n, 4 / 6), np.full(n, 1 / 6)
+    below[0] = above[-1] = 0
+    if align_corners:
+        above[0] = below[-1] = 2 / 6
+    else:
+        diagonal[0] = diagonal[-1] = 5 / 6
+    return Solve(below, diagonal, above)
+
+
+def clamp(index: Array, n: int) -> Array:
+    """The nearest index inside."""
+    return np.clip(index, 0, n - 1)
+
+
+def mirror(index: Array, n: int) -> Array:
+    """Reflection about the first and the last centre: d c b | a b c d | c b a."""
+    period = max(2 * n - 2, 1)
+    index = index % period
+    return np.minimum(index, period - index) if n > 1 else index
+
+
+def reflect(index: Array, n: int) -> Array:
+    """Reflection about the outer edges: c b a | a b c d | d c b."""
+    index = index % (2 * n)
+    folded: Array = np.minimum(index, 2 * n - 1 - index)
+    return folded
+
+
+# All axes -----------------------------------------------------------------------------------------
+
+
+def axis_maps(
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    methods: Sequence[str],
+    align_corners: bool,
+    antialias: bool,
+    scales: Sequence[float],
+    transposed: bool = False,
+) -> list[AxisMap]:
+    """The matrices of some axes, or their transposes, which lead back from outputs to inputs."""
+    return [
+        axis_map(
+            Axis(n, m, name, align_corners and METHODS[name].aligns, antialias, scale), transposed
+        )
+        for n, m, name, scale in zip(inputs, outputs, methods, scales, strict=True)
+    ]
+
+
+# Rows away from where a cubic spline is cut off, at which that is no longer seen: 0.27 ** 32 is
+# less than what double precision resolves.
+SPLINE_MARGIN = 32
+
+
+class Window(NamedTuple):
+    """What part of an axis is made of."""
+
+    inputs: slice
+    map: AxisMap
+    keep: slice  # of the outputs that the map makes
+
+
+def window(axis: Axis, rows: slice) -> Window:
+    """The part of an axis that makes some neighbouring outputs."""
+    before, band, after = axis_map(axis)
+    margin = SPLINE_MARGIN if after else 0
+    begin, end = max(0, rows.start - margin), min(axis.outputs, rows.stop + margin)
+    first, count = band.first[begin:end], band.count[begin:end]
+    margin = SPLINE_MARGIN if before else 0
+    low = max(0, int(first[0]) - margin)
+    high = min(axis.inputs, int((first + count).max()) + margin)
+    part = Band(high - low, first - low, count, band.weights[begin:end])
+    ends = (
+        before and interpolation(high - low, axis.align_corners),
+        after and interpolation(end - begin, axis.align_corners),
+    )
+    keep = slice(rows.start - begin, rows.stop - begin)
+    return Window(slice(low, high), AxisMap(ends[0], part, ends[1]), keep)

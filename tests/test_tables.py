@@ -1,0 +1,208 @@
+"""The matrices of resizing, against PyTorch, SciPy, Pillow and the formulas written out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.ndimage
+import torch
+from PIL import Image
+from torch.nn import functional
+
+from gridsample import tables
+from gridsample.tables import Axis, Band, Solve, axis_map, window
+
+Array = np.ndarray[Any, Any]
+
+SIZES = (1, 2, 3, 5, 7, 16, 31)
+PAIRS = [(n, m) for n in SIZES for m in (1, 2, 3, 4, 7, 13, 31, 64)]
+TORCH = {
+    "nearest": ["nearest"],
+    "nearest-exact": ["nearest-exact"],
+    "area": ["area"],
+    "linear": ["bilinear", False, True],
+    "cubic": ["bicubic", False, True],
+}
+# Sums of a few terms below 2 in size, each of a few roundings.
+ROUNDING = 64 * np.finfo(float).eps
+
+
+def torchs(n: int, m: int, mode: str, **options: Any) -> Array:
+    """Torch's matrix: what becomes of each unit vector, along the last of two axes."""
+    units = torch.eye(n, dtype=torch.float64).reshape(n, 1, 1, n)
+    rows = functional.interpolate(units, size=(1, m), mode=mode, **options)
+    return rows[:, 0, 0].numpy().T
+
+
+@pytest.mark.parametrize("method", TORCH)
+def test_matrices_are_those_of_torch(method: str) -> None:
+    mode, *corners = TORCH[method]
+    for n, m in PAIRS:
+        for align in corners or [None]:
+            mine = axis_map(Axis(n, m, method, bool(align))).dense()
+            theirs = torchs(n, m, mode, **({} if align is None else {"align_corners": align}))
+            np.testing.assert_allclose(mine, theirs, rtol=0, atol=ROUNDING, err_msg=f"{n} {m}")
+
+
+@pytest.mark.parametrize(
+    ("method", "align"),
+    [("linear", False), ("linear", True), ("cubic", False), ("cubic", True), ("lanczos3", False)],
+)
+def test_smoothed_matrices_are_those_of_torch(method: str, align: bool) -> None:
+    mode = {"linear": "bilinear", "cubic": "bicubic", "lanczos3": "lanczos"}[method]
+    for n, m in PAIRS:
+        mine = axis_map(Axis(n, m, method, align, True)).dense()
+        theirs = torchs(n, m, mode, align_corners=align, antialias=True)
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=ROUNDING, err_msg=f"{n} {m}")
+
+
+@pytest.mark.parametrize("method", ["linear", "cubic"])
+def test_a_scale_that_does_not_divide_sets_the_positions(method: str) -> None:
+    mode = {"linear": "bilinear", "cubic": "bicubic"}[method]
+    for n, scale in ((7, 1.3), (10, 0.37), (31, 2.6), (5, 1.0), (3, 0.4)):
+        m = math.floor(n * scale)
+        units = torch.eye(n, dtype=torch.float64).reshape(n, 1, 1, n)
+        for smooth in (False, True):
+            rows = functional.interpolate(
+                units, scale_factor=(1, scale), mode=mode, antialias=smooth
+            )
+            mine = axis_map(Axis(n, m, method, antialias=smooth, scale=scale)).dense()
+            np.testing.assert_allclose(mine, rows[:, 0, 0].numpy().T, rtol=0, atol=ROUNDING)
+
+
+def test_boxes_are_those_of_pillow() -> None:
+    for n, m in PAIRS:
+        units = np.eye(n, dtype=np.float32)
+        theirs = np.array(Image.fromarray(units).resize((m, n), Image.Resampling.BOX)).T
+        mine = axis_map(Axis(n, m, "nearest", antialias=True)).dense()
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=2e-7)
+
+
+@pytest.mark.parametrize(("align", "mode"), [(True, "mirror"), (False, "reflect")])
+def test_splines_are_those_of_scipy(align: bool, mode: str) -> None:
+    # SciPy's filter for "reflect" leaves out what comes back from the other end: 0.27 ** n.
+    sizes = (2, 3, 5, 17, 30) if align else (30, 33)
+    for n in sizes:
+        for m in (2, 5, 30, 47):
+            zoomed = [
+                scipy.ndimage.zoom(unit, m / n, order=3, mode=mode, grid_mode=not align)
+                for unit in np.eye(n)
+            ]
+            mine = axis_map(Axis(n, m, "spline3", align)).dense()
+            np.testing.assert_allclose(mine, np.stack(zoomed).T, rtol=0, atol=ROUNDING)
+
+
+def kernel(method: str, s: float) -> float:
+    """The kernels, written out again."""
+    s = abs(s)
+    if method == "gaussian":
+        return math.exp(-2 * s * s) if s < 2 else 0
+    if method == "mitchell":
+        if s < 1:
+            return (7 * s**3 - 12 * s**2 + 16 / 3) / 6
+        return (-7 / 3 * s**3 + 12 * s**2 - 20 * s + 32 / 3) / 6 if s < 2 else 0
+    if s == 0:
+        return 1
+    x = math.pi * s
+    return 3 * math.sin(x) * math.sin(x / 3) / x**2 if s < 3 else 0
+
+
+@pytest.mark.parametrize("method", ["mitchell", "lanczos3", "gaussian"])
+@pytest.mark.parametrize("align", [False, True])
+def test_other_matrices_are_their_formulas(method: str, align: bool) -> None:
+    for n, m in ((1, 3), (2, 7), (5, 3), (7, 16), (16, 5)):
+        mine = axis_map(Axis(n, m, method, align)).dense()
+        for i in range(m):
+            position = i * (n - 1) / max(m - 1, 1) if align else (i + 0.5) * n / m - 0.5
+            row = np.zeros(n)
+            for tap in range(math.floor(position) - 2, math.floor(position) + 4):
+                row[min(max(tap, 0), n - 1)] += kernel(method, tap - position)
+            np.testing.assert_allclose(mine[i], row / row.sum(), rtol=0, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("method", ["mitchell", "gaussian"])
+def test_other_smoothed_matrices_are_their_formulas(method: str) -> None:
+    for n, m in ((16, 5), (9, 4), (5, 9)):
+        mine, step = axis_map(Axis(n, m, method, antialias=True)).dense(), n / m
+        stretch = max(step, 1)
+        for i in range(m):
+            centre = (i + 0.5) * step - 0.5
+            row = np.array([kernel(method, (j - centre) / stretch) for j in range(n)])
+            np.testing.assert_allclose(mine[i], row / row.sum(), rtol=0, atol=ROUNDING)
+
+
+def test_a_smoothed_spline_stretches_the_cardinal_spline() -> None:
+    n, m = 120, 40
+    spline = axis_map(Axis(m, 6 * m, "spline3")).dense()  # sampled 6 times as densely
+    cardinal = spline[:, m // 2]
+    mine = axis_map(Axis(n, m, "spline3", antialias=True)).dense()[m // 2]
+    # Output m/2 lies at 3 (m/2 + 1/2) - 1/2 = 61 in pixels; a pixel is a third of a step.
+    centre = 6 * (m // 2) + 2.5
+    offsets = (np.arange(n) - 61) * 2 + centre
+    expected = np.interp(offsets, np.arange(6 * m), cardinal)
+    # Linear interpolation half-way between samples 1/6 apart: the second derivative is below 6.
+    np.testing.assert_allclose(mine * 3, expected, rtol=0, atol=6 / 8 / 36)
+
+
+@pytest.mark.parametrize("method", tables.METHODS)
+@pytest.mark.parametrize("smooth", [False, True])
+def test_every_matrix_keeps_a_constant_and_has_its_transpose(method: str, smooth: bool) -> None:
+    for n, m in PAIRS:
+        for align in (False, True)[: 1 + tables.METHODS[method].aligns]:
+            axis = Axis(n, m, method, align, smooth)
+            mine = axis_map(axis)
+            matrix = mine.dense()
+            assert matrix.shape == (m, n)
+            np.testing.assert_allclose(matrix.sum(axis=1), 1, rtol=0, atol=ROUNDING)
+            back = axis_map(axis, transposed=True)
+            np.testing.assert_allclose(back.dense(), matrix.T, rtol=0, atol=ROUNDING)
+            assert (np.diff(mine.band.first) >= 0).all()
+            assert (np.diff(back.band.first) >= 0).all()
+
+
+def test_area_knows_what_averages_are() -> None:
+    np.testing.assert_array_equal(
+        axis_map(Axis(3, 2, "area")).dense(), [[0.5, 0.5, 0], [0, 0.5, 0.5]]
+    )
+
+
+def test_same_size_is_the_identity_without_neighbours() -> None:
+    for method in ("nearest", "linear", "cubic", "area", "lanczos3"):
+        band = axis_map(Axis(9, 9, method)).band
+        assert band.is_identity
+        assert band.taps == 1
+    assert not axis_map(Axis(9, 9, "mitchell")).band.is_identity
+
+
+def test_bands_and_solves_are_what_they_write_out() -> None:
+    band = Band(3, np.array([0, 2]), np.array([2, 1]), np.array([[1.0, 2.0], [3.0, 0.0]]))
+    np.testing.assert_array_equal(band.dense(), [[1, 2, 0], [0, 0, 3]])
+    gap = axis_map(Axis(9, 2, "nearest"), transposed=True).band
+    np.testing.assert_array_equal(gap.count, [1, 0, 0, 0, 1, 0, 0, 0, 0])
+    one = Solve(np.array([0, 1.0, 2]), np.array([4.0, 5, 6]), np.array([1.5, 0.5, 0]))
+    x = np.array([1.0, -2, 3])
+    below, inverse, beyond = one.recursion
+    y = x.copy()
+    y[0] *= inverse[0]
+    for i in (1, 2):
+        y[i] = (y[i] - below[i] * y[i - 1]) * inverse[i]
+    for i in (1, 0):
+        y[i] -= beyond[i] * y[i + 1]
+    np.testing.assert_allclose(y, one.dense() @ x, rtol=1e-14)
+    np.testing.assert_allclose(one.transpose().dense(), one.dense().T, rtol=1e-14)
+
+
+@pytest.mark.parametrize("method", tables.METHODS)
+@pytest.mark.parametrize("smooth", [False, True])
+@pytest.mark.parametrize(("n", "m"), [(200, 77), (90, 200)])
+def test_windows_are_parts_of_the_matrix(method: str, smooth: bool, n: int, m: int) -> None:
+    axis = Axis(n, m, method, antialias=smooth)
+    whole = axis_map(axis).dense()
+    for rows in (slice(0, 10), slice(33, 34), slice(40, 77), slice(0, m)):
+        part = window(axis, rows)
+        spread = np.zeros((rows.stop - rows.start, n))
+        spread[:, part.inputs] = part.map.dense()[part.keep]
+        np.testing.assert_allclose(spread, whole[rows], rtol=0, atol=ROUNDING)
