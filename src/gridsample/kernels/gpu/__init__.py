@@ -29,6 +29,8 @@ Wrap = Callable[[Any], Any]
 FULL = 4096
 # Offsets stay below this in 32 bits.
 FAR = 2**31 - 64
+# Taps of a point from which lines of them are gone through in a loop.
+MANY = 16
 # Of how many points each pixel's neighbours may be before successive ones are joined.
 CROWDED = 8
 
@@ -74,23 +76,21 @@ class Launch(NamedTuple):
 
 @functools.lru_cache(maxsize=1024)
 def shape_launch(
-    points: int, channels: int, grid_items: int, shared: int, last: bool, taps: int
+    points: int, channels: int, grid_items: int, shared: int, last: bool, visits: int
 ) -> Launch:
     """The launch for so many points an item, and ``shared`` images for each item of the grid.
 
-    Channels first: a thread takes a point, so that neighbours write to neighbours, and a few channels
-    of it, so that its loads wait together.  Channels last: a thread takes four channels of a point,
-    which are one load.
+    Channels first: a thread takes a point, so that neighbours write to neighbours, and so many channels
+    of it that some 32 loads wait together.  Channels last: a thread takes four channels of a point,
+    which are one load, or eight.  ``visits`` are those of pixels, for one number of the output.
     """
-    few = taps <= 8
     if last:
-        depth = min(power_of_two(channels), 64 if few else 32)
-        block = max(8, (1024 if few else 512) // depth)
-        each = 8 if few else 4
+        each = 8 if visits <= 8 else 4
+        depth = min(power_of_two(channels), 64 if visits <= 8 else 32)
+        block = max(8, 128 * each // depth)
     else:
-        depth = min(power_of_two(channels), 4 if few else 1)
+        each = depth = min(power_of_two(channels), max(1, 32 // power_of_two(visits)), 8)
         block = 128
-        each = depth
     block = min(block, power_of_two(points))
     if block * depth < 128:
         depth = min(power_of_two(channels), 128 // block)
@@ -152,16 +152,19 @@ class Call:
 
     def __init__(
         self, plan: Plan, order: Order, grid: Tensor, tensors: Sequence[Tensor], last: bool,
-        interpreted: bool, affine: bool = False,
+        interpreted: bool, affine: bool = False, visits: int = 1,
     ) -> None:  # fmt: skip
-        """For a grid or, ``affine``, maps (N, D, D + 1); ``tensors`` are all that are gone through."""
+        """For a grid or, ``affine``, maps (N, D, D + 1); ``tensors`` are all that are gone through.
+
+        A tap is visited so often: read, or added to.
+        """
         import triton.language as tl
 
         self.interpreted, self.plan = interpreted, plan
-        taps = math.prod(method.taps for method in plan.methods)
+        self.taps = math.prod(method.taps for method in plan.methods)
         shared = plan.items if plan.grid_items == 1 else 1
         self.launch = shape_launch(
-            plan.points, plan.channels, plan.grid_items, shared, last, taps
+            plan.points, plan.channels, plan.grid_items, shared, last, self.taps * visits
         )
         far = max(reach(tensor) for tensor in (grid, *tensors)) >= FAR
         sizes = (*plan.spatial[::-1], 1, 1)
@@ -193,7 +196,7 @@ class Call:
         """Launch a kernel with these arguments and all that it takes of the others."""
         from gridsample.kernels.gpu.build import kernels
 
-        kernel = getattr(kernels(self.interpreted), name)
+        kernel = getattr(kernels(self.taps > MANY, self.interpreted), name)
         known = {**self.arguments, **arguments}
         taken = [known[argument] for argument in kernel.arg_names]
         programs = self.blocks * self.plan.grid_items * self.launch.splits
@@ -290,7 +293,7 @@ def backward(
     first = shadow if image is None else image
     second = first if shadow is None else shadow
     call = Call(
-        plan, order, grid, (values, first, second), side_by_side(second), interpreted, affine
+        plan, order, grid, (values, first, second), side_by_side(second), interpreted, affine, 2
     )
     gradient = None if empty is None else empty(call.gradient_shape(affine))
     sums = sums or Sums(values, values)
@@ -332,8 +335,9 @@ def twice(
     # Where no axis has a derivative, nothing changes as the grid moves.
     moves = any(n + 1 < method.powers for n, method in zip(order, plan.methods, strict=True))
     call = Call(
-        plan, order, grid, (values, image, up, under, target), side_by_side(image), interpreted
-    )
+        plan, order, grid, (values, image, up, under, target), side_by_side(image), interpreted,
+        visits=4,
+    )  # fmt: skip
     gradient = None if empty is None else empty(call.gradient_shape(False))
     sums = sums or Sums(values, values)
     call.run(

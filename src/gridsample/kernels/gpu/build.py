@@ -49,14 +49,23 @@ class Strip(ast.NodeTransformer):
 
     def visit_arg(self, node: ast.arg) -> ast.arg:
         """Strip an argument."""
-        static = node.annotation is not None and ast.unparse(node.annotation) == "Static"
-        node.annotation = ast.parse("tl.constexpr", mode="eval").body if static else None
+        node.annotation = kept(node.annotation)
         return node
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.Assign:
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
         """Strip a variable."""
         assert node.value is not None
-        return ast.Assign([node.target], node.value)
+        static = kept(node.annotation)
+        if static is None:
+            return ast.Assign([node.target], node.value)
+        node.annotation = static
+        return node
+
+
+def kept(annotation: ast.expr | None) -> ast.expr | None:
+    """What is left of an annotation."""
+    static = isinstance(annotation, ast.Name) and annotation.id == "Static"
+    return ast.parse("tl.constexpr", mode="eval").body if static else None
 
 
 def strip(function: Function, scope: dict[str, Any]) -> Function:
@@ -83,8 +92,12 @@ def constants() -> dict[str, Any]:
 
 
 @functools.cache
-def kernels(interpreted: bool = False) -> SimpleNamespace:
-    """Every lowered function by its name; ``interpreted`` ones run on the CPU, slowly."""
+def kernels(rolled: bool = False, interpreted: bool = False) -> SimpleNamespace:
+    """Every lowered function by its name.
+
+    ``rolled`` ones go through the lines of taps in a loop, others have it unrolled; ``interpreted``
+    ones run on the CPU, slowly.
+    """
     import triton.language as tl
     from triton.runtime.interpreter import InterpretedFunction
     from triton.runtime.jit import JITFunction
@@ -94,10 +107,12 @@ def kernels(interpreted: bool = False) -> SimpleNamespace:
     # Those that the interpreter knows are done at once, and not number by number.
     names |= {"plus": tl.standard._sum_combine, "greater": tl.standard._elementwise_max}
     jit = InterpretedFunction if interpreted else JITFunction
+    unrolled = {} if interpreted else {"range": tl.static_range}
     for function in FUNCTIONS:
-        scope = dict(names)
-        if function is axis.weight and not interpreted:
-            scope["range"] = tl.static_range
-        more = {"do_not_specialize": COUNTS} if function in sweeps.KERNELS and not interpreted else {}
-        names[function.__name__] = jit(strip(function, scope), **more)
+        scope = {**names, **(unrolled if function is axis.weight else {})}
+        twin = sweeps.entry_rolled if rolled and function is sweeps.entry else function
+        names[function.__name__] = jit(strip(twin, scope))
+    for kernel in sweeps.KERNELS:
+        options = {} if interpreted else {"do_not_specialize": COUNTS}
+        names[kernel.__name__] = jit(strip(kernel, {**names, **({} if rolled else unrolled)}), **options)
     return SimpleNamespace(**names)

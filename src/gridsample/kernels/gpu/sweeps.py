@@ -52,14 +52,16 @@ def over_points(vector: Any, LAST: Static) -> Any:
     """A number for each point, as a tile."""
     if LAST:
         return vector[:, None]
-    return vector[None, :]
+    else:
+        return vector[None, :]
 
 
 def over_channels(vector: Any, LAST: Static) -> Any:
     """A number for each channel, as a tile."""
     if LAST:
         return vector[None, :]
-    return vector[:, None]
+    else:
+        return vector[:, None]
 
 
 def assignment(points: Any, grid_items: Any, BLOCK: Static) -> Any:
@@ -114,7 +116,6 @@ def find(
 
     The last are those that are somewhere: no tap of the others is kept.
     """
-    methods = (X, Y, Z)
     pixels = ()
     kept = ()
     ts = ()
@@ -124,9 +125,9 @@ def find(
             grid, item, point, present, steps, out, axis, RANK, ALIGNED, AFFINE, REAL, INDEX
         )
         size = sizes[axis] if axis < RANK else 1
-        base, t, steep, sure = locate(x, size, methods[axis], ALIGNED, REAL)
+        base, t, steep, sure = locate(x, size, X if axis == 0 else Y if axis == 1 else Z, ALIGNED, REAL)
         present = present & sure
-        at, there = lay(base.to(INDEX), size, methods[axis], ALIGNED)
+        at, there = lay(base.to(INDEX), size, X if axis == 0 else Y if axis == 1 else Z, ALIGNED)
         pixels = pixels + (at,)
         kept = kept + (there,)
         ts = ts + (t,)
@@ -153,30 +154,50 @@ def rises(METHOD: Static, BY: Static) -> Any:
     return METHOD[ORDER] + BY < METHOD[POWERS]
 
 
-# A tap of a point is one tap of each axis; numbered, x runs fastest.
+# A point's taps are gone through in lines along x: one for each tap of y and z.  There are two twins of
+# each kernel.  In one, ``range`` unrolls the loop over lines, and `entry` finds what it knows; in the
+# other, for methods of many taps, the loop is one, and `entry` chooses.
 
 
-def count(X: Static, Y: Static, Z: Static) -> Any:
-    """How many taps a point has."""
-    return X[TAPS] * Y[TAPS] * Z[TAPS]
+def lines(Y: Static, Z: Static) -> Any:
+    """How many lines of taps a point has."""
+    return Y[TAPS] * Z[TAPS]
 
 
-def present_tap(kept: Any, sure: Any, TAP: Static, X: Static, Y: Static) -> Any:
-    """Whether a tap is kept."""
-    i, j, k = TAP % X[TAPS], TAP // X[TAPS] % Y[TAPS], TAP // (X[TAPS] * Y[TAPS])
-    return kept[0][i] & kept[1][j] & kept[2][k] & sure
+def entry(choices: Any, k: Any, COUNT: Static) -> Any:
+    """An entry of a tuple, of a number that is known when compiling."""
+    return choices[k]
 
 
-def offset(pixels: Any, strides: Any, TAP: Static, X: Static, Y: Static) -> Any:
-    """Where a tap's pixel is in its plane."""
-    i, j, k = TAP % X[TAPS], TAP // X[TAPS] % Y[TAPS], TAP // (X[TAPS] * Y[TAPS])
-    return pixels[2][k] * strides[2] + pixels[1][j] * strides[1] + pixels[0][i] * strides[0]
+def entry_rolled(choices: Any, k: Any, COUNT: Static) -> Any:
+    """An entry of a tuple, of any number."""
+    chosen = choices[0]
+    for other in tl.static_range(1, COUNT):
+        chosen = where(k == other, choices[other], chosen)
+    return chosen
 
 
-def product(x: Any, y: Any, z: Any, TAP: Static, X: Static, Y: Static) -> Any:
-    """A tap's weight: the product of one of each axis's."""
-    i, j, k = TAP % X[TAPS], TAP // X[TAPS] % Y[TAPS], TAP // (X[TAPS] * Y[TAPS])
-    return z[k] * y[j] * x[i]
+def line_of(y: Any, z: Any, line: Any, Y: Static, Z: Static) -> Any:
+    """What belongs to a line, of what belongs to the taps of y and to those of z."""
+    return entry(y, line % Y[TAPS], Y[TAPS]), entry(z, line // Y[TAPS], Z[TAPS])
+
+
+def line_start(pixels: Any, y_step: Any, z_step: Any, line: Any, Y: Static, Z: Static) -> Any:
+    """Where a line is in a plane."""
+    y, z = line_of(pixels[1], pixels[2], line, Y, Z)
+    return z * z_step + y * y_step
+
+
+def line_weight(y: Any, z: Any, line: Any, Y: Static, Z: Static) -> Any:
+    """The weight of a line: the product of those of its taps."""
+    one, other = line_of(y, z, line, Y, Z)
+    return one * other
+
+
+def line_kept(kept: Any, sure: Any, line: Any, Y: Static, Z: Static) -> Any:
+    """Where a line is kept."""
+    one, other = line_of(kept[1], kept[2], line, Y, Z)
+    return one & other & sure
 
 
 def channels_of(unit: Any, item: Any, channels: Any, DEPTH: Static, LAST: Static) -> Any:
@@ -224,21 +245,24 @@ def gather(
         (size_x, size_y, size_z), X, Y, Z, RANK, ALIGNED, AFFINE, REAL, INDEX,
     )  # fmt: skip
     wx, wy, wz = weigh_all(ts, slopes, X, Y, Z, 0, 0, 0)
-    strides = (image_x, image_y, image_z)
-    for unit in range(split, units, splits):
+    for unit in tl.range(split, units, splits):
         n, channel, real = channels_of(unit, item, channels, DEPTH, LAST)
         source = image + n * image_item + channel.to(INDEX) * image_channel
         if COPY:
-            at = over_points(offset(pixels, strides, 0, X, Y), LAST)
-            there = over_points(present_tap(kept, sure, 0, X, Y), LAST)
-            total = tl.load(source + at, mask=there & real, other=0)
+            at = pixels[2][0] * image_z + pixels[1][0] * image_y + pixels[0][0] * image_x
+            there = over_points(kept[2][0] & kept[1][0] & kept[0][0] & sure, LAST)
+            total = tl.load(source + over_points(at, LAST), mask=there & real, other=0)
         else:
             total = tl.full([BLOCK, DEPTH] if LAST else [DEPTH, BLOCK], 0, REAL)
-            for tap in tl.static_range(count(X, Y, Z)):
-                at = over_points(offset(pixels, strides, tap, X, Y), LAST)
-                there = over_points(present_tap(kept, sure, tap, X, Y), LAST)
-                weight = over_points(product(wx, wy, wz, tap, X, Y), LAST)
-                total += weight * tl.load(source + at, mask=there & real, other=0).to(REAL)
+            for line in range(lines(Y, Z)):
+                start = line_start(pixels, image_y, image_z, line, Y, Z)
+                inside = line_kept(kept, sure, line, Y, Z)
+                w = line_weight(wy, wz, line, Y, Z)
+                for i in tl.static_range(tl.constexpr(X[TAPS])):
+                    at = over_points(start + pixels[0][i] * image_x, LAST)
+                    there = over_points(inside & kept[0][i], LAST)
+                    pixel = tl.load(source + at, mask=there & real, other=0).to(REAL)
+                    total += over_points(w * wx[i], LAST) * pixel
         if HOLE:
             total = where(over_points(sure, LAST), total, float("nan"))
         if ROUND:
@@ -262,7 +286,7 @@ def largest(
     """
     point, present, item, split = assignment(points, grid_items, BLOCK)
     most = tl.full([BLOCK, DEPTH] if LAST else [DEPTH, BLOCK], 0, REAL)
-    for unit in range(split, units, splits):
+    for unit in tl.range(split, units, splits):
         n, channel, real = channels_of(unit, item, channels, DEPTH, LAST)
         source = values + n * values_item + channel.to(INDEX) * values_channel
         source += over_points(point.to(INDEX) * values_point, LAST)
@@ -349,33 +373,39 @@ def backward(
     by_y = tl.full([BLOCK], 0, REAL)
     by_z = tl.full([BLOCK], 0, REAL)
     scale = tl.load(scales) if LIMBS else ZERO
-    for unit in range(split, units, splits):
+    for unit in tl.range(split, units, splits):
         n, channel, real = channels_of(unit, item, channels, DEPTH, LAST)
         upstream = values + n * values_item + channel.to(INDEX) * values_channel
         upstream += over_points(point.to(INDEX) * values_point, LAST)
         g = tl.load(upstream, mask=over_points(sure, LAST) & real, other=0).to(REAL)
         source = image + n * image_item + channel.to(INDEX) * image_channel
-        start = n * shadow_item + channel.to(INDEX) * shadow_channel
-        for tap in tl.static_range(count(X, Y, Z)):
-            there = present_tap(kept, sure, tap, X, Y)
-            if NEED_IMAGE:
-                at = offset(pixels, (shadow_x, shadow_y, shadow_z), tap, X, Y)
-                value = g * over_points(product(wx, wy, wz, tap, X, Y), LAST)
-                add(
-                    shadow + start, limbs + start, at, value, there, real, scale, limb, BLOCK, LAST,
-                    JOIN, LIMBS,
-                )  # fmt: skip
-            if NEED_GRID:
-                at = over_points(offset(pixels, (image_x, image_y, image_z), tap, X, Y), LAST)
-                mask = over_points(there, LAST) & real
-                pixel = tl.load(source + at, mask=mask, other=0).to(REAL)
-                shared = where(there, tl.reduce(g * pixel, 1 if LAST else 0, plus), 0)
-                if rises(X, 1):
-                    by_x += shared * product(dx, wy, wz, tap, X, Y)
-                if rises(Y, 1):
-                    by_y += shared * product(wx, dy, wz, tap, X, Y)
-                if rises(Z, 1):
-                    by_z += shared * product(wx, wy, dz, tap, X, Y)
+        onto = n * shadow_item + channel.to(INDEX) * shadow_channel
+        for line in range(lines(Y, Z)):
+            inside = line_kept(kept, sure, line, Y, Z)
+            start = line_start(pixels, image_y, image_z, line, Y, Z)
+            to = line_start(pixels, shadow_y, shadow_z, line, Y, Z)
+            w = line_weight(wy, wz, line, Y, Z)
+            w_y = line_weight(dy, wz, line, Y, Z)
+            w_z = line_weight(wy, dz, line, Y, Z)
+            for i in tl.static_range(tl.constexpr(X[TAPS])):
+                there = inside & kept[0][i]
+                if NEED_IMAGE:
+                    add(
+                        shadow + onto, limbs + onto, to + pixels[0][i] * shadow_x,
+                        g * over_points(w * wx[i], LAST), there, real, scale, limb, BLOCK, LAST,
+                        JOIN, LIMBS,
+                    )  # fmt: skip
+                if NEED_GRID:
+                    at = over_points(start + pixels[0][i] * image_x, LAST)
+                    mask = over_points(there, LAST) & real
+                    pixel = tl.load(source + at, mask=mask, other=0).to(REAL)
+                    shared = where(there, tl.reduce(g * pixel, 1 if LAST else 0, plus), 0)
+                    if rises(X, 1):
+                        by_x += shared * (w * dx[i])
+                    if rises(Y, 1):
+                        by_y += shared * (w_y * wx[i])
+                    if rises(Z, 1):
+                        by_z += shared * (w_z * wx[i])
     if NEED_GRID:
         found = (by_x * slopes[0], by_y * slopes[1], by_z * slopes[2])
         keep_gradient(
@@ -449,59 +479,61 @@ def twice(
     g_y = tl.full([BLOCK], 0, REAL)
     g_z = tl.full([BLOCK], 0, REAL)
     scale = tl.load(scales) if LIMBS else ZERO
-    for unit in range(split, units, splits):
+    for unit in tl.range(split, units, splits):
         n, channel, real = channels_of(unit, item, channels, DEPTH, LAST)
         upstream = values + n * values_item + channel.to(INDEX) * values_channel
         upstream += over_points(point.to(INDEX) * values_point, LAST)
         g = tl.load(upstream, mask=over_points(sure, LAST) & real, other=0).to(REAL)
         source = image + n * image_item + channel.to(INDEX) * image_channel
         second = by_image + n * up_item + channel.to(INDEX) * up_channel
-        start = n * shadow_item + channel.to(INDEX) * shadow_channel
+        to = n * shadow_item + channel.to(INDEX) * shadow_channel
         total = tl.full([BLOCK, DEPTH] if LAST else [DEPTH, BLOCK], 0, REAL)
-        for tap in tl.static_range(count(X, Y, Z)):
-            there = present_tap(kept, sure, tap, X, Y)
-            mask = over_points(there, LAST) & real
-            w_x = product(dx, wy, wz, tap, X, Y)
-            w_y = product(wx, dy, wz, tap, X, Y)
-            w_z = product(wx, wy, dz, tap, X, Y)
-            if HAS_IMAGE:
-                at = over_points(offset(pixels, (up_x, up_y, up_z), tap, X, Y), LAST)
-                u = tl.load(second + at, mask=mask, other=0).to(REAL)
-                total += u * over_points(product(wx, wy, wz, tap, X, Y), LAST)
-                if NEED_GRID:
-                    shared = where(there, tl.reduce(g * u, 1 if LAST else 0, plus), 0)
-                    if rises(X, 1):
-                        g_x += shared * w_x
-                    if rises(Y, 1):
-                        g_y += shared * w_y
-                    if rises(Z, 1):
-                        g_z += shared * w_z
-            if HAS_GRID:
-                turn = where(there, mx * w_x + my * w_y + mz * w_z, 0)
-                at = over_points(offset(pixels, (image_x, image_y, image_z), tap, X, Y), LAST)
-                v = tl.load(source + at, mask=mask, other=0).to(REAL)
-                total += v * over_points(turn, LAST)
-                if NEED_IMAGE:
-                    at = offset(pixels, (shadow_x, shadow_y, shadow_z), tap, X, Y)
-                    value = g * over_points(turn, LAST)
-                    add(
-                        shadow + start, limbs + start, at, value, there, real, scale, limb, BLOCK,
-                        LAST, JOIN, LIMBS,
-                    )  # fmt: skip
-                if NEED_GRID:
-                    shared = where(there, tl.reduce(g * v, 1 if LAST else 0, plus), 0)
-                    w_xy = product(dx, dy, wz, tap, X, Y)
-                    w_xz = product(dx, wy, dz, tap, X, Y)
-                    w_yz = product(wx, dy, dz, tap, X, Y)
-                    w_xx = product(ex, wy, wz, tap, X, Y)
-                    w_yy = product(wx, ey, wz, tap, X, Y)
-                    w_zz = product(wx, wy, ez, tap, X, Y)
-                    if rises(X, 1) and (rises(X, 2) or rises(Y, 1) or rises(Z, 1)):
-                        g_x += shared * (mx * w_xx + my * w_xy + mz * w_xz)
-                    if rises(Y, 1) and (rises(Y, 2) or rises(X, 1) or rises(Z, 1)):
-                        g_y += shared * (mx * w_xy + my * w_yy + mz * w_yz)
-                    if rises(Z, 1) and (rises(Z, 2) or rises(X, 1) or rises(Y, 1)):
-                        g_z += shared * (mx * w_xz + my * w_yz + mz * w_zz)
+        for line in range(lines(Y, Z)):
+            inside = line_kept(kept, sure, line, Y, Z)
+            start_u = line_start(pixels, up_y, up_z, line, Y, Z)
+            start_v = line_start(pixels, image_y, image_z, line, Y, Z)
+            start_s = line_start(pixels, shadow_y, shadow_z, line, Y, Z)
+            w = line_weight(wy, wz, line, Y, Z)
+            w_y = line_weight(dy, wz, line, Y, Z)
+            w_z = line_weight(wy, dz, line, Y, Z)
+            # What m makes of a line's weights as they are, and differentiated along each axis.
+            m = my * w_y + mz * w_z
+            m_y = my * line_weight(ey, wz, line, Y, Z) + mz * line_weight(dy, dz, line, Y, Z)
+            m_z = my * line_weight(dy, dz, line, Y, Z) + mz * line_weight(wy, ez, line, Y, Z)
+            for i in tl.static_range(tl.constexpr(X[TAPS])):
+                there = inside & kept[0][i]
+                mask = over_points(there, LAST) & real
+                if HAS_IMAGE:
+                    at = over_points(start_u + pixels[0][i] * up_x, LAST)
+                    u = tl.load(second + at, mask=mask, other=0).to(REAL)
+                    total += u * over_points(w * wx[i], LAST)
+                    if NEED_GRID:
+                        shared = where(there, tl.reduce(g * u, 1 if LAST else 0, plus), 0)
+                        if rises(X, 1):
+                            g_x += shared * (w * dx[i])
+                        if rises(Y, 1):
+                            g_y += shared * (w_y * wx[i])
+                        if rises(Z, 1):
+                            g_z += shared * (w_z * wx[i])
+                if HAS_GRID:
+                    turn = where(there, mx * w * dx[i] + m * wx[i], 0)
+                    at = over_points(start_v + pixels[0][i] * image_x, LAST)
+                    v = tl.load(source + at, mask=mask, other=0).to(REAL)
+                    total += v * over_points(turn, LAST)
+                    if NEED_IMAGE:
+                        add(
+                            shadow + to, limbs + to, start_s + pixels[0][i] * shadow_x,
+                            g * over_points(turn, LAST), there, real, scale, limb, BLOCK, LAST,
+                            JOIN, LIMBS,
+                        )  # fmt: skip
+                    if NEED_GRID:
+                        shared = where(there, tl.reduce(g * v, 1 if LAST else 0, plus), 0)
+                        if rises(X, 1) and (rises(X, 2) or rises(Y, 1) or rises(Z, 1)):
+                            g_x += shared * (mx * w * ex[i] + m * dx[i])
+                        if rises(Y, 1) and (rises(Y, 2) or rises(X, 1) or rises(Z, 1)):
+                            g_y += shared * (mx * w_y * dx[i] + m_y * wx[i])
+                        if rises(Z, 1) and (rises(Z, 2) or rises(X, 1) or rises(Y, 1)):
+                            g_z += shared * (mx * w_z * dx[i] + m_z * wx[i])
         if NEED_VALUES:
             target = onto + n * onto_item + channel.to(INDEX) * onto_channel
             target += over_points(point.to(INDEX) * onto_point, LAST)
@@ -521,11 +553,10 @@ def direction(
     Z: Static, RANK: Static, HAS_GRID: Static, REAL: Static, INDEX: Static,
 ) -> Any:  # fmt: skip
     """Upstream of a grid's gradient, in pixels: 0 where no weight changes along an axis."""
-    methods = (X, Y, Z)
     parts = ()
     for axis in tl.static_range(3):
         part = tl.full(point.shape, 0, REAL)
-        if HAS_GRID and axis < RANK and rises(methods[axis], 1):
+        if HAS_GRID and axis < RANK and rises(X if axis == 0 else Y if axis == 1 else Z, 1):
             at = item * steps[0] + point.to(INDEX) * steps[1] + axis * steps[2]
             part = tl.load(by_grid + at, mask=sure, other=0).to(REAL) * slopes[axis]
         parts = parts + (part,)
@@ -535,7 +566,7 @@ def direction(
 # In an order in which each mentions only those before it.
 FUNCTIONS = (
     *(over_points, over_channels, assignment, ruler, coordinate, find, weigh_all, rises),
-    *(count, present_tap, offset, product, channels_of, settle, gather, largest),
-    *(follow, join_runs, add, keep_gradient, backward, direction, twice),
+    *(lines, entry, line_of, line_start, line_weight, line_kept, channels_of, settle),
+    *(follow, join_runs, add, keep_gradient, direction),
 )
 KERNELS = (gather, largest, backward, twice)

@@ -66,12 +66,16 @@ def rint(a: Any) -> Any:
     return where((over > HALF) | ((over == HALF) & odd), low + ONE, low)
 
 
-def row(AXIS: Static, RAISED: Static, TAP: Static) -> Any:
-    """A tap's coefficients, of the axis's order raised by so much."""
+def row(AXIS: Static, RAISED: Static, TAP: Static, REAL: Static) -> Any:
+    """A tap's coefficients, of the axis's order raised by so much.
+
+    Each is made a number of the type by hand: Triton would make single precision of it.
+    """
     coefficients = ()
-    for power in tl.static_range(AXIS[POWERS]):
-        entry = TABLES + (RAISED * AXIS[TAPS] + TAP) * AXIS[POWERS] + power
-        coefficients = coefficients + (AXIS[entry],)
+    for power in tl.static_range(tl.constexpr(AXIS[POWERS])):
+        coefficients = coefficients + (
+            tl.full([], AXIS[TABLES + (RAISED * AXIS[TAPS] + TAP) * AXIS[POWERS] + power], REAL),
+        )
     return coefficients
 
 
@@ -86,7 +90,7 @@ def locate(coordinate: Any, size: Any, AXIS: Static, ALIGNED: Static, REAL: Stat
     sure = known(pos, AXIS[BOUNDARY])
     pos = where(sure, pos, ZERO)
     steep = slope(last, ALIGNED)
-    if AXIS[FOLDS]:
+    if AXIS[FOLDS] and AXIS[BOUNDARY] != ZEROS:  # under zeros, fold does what confine does
         pos, sign = fold(pos, last, reach, AXIS[BOUNDARY], 1 - ALIGNED)
         steep = sign * steep
     else:
@@ -103,7 +107,7 @@ def lay(base: Any, size: Any, AXIS: Static, ALIGNED: Static) -> Any:
     """
     pixels = ()
     kept = ()
-    for k in tl.static_range(AXIS[TAPS]):
+    for k in tl.static_range(tl.constexpr(AXIS[TAPS])):
         index = fold_index(
             base + (AXIS[FIRST] + k), size, ZEROS if AXIS[FOLDS] else AXIS[BOUNDARY], 1 - ALIGNED
         )
@@ -118,11 +122,11 @@ def weigh(t: Any, steep: Any, AXIS: Static, RAISED: Static) -> Any:
     The slopes that belong to the order itself are in them, those of what it is raised by are not.
     """
     weights = ()
-    for k in tl.static_range(AXIS[TAPS]):
-        one = weight(t, row(AXIS, RAISED, k), AXIS[POWERS])
+    for k in tl.static_range(tl.constexpr(AXIS[TAPS])):
+        one = weight(t, row(AXIS, RAISED, k, t.dtype), AXIS[POWERS])
         if AXIS[POWERS] == 1:
             one = tl.full(t.shape, one, t.dtype)
-        for _ in tl.static_range(AXIS[ORDER]):
+        for _ in tl.static_range(tl.constexpr(AXIS[ORDER])):
             one = one * steep
         weights = weights + (one,)
     return weights
