@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gridsample.bindings.torch import batching, derivatives, operators  # noqa: F401
+from gridsample.bindings.torch import batching, cuda, derivatives, operators  # noqa: F401
 from gridsample.plan import (
     Mode,
     channels_last,
@@ -145,7 +145,7 @@ def affine_grid(theta: Tensor, coordinates: Sequence[np.ndarray[Any, Any]]) -> T
 # Devices that there are no kernels for ------------------------------------------------------------
 
 # Those that there are some for; on the second, tensors have a shape alone.
-HERE = ("cpu", "meta")
+HERE = ("cpu", "meta", *cuda.DEVICES)
 # The numbers by which torch calls what it knows.
 TORCH_MODES = {"linear": 0, "nearest": 1, "cubic": 2}
 TORCH_BOUNDARIES = {"zeros": 0, "border": 1, "reflection": 2}

@@ -23,6 +23,7 @@ from torch.autograd import forward_ad
 from torch.autograd.forward_ad import _set_fwd_grad_enabled
 from torch.autograd.function import _SingleLevelFunction as Function
 
+from gridsample.bindings.torch import cuda
 from gridsample.bindings.torch.operators import LIBRARY, backward, gather, scatter
 
 Options = tuple[Any, ...]
@@ -229,6 +230,13 @@ class Backward(Function):
         values, image, grid = ctx.saved_tensors
         need_values, need_image, need_grid = ctx.needs_input_grad[:3]
         options = ctx.options
+        if cuda.fuses(values, image, grid, u, w):
+            needed = need_values, need_image, need_grid
+            results = cuda.backward_twice(values, image, grid, u, w, *needed, *options)
+            return (
+                *(one if need else None for one, need in zip(results, needed, strict=True)),
+                *(None,) * 3,
+            )
         by_image = by_grid = for_values = for_grid = None
         if u is not None:
             if need_values:

@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from gridsample.kernels.gpu.sweeps import FINER  # noqa: F401
 from gridsample.plan import BOUNDARIES, Plan, is_differentiable
 from gridsample.weights import NEAREST, Method
 
@@ -320,7 +321,6 @@ def twice(
     order: Order,
     *,
     empty: Callable[[tuple[int, ...]], Tensor] | None = None,
-    sums: Sums | None = None,
     wrap: Wrap | None = None,
     interpreted: bool = False,
 ) -> Tensor | None:
@@ -339,12 +339,10 @@ def twice(
         visits=4,
     )  # fmt: skip
     gradient = None if empty is None else empty(call.gradient_shape(False))
-    sums = sums or Sums(values, values)
     call.run(
         "twice", wrap, values=values, image=image, by_image=up, shadow=under, onto=target,
         by_grid=grid if by_grid is None else by_grid,
-        gradient=values if gradient is None else gradient, limbs=sums.limbs, scales=sums.scales,
-        limb=sums.step, LIMBS=sums.count, JOIN=crowded(plan),
+        gradient=values if gradient is None else gradient, JOIN=crowded(plan),
         **image_steps(image, "image", plan.items), **image_steps(up, "up", plan.items),
         **image_steps(under, "shadow", plan.items), **values_steps(values, "values", plan.items),
         **values_steps(target, "onto", plan.items),

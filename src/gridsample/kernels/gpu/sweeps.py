@@ -264,7 +264,8 @@ def gather(
                     pixel = tl.load(source + at, mask=there & real, other=0).to(REAL)
                     total += over_points(w * wx[i], LAST) * pixel
         if HOLE:
-            total = where(over_points(sure, LAST), total, float("nan"))
+            nothing = tl.full([], float("nan"), REAL).to(total.dtype)
+            total = where(over_points(sure, LAST), total, nothing)
         if ROUND:
             total = settle(total, LOW, HIGH, out.dtype.element_ty)
         target = out + n * out_item + channel.to(INDEX) * out_channel
@@ -439,7 +440,7 @@ def keep_gradient(
 
 def twice(
     values: Any, image: Any, grid: Any, by_image: Any, by_grid: Any,
-    onto: Any, shadow: Any, gradient: Any, limbs: Any, scales: Any,
+    onto: Any, shadow: Any, gradient: Any,
     size_x: Any, size_y: Any, size_z: Any,
     image_item: Any, image_channel: Any, image_x: Any, image_y: Any, image_z: Any,
     up_item: Any, up_channel: Any, up_x: Any, up_y: Any, up_z: Any,
@@ -448,11 +449,11 @@ def twice(
     along_item: Any, along_point: Any, along_axis: Any,
     values_item: Any, values_channel: Any, values_point: Any,
     onto_item: Any, onto_channel: Any, onto_point: Any,
-    channels: Any, points: Any, grid_items: Any, units: Any, splits: Any, limb: Any,
+    channels: Any, points: Any, grid_items: Any, units: Any, splits: Any,
     X: Static, Y: Static, Z: Static, RANK: Static, ALIGNED: Static,
     LAST: Static, REAL: Static, INDEX: Static, BLOCK: Static, DEPTH: Static,
     HAS_IMAGE: Static, HAS_GRID: Static, NEED_VALUES: Static, NEED_IMAGE: Static,
-    NEED_GRID: Static, JOIN: Static, LIMBS: Static,
+    NEED_GRID: Static, JOIN: Static,
 ) -> None:  # fmt: skip
     """All that backward's own backward gives, in one sweep.
 
@@ -478,7 +479,6 @@ def twice(
     g_x = tl.full([BLOCK], 0, REAL)
     g_y = tl.full([BLOCK], 0, REAL)
     g_z = tl.full([BLOCK], 0, REAL)
-    scale = tl.load(scales) if LIMBS else ZERO
     for unit in tl.range(split, units, splits):
         n, channel, real = channels_of(unit, item, channels, DEPTH, LAST)
         upstream = values + n * values_item + channel.to(INDEX) * values_channel
@@ -522,9 +522,8 @@ def twice(
                     total += v * over_points(turn, LAST)
                     if NEED_IMAGE:
                         add(
-                            shadow + to, limbs + to, start_s + pixels[0][i] * shadow_x,
-                            g * over_points(turn, LAST), there, real, scale, limb, BLOCK, LAST,
-                            JOIN, LIMBS,
+                            shadow + to, shadow + to, start_s + pixels[0][i] * shadow_x,
+                            g * over_points(turn, LAST), there, real, ZERO, 0, BLOCK, LAST, JOIN, 0,
                         )  # fmt: skip
                     if NEED_GRID:
                         shared = where(there, tl.reduce(g * v, 1 if LAST else 0, plus), 0)
