@@ -1,8 +1,8 @@
 """CUDA tensors: the operators, computed by the kernels of `gridsample.kernels.gpu`.
 
-A launch is put on the tensors' device and torch's current stream; nothing waits for it, and no number
-comes back to the host, so that calls can be captured in a CUDA graph once their kernels are compiled.
-A complex tensor is two real ones.
+A launch is put on the tensors' device and torch's current stream; nothing waits for it, and no
+number comes back to the host, so that calls can be captured in a CUDA graph once their kernels are
+compiled.  A complex tensor is two real ones.
 
 The functions take CPU tensors too: Triton's interpreter then runs the kernels, slowly.
 """
@@ -34,6 +34,7 @@ from gridsample.bindings.torch.operators import (
     vanishes,
 )
 from gridsample.kernels import gpu
+from gridsample.kernels.gpu.sweeps import FINER
 from gridsample.plan import Plan
 
 # The devices that there are kernels for.
@@ -71,6 +72,12 @@ def interpreted(tensor: Tensor) -> bool:
     return tensor.device.type == "cpu"
 
 
+def on_device(tensor: Tensor) -> Any:
+    """Launch where a tensor is."""
+    guard: Any = torch.cuda.device_of
+    return guard(tensor)
+
+
 # The operators ------------------------------------------------------------------------------------
 
 
@@ -86,7 +93,7 @@ def cuda_gather(
     if not out.numel():
         return out
     points = points_of(grid, plan)
-    with torch.cuda.device_of(image):
+    with on_device(image):
         for source, target in zip(parts(image), parts(out), strict=True):
             gpu.gather(
                 plan, source, points, at_points(target, plan), tuple(order),
@@ -135,7 +142,7 @@ def sweep(
         needed = needed[0], False
     points, shadows, gradients = points_of(grid, plan), [], []
     sources = (None,) * len(parts(values)) if image is None else parts(image)
-    with torch.cuda.device_of(values):
+    with on_device(values):
         for part, source in zip(parts(values), sources, strict=True):
             shadow = empty(first.shape, first, real_type(plan)).zero_() if needed[0] else None
             if shadow is None and not needed[1]:
@@ -188,7 +195,7 @@ def exact_sums(plan: Plan, values: Tensor, grid: Tensor, shadow: Tensor, order: 
 
 
 def crowd(plan: Plan, order: tuple[int, ...]) -> int:
-    """Bits of the largest sum of weights that one pixel can get, if every tap of all points is it."""
+    """Bits of the largest sum of weights that a pixel can get, if every tap of all points is it."""
     total = float(plan.points * plan.items)
     for method, n, size in zip(plan.methods, order, plan.spatial[::-1], strict=True):
         most = max(sum(map(abs, row)) for row in method.derivative(n))
@@ -198,8 +205,9 @@ def crowd(plan: Plan, order: tuple[int, ...]) -> int:
 
 def resolve(sums: gpu.Sums, shadow: Tensor) -> Tensor:
     """The sums as floats; what was added to the shadow itself is not finite."""
-    finer = torch.tensor([1.0, 1 / gpu.FINER], dtype=torch.float64)[: sums.count]
-    whole = sum(limb.double() * scale for limb, scale in zip(sums.limbs, finer.tolist(), strict=True))
+    whole: Tensor = sums.limbs[0].double()
+    if sums.number > 1:
+        whole = whole + sums.limbs[1].double() / FINER
     whole = whole / sums.scales.double()
     return shadow + whole.as_strided(shadow.shape, shadow.stride()).to(shadow.dtype)
 
@@ -249,7 +257,7 @@ def cuda_twice(
     if not values.numel() or vanishes(plan, order) or not any(needed):
         return onto.zero_(), first.zero_(), second.zero_()
     shadow = empty(image.shape, image, real_type(plan)).zero_() if need_image else None
-    with torch.cuda.device_of(values):
+    with on_device(values):
         gradient = gpu.twice(
             plan, at_points(values.detach(), plan), image.detach(), points_of(grid, plan),
             None if by_image is None else by_image.detach(),

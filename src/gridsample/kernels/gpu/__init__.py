@@ -1,13 +1,13 @@
 """GPU kernels: gather, both gradients of it, and the backward of those, each in one sweep.
 
 The contract is that of `gridsample.kernels`, on tensors of any library whose tensors tell
-``shape``, ``stride()``, ``dtype`` and ``data_ptr()``, and which are flat along the points: a grid is
-(N, points, D), values are (N, C, points).  Memory is the caller's to allocate: outputs come in as
+``shape``, ``stride()``, ``dtype`` and ``data_ptr()``, and which are flat along the points: a grid
+is (N, points, D), values are (N, C, points).  Memory is the caller's to allocate: outputs come in as
 arguments, those that are added to as zeros of the type ``plan.real``.
 
-This file decides how a launch is shaped: what a kernel is compiled for, how many points and channels
-a program takes, and into how many programs a point's channels are split.  Nothing is tuned at run
-time: a first call takes no longer than its compilation.
+This file decides how a launch is shaped: what a kernel is compiled for, how many points and
+channels a program takes, and into how many programs a point's channels are split.  Nothing is tuned
+at run time: a first call takes no longer than its compilation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from gridsample.kernels.gpu.sweeps import FINER  # noqa: F401
 from gridsample.plan import BOUNDARIES, Plan, is_differentiable
 from gridsample.weights import NEAREST, Method
 
@@ -36,7 +35,7 @@ MANY = 16
 CROWDED = 8
 
 
-# What kernels are compiled for ---------------------------------------------------------------------
+# What kernels are compiled for -------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=1024)
@@ -81,9 +80,10 @@ def shape_launch(
 ) -> Launch:
     """The launch for so many points an item, and ``shared`` images for each item of the grid.
 
-    Channels first: a thread takes a point, so that neighbours write to neighbours, and so many channels
-    of it that some 32 loads wait together.  Channels last: a thread takes four channels of a point,
-    which are one load, or eight.  ``visits`` are those of pixels, for one number of the output.
+    Channels first: a thread takes a point, so that neighbours write to neighbours, and so many
+    channels of it that some 32 loads wait together.  Channels last: a thread takes four channels of a
+    point, which are one load, or eight.  ``visits`` are those of pixels, for one number of the
+    output.
     """
     if last:
         each = 8 if visits <= 8 else 4
@@ -115,7 +115,7 @@ def reach(tensor: Tensor) -> int:
 def side_by_side(tensor: Tensor) -> bool:
     """Whether a pixel's channels are neighbours in memory, and its points are not."""
     strides = tensor.stride()
-    return tensor.shape[1] > 1 and strides[1] == 1 and strides[-1] != 1
+    return bool(tensor.shape[1] > 1 and strides[1] == 1 and strides[-1] != 1)
 
 
 def named(name: str, parts: Sequence[str], strides: Sequence[int]) -> dict[str, int]:
@@ -145,7 +145,8 @@ def values_steps(tensor: Tensor, name: str, items: int) -> dict[str, int]:
 def grid_steps(grid: Tensor, name: str, affine: bool = False) -> dict[str, int]:
     """The strides of (N, points, D) as arguments; or, of maps (N, D, D + 1), those of columns."""
     item, point, axis = grid.stride()
-    return named(name, ("item", "point", "axis"), (item, *((axis, point) if affine else (point, axis))))
+    strides = (item, axis, point) if affine else (item, point, axis)
+    return named(name, ("item", "point", "axis"), strides)
 
 
 class Call:
@@ -251,13 +252,13 @@ class Sums(NamedTuple):
     Attributes:
         limbs: integers to add to, (limb, ...) as the shadow lies; or any tensor, if there are none.
         scales: one number, by which values are multiplied before they are truncated.
-        count: number of limbs, or 0 where floats are added to.
+        number: number of limbs, or 0 where floats are added to.
         step: distance between limbs.
     """
 
     limbs: Tensor
     scales: Tensor
-    count: int = 0
+    number: int = 0
     step: int = 0
 
 
@@ -301,7 +302,7 @@ def backward(
     call.run(
         "backward", wrap, values=values, image=first, shadow=second,
         gradient=values if gradient is None else gradient, limbs=sums.limbs, scales=sums.scales,
-        limb=sums.step, LIMBS=sums.count, JOIN=crowded(plan),
+        limb=sums.step, LIMBS=sums.number, JOIN=crowded(plan),
         **image_steps(first, "image", plan.items), **image_steps(second, "shadow", plan.items),
         **values_steps(values, "values", plan.items),
         NEED_IMAGE=shadow is not None, NEED_GRID=gradient is not None,
@@ -343,6 +344,7 @@ def twice(
         "twice", wrap, values=values, image=image, by_image=up, shadow=under, onto=target,
         by_grid=grid if by_grid is None else by_grid,
         gradient=values if gradient is None else gradient, JOIN=crowded(plan),
+        HOLE=by_image is not None and not any(order),
         **image_steps(image, "image", plan.items), **image_steps(up, "up", plan.items),
         **image_steps(under, "shadow", plan.items), **values_steps(values, "values", plan.items),
         **values_steps(target, "onto", plan.items),

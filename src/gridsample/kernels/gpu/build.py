@@ -114,5 +114,6 @@ def kernels(rolled: bool = False, interpreted: bool = False) -> SimpleNamespace:
         names[function.__name__] = jit(strip(twin, scope))
     for kernel in sweeps.KERNELS:
         options = {} if interpreted else {"do_not_specialize": COUNTS}
-        names[kernel.__name__] = jit(strip(kernel, {**names, **({} if rolled else unrolled)}), **options)
+        twin = strip(kernel, {**names, **({} if rolled else unrolled)})
+        names[kernel.__name__] = jit(twin, **options)
     return SimpleNamespace(**names)

@@ -1,20 +1,20 @@
 """The kernels: one program works on a block of points, and on one chunk of channels after another.
 
 All share one shape.  A program finds its points' taps once, axis by axis, and uses them for every
-chunk: ``BLOCK`` points by ``DEPTH`` channels make a tile.  Numbers that are neighbours in memory are
-neighbours in a tile: its second axis is the channels' where they lie side by side (``LAST``), so that
-a thread loads several with one instruction, and otherwise the points'.
+chunk: ``BLOCK`` points by ``DEPTH`` channels make a tile.  Numbers that are neighbours in memory
+are neighbours in a tile: its second axis is the channels' where they lie side by side (``LAST``), so
+that a thread loads several with one instruction, and otherwise the points'.
 
     item, split     which item's points these are, and which of the chunks: from ``split`` on, every
                     ``splits``-th, so that few points with many channels fill a GPU too
-    SHARED          the grid is one for the whole batch: the chunks of all items are gone through
+    units           the chunks; those of all items, where the grid is one for the whole batch
     *_item, *_z     distances in memory, counted in numbers; 0 where an item or an axis is broadcast
     INDEX           the integers that offsets within an item are worked out in
     REAL            the type of positions, weights and sums
 
-A dropped tap is not read (a masked load gives 0 in its place) and not written to, and where it would
-be multiplied by what may be infinite, the product is not taken.  A point that is nowhere is one whose
-taps are all dropped.
+A dropped tap is not read (a masked load gives 0 in its place) and not written to, and where it
+would be multiplied by what may be infinite, the product is not taken.  A point that is nowhere is one
+whose taps are all dropped.
 
 As in `taps`, these are plain Python, lowered to Triton by `build`; what it binds is named there.
 """
@@ -92,8 +92,8 @@ def coordinate(
 ) -> Any:  # fmt: skip
     """The points' coordinates along an axis: read, or made of a row of an affine map.
 
-    ``steps`` are the distances of items, points and axes; those of items, columns and rows for a map
-    (item, D, D + 1).
+    ``steps`` are the distances of items, points and axes; for maps (item, D, D + 1), those of
+    items, columns and rows.
     """
     start = grid + item * steps[0] + AXIS * steps[2]
     if AXIS >= RANK:  # an axis that the image has not: a single pixel, and all points are on it
@@ -116,16 +116,18 @@ def find(
 
     The last are those that are somewhere: no tap of the others is kept.
     """
-    pixels = ()
-    kept = ()
-    ts = ()
-    slopes = ()
+    pixels: Any = ()
+    kept: Any = ()
+    ts: Any = ()
+    slopes: Any = ()
     for axis in tl.static_range(3):
         x = coordinate(
             grid, item, point, present, steps, out, axis, RANK, ALIGNED, AFFINE, REAL, INDEX
         )
         size = sizes[axis] if axis < RANK else 1
-        base, t, steep, sure = locate(x, size, X if axis == 0 else Y if axis == 1 else Z, ALIGNED, REAL)
+        base, t, steep, sure = locate(
+            x, size, X if axis == 0 else Y if axis == 1 else Z, ALIGNED, REAL
+        )
         present = present & sure
         at, there = lay(base.to(INDEX), size, X if axis == 0 else Y if axis == 1 else Z, ALIGNED)
         pixels = pixels + (at,)
@@ -154,9 +156,9 @@ def rises(METHOD: Static, BY: Static) -> Any:
     return METHOD[ORDER] + BY < METHOD[POWERS]
 
 
-# A point's taps are gone through in lines along x: one for each tap of y and z.  There are two twins of
-# each kernel.  In one, ``range`` unrolls the loop over lines, and `entry` finds what it knows; in the
-# other, for methods of many taps, the loop is one, and `entry` chooses.
+# A point's taps are gone through in lines along x: one for each tap of y and z.  There are two twins
+# of each kernel.  In one, ``range`` unrolls the loop over lines, and `entry` finds what it knows; in
+# the other, for methods of many taps, the loop is one, and `entry` chooses.
 
 
 def lines(Y: Static, Z: Static) -> Any:
@@ -222,6 +224,12 @@ def settle(total: Any, LOW: Static, HIGH: Static, KIND: Static) -> Any:
     return where(whole >= HIGH, HIGH, where(whole <= LOW, LOW, inside))
 
 
+def blank(total: Any, sure: Any, REAL: Static, LAST: Static) -> Any:
+    """NaN in the place of points that are nowhere."""
+    nothing = tl.full([], float("nan"), REAL).to(total.dtype)
+    return where(over_points(sure, LAST), total, nothing)
+
+
 def gather(
     image: Any, grid: Any, out: Any,
     size_x: Any, size_y: Any, size_z: Any,
@@ -264,8 +272,7 @@ def gather(
                     pixel = tl.load(source + at, mask=there & real, other=0).to(REAL)
                     total += over_points(w * wx[i], LAST) * pixel
         if HOLE:
-            nothing = tl.full([], float("nan"), REAL).to(total.dtype)
-            total = where(over_points(sure, LAST), total, nothing)
+            total = blank(total, sure, REAL, LAST)
         if ROUND:
             total = settle(total, LOW, HIGH, out.dtype.element_ty)
         target = out + n * out_item + channel.to(INDEX) * out_channel
@@ -325,9 +332,9 @@ def add(
     """Add a tile of values to pixels, those of kept points and of real channels.
 
     Plain atomic additions come in any order, and so round in any way.  With ``LIMBS``, numbers are
-    added as integers, multiples of 1 / scale, whose sum is the same in any order: as one of 64 bits,
-    or as two, of which the second holds what the first leaves over.  What is not finite is added
-    to the floats, where it wins in any order too.
+    added as integers, multiples of 1 / scale, whose sum is the same in any order: as one of 64
+    bits, or as two, of which the second holds what the first leaves over.  What is not finite is
+    added to the floats, where it wins in any order too.
     """
     if JOIN:
         kept, value = join_runs(at, kept, value, BLOCK, LAST)
@@ -453,7 +460,7 @@ def twice(
     X: Static, Y: Static, Z: Static, RANK: Static, ALIGNED: Static,
     LAST: Static, REAL: Static, INDEX: Static, BLOCK: Static, DEPTH: Static,
     HAS_IMAGE: Static, HAS_GRID: Static, NEED_VALUES: Static, NEED_IMAGE: Static,
-    NEED_GRID: Static, JOIN: Static,
+    NEED_GRID: Static, JOIN: Static, HOLE: Static,
 ) -> None:  # fmt: skip
     """All that backward's own backward gives, in one sweep.
 
@@ -533,6 +540,8 @@ def twice(
                             g_y += shared * (mx * w_y * dx[i] + m_y * wx[i])
                         if rises(Z, 1) and (rises(Z, 2) or rises(X, 1) or rises(Y, 1)):
                             g_z += shared * (mx * w_z * dx[i] + m_z * wx[i])
+        if HOLE:
+            total = blank(total, sure, REAL, LAST)
         if NEED_VALUES:
             target = onto + n * onto_item + channel.to(INDEX) * onto_channel
             target += over_points(point.to(INDEX) * onto_point, LAST)
@@ -552,7 +561,7 @@ def direction(
     Z: Static, RANK: Static, HAS_GRID: Static, REAL: Static, INDEX: Static,
 ) -> Any:  # fmt: skip
     """Upstream of a grid's gradient, in pixels: 0 where no weight changes along an axis."""
-    parts = ()
+    parts: Any = ()
     for axis in tl.static_range(3):
         part = tl.full(point.shape, 0, REAL)
         if HAS_GRID and axis < RANK and rises(X if axis == 0 else Y if axis == 1 else Z, 1):
@@ -565,7 +574,7 @@ def direction(
 # In an order in which each mentions only those before it.
 FUNCTIONS = (
     *(over_points, over_channels, assignment, ruler, coordinate, find, weigh_all, rises),
-    *(lines, entry, line_of, line_start, line_weight, line_kept, channels_of, settle),
+    *(lines, entry, line_of, line_start, line_weight, line_kept, channels_of, settle, blank),
     *(follow, join_runs, add, keep_gradient, direction),
 )
 KERNELS = (gather, largest, backward, twice)

@@ -30,8 +30,8 @@ from gridsample.axis import (
 Static = Any  # known when the kernel is compiled
 tl: Any = None  # bound by lowering
 
-# The entries of an axis, as kernels know it: a tuple that ends with the coefficients of the tables of
-# its order, of the next and of the one after that, tap by tap.
+# The entries of an axis, as kernels know it: a tuple that ends with the coefficients of three tables,
+# those of its order, of the next and of the one after that, tap by tap.
 TAPS, FIRST, POWERS, ROUNDS, FOLDS, BOUNDARY, ORDER, TABLES = range(8)
 
 
@@ -71,7 +71,7 @@ def row(AXIS: Static, RAISED: Static, TAP: Static, REAL: Static) -> Any:
 
     Each is made a number of the type by hand: Triton would make single precision of it.
     """
-    coefficients = ()
+    coefficients: Any = ()
     for power in tl.static_range(tl.constexpr(AXIS[POWERS])):
         coefficients = coefficients + (
             tl.full([], AXIS[TABLES + (RAISED * AXIS[TAPS] + TAP) * AXIS[POWERS] + power], REAL),
@@ -105,8 +105,8 @@ def lay(base: Any, size: Any, AXIS: Static, ALIGNED: Static) -> Any:
     A dropped tap's pixel is 0: a number whose multiples keep their alignment, so that loads of
     several channels stay single instructions.
     """
-    pixels = ()
-    kept = ()
+    pixels: Any = ()
+    kept: Any = ()
     for k in tl.static_range(tl.constexpr(AXIS[TAPS])):
         index = fold_index(
             base + (AXIS[FIRST] + k), size, ZEROS if AXIS[FOLDS] else AXIS[BOUNDARY], 1 - ALIGNED
@@ -121,7 +121,7 @@ def weigh(t: Any, steep: Any, AXIS: Static, RAISED: Static) -> Any:
 
     The slopes that belong to the order itself are in them, those of what it is raised by are not.
     """
-    weights = ()
+    weights: Any = ()
     for k in tl.static_range(tl.constexpr(AXIS[TAPS])):
         one = weight(t, row(AXIS, RAISED, k, t.dtype), AXIS[POWERS])
         if AXIS[POWERS] == 1:
