@@ -2,8 +2,8 @@
 
 The contract is that of `gridsample.kernels`, on tensors of any library whose tensors tell
 ``shape``, ``stride()``, ``dtype`` and ``data_ptr()``, and which are flat along the points: a grid
-is (N, points, D), values are (N, C, points).  Memory is the caller's to allocate: outputs come in as
-arguments, those that are added to as zeros of the type ``plan.real``.
+is (N, points, D), values are (N, C, points).  Memory is the caller's to allocate: outputs come in
+as arguments, those that are added to as zeros of the type ``plan.real``.
 
 This file decides how a launch is shaped: what a kernel is compiled for, how many points and
 channels a program takes, and into how many programs a point's channels are split.  Nothing is tuned
@@ -29,8 +29,9 @@ Wrap = Callable[[Any], Any]
 FULL = 4096
 # Offsets stay below this in 32 bits.
 FAR = 2**31 - 64
-# Taps of a point from which lines of them are gone through in a loop.
-MANY = 16
+# Visits to pixels, for one number of the output, above which lines of taps are gone through in a
+# loop.
+MANY = 32
 # Of how many points each pixel's neighbours may be before successive ones are joined.
 CROWDED = 8
 
@@ -76,17 +77,17 @@ class Launch(NamedTuple):
 
 @functools.lru_cache(maxsize=1024)
 def shape_launch(
-    points: int, channels: int, grid_items: int, shared: int, last: bool, visits: int
+    points: int, channels: int, grid_items: int, shared: int, last: bool, visits: int, size: int
 ) -> Launch:
     """The launch for so many points an item, and ``shared`` images for each item of the grid.
 
     Channels first: a thread takes a point, so that neighbours write to neighbours, and so many
-    channels of it that some 32 loads wait together.  Channels last: a thread takes four channels of a
-    point, which are one load, or eight.  ``visits`` are those of pixels, for one number of the
-    output.
+    channels of it that some 32 loads wait together.  Channels last: a thread takes four channels of
+    a point, which are one load, or eight, while its registers hold them.  ``visits`` are those of
+    pixels, for one number of the output; ``size`` is that of a real, in bytes.
     """
     if last:
-        each = 8 if visits <= 8 else 4
+        each = (8 if visits <= 4 else 4) * 4 // size
         depth = min(power_of_two(channels), 64 if visits <= 8 else 32)
         block = max(8, 128 * each // depth)
     else:
@@ -163,11 +164,12 @@ class Call:
         import triton.language as tl
 
         self.interpreted, self.plan = interpreted, plan
-        self.taps = math.prod(method.taps for method in plan.methods)
+        self.visits = visits * math.prod(method.taps for method in plan.methods)
         shared = plan.items if plan.grid_items == 1 else 1
         self.launch = shape_launch(
-            plan.points, plan.channels, plan.grid_items, shared, last, self.taps * visits
-        )
+            plan.points, plan.channels, plan.grid_items, shared, last, self.visits,
+            plan.real.itemsize,
+        )  # fmt: skip
         far = max(reach(tensor) for tensor in (grid, *tensors)) >= FAR
         sizes = (*plan.spatial[::-1], 1, 1)
         out = (*plan.out[::-1], 1, 1) if affine else (1, 1, 1)
@@ -198,7 +200,7 @@ class Call:
         """Launch a kernel with these arguments and all that it takes of the others."""
         from gridsample.kernels.gpu.build import kernels
 
-        kernel = getattr(kernels(self.taps > MANY, self.interpreted), name)
+        kernel = getattr(kernels(self.visits > MANY, self.interpreted), name)
         known = {**self.arguments, **arguments}
         taken = [known[argument] for argument in kernel.arg_names]
         programs = self.blocks * self.plan.grid_items * self.launch.splits

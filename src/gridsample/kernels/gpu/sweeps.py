@@ -2,8 +2,8 @@
 
 All share one shape.  A program finds its points' taps once, axis by axis, and uses them for every
 chunk: ``BLOCK`` points by ``DEPTH`` channels make a tile.  Numbers that are neighbours in memory
-are neighbours in a tile: its second axis is the channels' where they lie side by side (``LAST``), so
-that a thread loads several with one instruction, and otherwise the points'.
+are neighbours in a tile: its second axis is the channels' where they lie side by side (``LAST``),
+so that a thread loads several with one instruction, and otherwise the points'.
 
     item, split     which item's points these are, and which of the chunks: from ``split`` on, every
                     ``splits``-th, so that few points with many channels fill a GPU too
@@ -13,8 +13,8 @@ that a thread loads several with one instruction, and otherwise the points'.
     REAL            the type of positions, weights and sums
 
 A dropped tap is not read (a masked load gives 0 in its place) and not written to, and where it
-would be multiplied by what may be infinite, the product is not taken.  A point that is nowhere is one
-whose taps are all dropped.
+would be multiplied by what may be infinite, the product is not taken.  A point that is nowhere is
+one whose taps are all dropped.
 
 As in `taps`, these are plain Python, lowered to Triton by `build`; what it binds is named there.
 """
@@ -156,9 +156,9 @@ def rises(METHOD: Static, BY: Static) -> Any:
     return METHOD[ORDER] + BY < METHOD[POWERS]
 
 
-# A point's taps are gone through in lines along x: one for each tap of y and z.  There are two twins
-# of each kernel.  In one, ``range`` unrolls the loop over lines, and `entry` finds what it knows; in
-# the other, for methods of many taps, the loop is one, and `entry` chooses.
+# A point's taps are gone through in lines along x: one for each tap of y and z.  There are two
+# twins of each kernel.  In one, ``range`` unrolls the loop over lines, and `entry` finds what it
+# knows; in the other, for methods of many taps, the loop is one, and `entry` chooses.
 
 
 def lines(Y: Static, Z: Static) -> Any:

@@ -30,8 +30,8 @@ from gridsample.axis import (
 Static = Any  # known when the kernel is compiled
 tl: Any = None  # bound by lowering
 
-# The entries of an axis, as kernels know it: a tuple that ends with the coefficients of three tables,
-# those of its order, of the next and of the one after that, tap by tap.
+# The entries of an axis, as kernels know it: a tuple that ends with the coefficients of three
+# tables, those of its order, of the next and of the one after that, tap by tap.
 TAPS, FIRST, POWERS, ROUNDS, FOLDS, BOUNDARY, ORDER, TABLES = range(8)
 
 
