@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, ClassVar
 
 import cases
 import numpy as np
@@ -321,6 +321,7 @@ class Context:
         (1, "cubic", ()),
         (2, "linear", ()),
         (2, ("cubic", "nearest"), (1, 0)),
+        (2, ("linear", "cubic"), ()),
         (3, "linear", ()),
         pytest.param(2, "cubic", (1, 0), marks=pytest.mark.slow),
         pytest.param(3, "cubic", (), marks=pytest.mark.slow),
@@ -411,3 +412,63 @@ def test_kernels_compile_without_spilling_and_in_their_precision(
 def test_channels_that_lie_side_by_side_are_loaded_four_at_a_time() -> None:
     ptx, _ = registers.compile_(registers.Build("gather", last=True), 80)
     assert ptx.count(".v4.b32") >= 4
+
+
+class Still:
+    """Triton's driver for a GPU that is not there: all that a launch asks before it starts."""
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+    def get_current_target(self) -> Any:
+        from triton.backends.compiler import GPUTarget
+
+        return GPUTarget("cuda", 90, 32)
+
+
+class Warmed:
+    """A kernel that is compiled where it would be launched."""
+
+    made: ClassVar[list[Any]] = []
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel = kernel
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Any:
+        def warm(*arguments: Any, **options: Any) -> None:
+            self.made.append(self.kernel.warmup(*arguments, grid=grid, **options))
+
+        return warm
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_calls_lead_to_kernels_as_they_would_on_a_gpu(
+    last: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from triton.runtime import driver
+
+    monkeypatch.setattr(driver, "_active", Still())
+    monkeypatch.setattr(Warmed, "made", [])
+    image, grid, values = (t.float() for t in inputs(2, channels=64))
+    image = rolled(image) if last else image
+    kind = np.dtype("float32")
+    names = oracles.per_axis("linear", 2), oracles.per_axis("border", 2)
+    plan = make_plan(tuple(image.shape), kind, tuple(grid.shape), kind, *names, False, False)
+    out = rolled(torch.empty_like(values)) if last else torch.empty_like(values)
+    gpu.gather(plan, image, grid, out, (0, 0), wrap=Warmed)
+    gpu.backward(plan, values, image, grid, image, (0, 0), empty=torch.empty, wrap=Warmed)
+    gpu.largest(plan, values, grid, torch.zeros(1, dtype=torch.int32), wrap=Warmed)
+    gpu.twice(
+        plan, values, image, grid, image, grid, out, image, (0, 0), empty=torch.empty, wrap=Warmed
+    )
+    gpu.gather(plan, image.to(torch.uint8), grid, out.to(torch.uint8), (0, 0), wrap=Warmed)
+    assert len(Warmed.made) == 5
+    ptx = [made.asm["ptx"] for made in Warmed.made]
+    assert not any(".f64" in one for one in ptx)
+    assert (".v4.b32" in ptx[0]) == last
+    # Other sizes and counts, the same kernel; strides make another.
+    gpu.gather(plan, image[:, :, :4, :5], grid, out, (0, 0), wrap=Warmed)
+    assert Warmed.made[-1] is Warmed.made[0]
