@@ -4,6 +4,7 @@
     python -m benchmarks --threads 2     with so many threads on both sides
     python -m benchmarks --only 1024     cases whose name holds a text
     python -m benchmarks --json FILE     also write the figures
+    python -m benchmarks --device cuda   on a GPU: see benchmarks/gpu.py
 
 A ratio is the peer's time over ours, pair by pair; above 1 we are faster.
 """
@@ -126,11 +127,17 @@ def measure(case: Case, threads: int, seconds: float, bandwidth: float) -> dict[
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", default="")
     parser.add_argument("--seconds", type=float, default=1.5)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    if arguments.device == "cuda":
+        from benchmarks import gpu
+
+        gpu.main(arguments.only, arguments.seconds, arguments.json or Path("gpu-benchmarks.json"))
+        return
     import torch
 
     bandwidth = copy_bandwidth()

@@ -11,8 +11,8 @@ from typing import Any
 from gridsample.plan import Mode
 
 # Libraries that have a binding, and those that are known to have none.
-BINDINGS = ("torch",)
-FOREIGN = ("jax", "jaxlib", "cupy", "dask", "tensorflow")
+BINDINGS = ("torch", "cupy")
+FOREIGN = ("jax", "jaxlib", "dask", "tensorflow")
 
 
 def library(array: Any) -> str:
@@ -36,7 +36,7 @@ def find_binding(**arrays: Any) -> ModuleType:
         if source in FOREIGN:
             raise TypeError(
                 f"{name} is a {type(array).__module__}.{type(array).__qualname__}; "
-                "accepted: NumPy arrays and torch tensors"
+                "accepted: NumPy arrays, torch tensors and, where torch is installed, CuPy arrays"
             )
         found = source if source in BINDINGS else found
     # Statements that `torch.compile` can follow.
@@ -44,6 +44,10 @@ def find_binding(**arrays: Any) -> ModuleType:
         from gridsample.bindings import torch
 
         return torch
+    if found == "cupy":
+        from gridsample.bindings.torch import dlpack
+
+        return dlpack
     from gridsample.bindings import numpy
 
     return numpy

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridsample.api import find_binding, library
+from gridsample.api import BINDINGS, find_binding, library
 
 Array = np.ndarray[Any, Any]
 
@@ -111,13 +111,13 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) ->
     batch, channels, *out = check_size(size, "size", 3, 5)
     rank = len(out)
     binding = find_binding(theta=theta)
-    matrices = theta if library(theta) == "torch" else np.asarray(theta)
+    matrices = theta if library(theta) in BINDINGS else np.asarray(theta)
     if tuple(matrices.shape) != (batch, rank, rank + 1):
         raise ValueError(
             f"theta must be (N, D, D + 1) = {(batch, rank, rank + 1)} "
             f"for size {(batch, channels, *out)}, got shape {tuple(matrices.shape)}"
         )
-    if library(theta) == "torch":
+    if library(theta) in BINDINGS:
         return binding.affine_grid(theta, [coordinates(n, align_corners) for n in out])
     if matrices.dtype.name not in ("float16", "float32", "float64"):
         raise TypeError(f"theta has dtype {matrices.dtype}; accepted: float16, float32, float64")

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gridsample.plan import AXES, Mode
+from gridsample.plan import AXES, Mode, listed
 from gridsample.resize import Factor, interpolate, plan_resizing
 
 __all__ = ["CenterPool", "Downsample", "PatchDownsample", "Pyramid", "Upsample"]
@@ -39,7 +39,7 @@ class Resize(nn.Module):
     ) -> None:
         super().__init__()
         lists = [given for given in (size, scale_factor) if isinstance(given, (tuple, list))]
-        rank = len(lists[0]) if lists else 1 if isinstance(mode, str) else len(mode)
+        rank = len(lists[0]) if lists else len(listed(mode))
         large = (2**20,) * rank  # options are to be refused now, and not for the first input's size
         plan_resizing(
             large, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
@@ -341,9 +341,7 @@ class Pyramid(nn.Module):
         if kind not in ("gaussian", "laplacian"):
             raise ValueError(f"kind must be 'gaussian' or 'laplacian', got {kind!r}")
         for mode in (down, up):
-            plan_resizing(
-                (1,) * (1 if isinstance(mode, str) else len(mode)), 1, None, mode, None, None, False
-            )
+            plan_resizing((1,) * len(listed(mode)), 1, None, mode, None, None, False)
         self.levels, self.kind, self.down, self.up = levels, kind, down, up
 
     def forward(self, input: Tensor) -> list[Tensor]:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gridsample.bindings.torch import batching, derivatives, onnx, operators  # noqa: F401
+from gridsample.bindings.torch import batching, cuda, derivatives, onnx, operators  # noqa: F401
 from gridsample.plan import (
     Mode,
     Shape,
@@ -62,11 +62,28 @@ def check_call(
     last = channels_last(channel_axis if 3 <= len(image) <= 5 else 1, len(image))
     rank = check_shapes(image, grid, last)
     return last, (
-        per_axis(mode, rank, "mode"),
+        check_modes(per_axis(mode, rank, "mode")),
         per_axis(padding_mode, rank, "padding_mode"),
         check_flag(align_corners, "align_corners"),
         (0,) * rank,
     )
+
+
+def check_modes(modes: tuple[Any, ...]) -> tuple[str, ...]:
+    """The names of methods, if they are some that tensors can be sampled with."""
+    for mode in modes:
+        method = find_method(mode)
+        if method.prefilter > 1:
+            raise TypeError(
+                f"mode {method.name!r} weighs coefficients of a spline, which are made of NumPy "
+                "arrays only; accepted for tensors: every mode that weighs pixels"
+            )
+        if not isinstance(mode, str):
+            raise TypeError(
+                f"mode {method.name!r} is given as a Method; tensors take modes by name: "
+                "gridsample.methods.register gives it one"
+            )
+    return modes
 
 
 def grid_sample(
@@ -183,7 +200,7 @@ def affine_grid(theta: Tensor, coordinates: Sequence[np.ndarray[Any, Any]]) -> T
 # Devices that there are no kernels for ------------------------------------------------------------
 
 # Those that there are some for; on the second, tensors have a shape alone.
-HERE = ("cpu", "meta")
+HERE = ("cpu", "meta", *cuda.DEVICES)
 # The numbers by which torch calls what it knows.
 TORCH_MODES = {"linear": 0, "nearest": 1, "cubic": 2}
 TORCH_BOUNDARIES = {"zeros": 0, "border": 1, "reflection": 2}

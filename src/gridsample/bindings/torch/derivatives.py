@@ -23,7 +23,7 @@ from torch.autograd import forward_ad
 from torch.autograd.forward_ad import _set_fwd_grad_enabled
 from torch.autograd.function import _SingleLevelFunction as Function
 
-from gridsample.bindings.torch import operators
+from gridsample.bindings.torch import cuda, operators
 from gridsample.bindings.torch.operators import LIBRARY, Call, is_plain, run_backward, run_gather
 
 Options = tuple[Any, ...]
@@ -58,6 +58,28 @@ def shortened(operator: Any, compute: Any, tensors: int) -> Any:
 gather = shortened(operators.gather, operators.cpu_gather, 2)
 scatter = shortened(operators.scatter, operators.cpu_scatter, 2)
 backward = shortened(operators.backward, operators.cpu_backward, 3)
+backward_twice = shortened(operators.backward_twice, operators.cpu_backward_twice, 3)
+
+
+def fuses(values: Tensor, image: Tensor, grid: Tensor, *upstream: Maybe) -> bool:
+    """Whether `backward_twice` may stand for the formulas: it has no derivative of its own.
+
+    On a GPU it adds up in no fixed order, and takes no complex or integer numbers.
+    """
+    there = [values, image, grid, *(tensor for tensor in upstream if tensor is not None)]
+    if (
+        upstream[1] is None
+        or torch._C._are_functorch_transforms_active()
+        or has_record(*there)
+        or not all(type(one) in (Tensor, torch.nn.Parameter) for one in there)
+    ):
+        return False
+    if values.device.type == "cpu":
+        return operators.differentiable(image)
+    return values.device.type in cuda.DEVICES and not (
+        torch.are_deterministic_algorithms_enabled()
+        or any(not one.is_floating_point() for one in there)
+    )
 
 
 # Derivatives along a direction in the space of grids ----------------------------------------------
@@ -257,6 +279,13 @@ class Backward(Function):
         values, image, grid = ctx.saved_tensors
         need_values, need_image, need_grid = ctx.needs_input_grad[:3]
         options = ctx.options
+        if fuses(values, image, grid, u, w):
+            needed = need_values, need_image, need_grid
+            results = backward_twice(values, image, grid, u, w, *needed, *options)
+            return (
+                *(one if need else None for one, need in zip(results, needed, strict=True)),
+                *(None,) * 3,
+            )
         by_image = by_grid = for_values = for_grid = None
         if u is not None:
             if need_values:

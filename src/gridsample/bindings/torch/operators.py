@@ -6,6 +6,8 @@
     scatter(values, grid, size, ...)          size = (N, C, *spatial)
     backward(grad_output, input, grid, ...)   both gradients of gather; one that is not needed is
                                               an empty tensor
+    backward_twice(grad_output, input, grid, by_input, by_grid, ...)
+                                              the gradients of that, likewise; it has no derivative
 
 ``mode`` and ``padding_mode`` have a name for each axis, x first, and ``order`` a derivative order.
 A CPU tensor's memory is handed to the kernels as it lies.  A result is channels-last in memory
@@ -43,14 +45,19 @@ for signature in (
     f"scatter(Tensor values, Tensor grid, SymInt[] size, {SCHEMA}) -> Tensor",
     "backward(Tensor grad_output, Tensor input, Tensor grid, bool need_input, bool need_grid, "
     f"{SCHEMA}) -> (Tensor, Tensor)",
+    "backward_twice(Tensor grad_output, Tensor input, Tensor grid, Tensor? by_input, "
+    f"Tensor? by_grid, bool need_values, bool need_input, bool need_grid, {SCHEMA}) "
+    "-> (Tensor, Tensor, Tensor)",
 ):
     LIBRARY.define(signature, tags=torch.Tag.pt2_compliant_tag)
 
 gather = torch.ops.gridsample.gather.default
 scatter = torch.ops.gridsample.scatter.default
 backward = torch.ops.gridsample.backward.default
+backward_twice = torch.ops.gridsample.backward_twice.default
 
 Names = Sequence[str]
+Maybe = Tensor | None
 Order = Sequence[int]
 
 TYPES: dict[torch.dtype, np.dtype[Any]] = {torch.bfloat16: BFLOAT16} | {
@@ -298,6 +305,37 @@ def run_backward(
     )
 
 
+def cpu_backward_twice(
+    values: Tensor, image: Tensor, grid: Tensor, by_image: Maybe, by_grid: Maybe,
+    need_values: bool, need_image: bool, need_grid: bool,
+    mode: Names, padding: Names, corners: bool, order: Order, threads: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """The gradients of backward, for CPU tensors; one that is not needed is an empty tensor."""
+    from gridsample.kernels import cpu
+
+    call = call_for(image.shape, image, grid, mode, padding, corners, order)
+    check_values(values, call.plan, "grad_output")
+    needed = need_values, need_image, need_grid
+    likes = values, image, grid
+    if call.zero or not values.numel() or (by_image is None and by_grid is None):
+        empties = fake_backward_twice(*likes, by_image, by_grid, *needed)
+        return tuple(tensor.zero_() for tensor in empties)  # type: ignore[return-value]
+    moves = memory(torch.zeros_like(grid) if by_grid is None else by_grid.to(grid.dtype))
+    results = cpu.backward_twice(
+        call.plan, memory(values), memory(image), memory(grid),
+        None if by_image is None else memory(by_image.to(image.dtype)), moves,
+        need_values=need_values, need_image=need_image, need_grid=need_grid,
+        order=call.order, threads=count(threads),
+    )  # fmt: skip
+    first, second, third = (
+        like.new_empty(0)
+        if one is None
+        else tensor_of(one, like.dtype, None if like is grid else like)
+        for one, like in zip(results, likes, strict=True)
+    )
+    return first, second, third
+
+
 # What shape that has, for tensors without memory --------------------------------------------------
 
 
@@ -344,10 +382,21 @@ def fake_backward(
     return empty_backward(image, grid, need_input, need_grid)
 
 
+def fake_backward_twice(
+    values: Tensor, image: Tensor, grid: Tensor, by_image: Maybe, by_grid: Maybe,
+    need_values: bool, need_image: bool, need_grid: bool, *options: Any,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Backward_twice, of the shapes alone."""
+    first, second = fake_backward(values, image, grid, need_image, need_grid)
+    onto = empty(values.shape, values, values.dtype) if need_values else values.new_empty(0)
+    return onto, first, second
+
+
 for name, compute, fake in (
     ("gather", cpu_gather, fake_gather),
     ("scatter", cpu_scatter, fake_scatter),
     ("backward", cpu_backward, fake_backward),
+    ("backward_twice", cpu_backward_twice, fake_backward_twice),
 ):
     LIBRARY.impl(name, compute, "CPU")
     torch.library.register_fake(f"gridsample::{name}", fake, lib=LIBRARY)

@@ -101,10 +101,10 @@ def cpu_resize(
             *(ends[::-1] if transposed else ends), methods, align_corners, antialias, scales,
             transposed,
         )  # fmt: skip
-        wide = type_name(numpy_type(image, "input")) in WIDE_TYPES
+        wide = type_name(numpy_type(image.dtype, "input")) in WIDE_TYPES
         real = torch.float64 if wide else torch.float32
         kernels.resize(
-            maps, memory(image), memory(out), numpy_type(out.new_empty(0, dtype=real), ""),
+            maps, memory(image), memory(out), numpy_type(real, ""),
             count(threads),
         )  # fmt: skip
     return out
@@ -112,7 +112,7 @@ def cpu_resize(
 
 def fake_resize(image: Tensor, size: Sequence[int], *options: Any) -> Tensor:
     """Resize, of the shapes alone."""
-    check_image_type(numpy_type(image, "input"))
+    check_image_type(numpy_type(image.dtype, "input"))
     return empty((*image.shape[:2], *size), image, image.dtype)
 
 

@@ -222,6 +222,9 @@ def organize(
     return Work(axes, each, width, run, block, (indices, kind), (reals, plan.real))
 
 
+# Storage types whose grids are read by loops made for their rank; of others, fewer are compiled.
+QUICK = {"f4", "f8", "u1", "u4", "u8"}
+
 Range = tuple[int, int, int, int]  # first and last item, first and last point
 
 
@@ -320,7 +323,7 @@ def specify(
         code(values),
         displaced=plan.coords == "displacement",
         signed=any(BOUNDARIES[name].odd for name in plan.boundaries),
-        packed=points.packed,
+        packed=points.packed if {points.code, code(image)} <= QUICK else 0,
         **more,
     )
 

@@ -1,0 +1,187 @@
+"""What each GPU kernel compiles to, with no GPU: registers, spills, and how it loads and adds.
+
+    python -m benchmarks.registers     print the table; write docs/benchmarks/gpu-registers.json
+
+A kernel is compiled as it would be for tensors whose strides are those of plain images, with
+channels first or last.  Registers and spills are as `ptxas`, which comes with Triton, reports them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gridsample.kernels import gpu
+from gridsample.kernels.gpu.build import kernels
+from gridsample.plan import Plan, make_plan
+
+VISITS = {"gather": 1, "largest": 1, "backward": 2, "twice": 4}
+SPATIAL = (32, 48, 40)
+
+
+@dataclass(frozen=True)
+class Build:
+    """One kernel to compile."""
+
+    kernel: str
+    rank: int = 2
+    mode: str = "linear"
+    boundary: str = "zeros"
+    last: bool = False
+    storage: str = "fp32"
+    wide: bool = False
+    flags: tuple[tuple[str, Any], ...] = field(default=())
+
+    @property
+    def plan(self) -> Plan:
+        """A plan that leads to it."""
+        real = np.dtype("float64" if self.storage == "fp64" else "float32")
+        channels = 64 if self.last else 3
+        image, grid = (2, channels, *SPATIAL[: self.rank]), (2, 1000, self.rank)
+        return make_plan(image, real, grid, real, self.mode, self.boundary, False, False)
+
+    @property
+    def visits(self) -> int:
+        """Visits to pixels, for one number of the output."""
+        return VISITS[self.kernel] * math.prod(method.taps for method in self.plan.methods)
+
+
+def statics(build: Build) -> tuple[dict[str, Any], gpu.Launch]:
+    """What the kernel is compiled for."""
+    import triton.language as tl
+
+    plan = build.plan
+    launch = gpu.shape_launch(
+        plan.points, plan.channels, plan.grid_items, 1, build.last, build.visits,
+        plan.real.itemsize,
+    )  # fmt: skip
+    known = {
+        **gpu.axes(plan, (0,) * build.rank),
+        "REAL": tl.float64 if build.storage == "fp64" else tl.float32,
+        "INDEX": tl.int64 if build.wide else tl.int32,
+        "BLOCK": launch.block, "DEPTH": launch.depth, "LAST": build.last,
+        "ALIGNED": 0, "AFFINE": False, "COPY": build.mode == "nearest", "HOLE": True,
+        "ROUND": False, "LOW": 0, "HIGH": 0, "JOIN": False, "LIMBS": 0,
+        **dict.fromkeys(("NEED_IMAGE", "NEED_GRID", "NEED_VALUES", "HAS_IMAGE", "HAS_GRID"), True),
+    }  # fmt: skip
+    return {**known, **dict(build.flags)}, launch
+
+
+def source(build: Build) -> tuple[Any, gpu.Launch]:
+    """The kernel with the types of its arguments."""
+    from triton.compiler import ASTSource
+
+    known, launch = statics(build)
+    kernel = getattr(kernels(build.visits > gpu.MANY), build.kernel)
+    real = "*fp64" if build.storage == "fp64" else "*fp32"
+    stored = dict.fromkeys(("image", "out", "values", "by_image", "onto"), f"*{build.storage}")
+    summed = dict.fromkeys(("grid", "by_grid", "shadow", "gradient", "scales", "limbs"), real)
+    pointers = {**stored, **summed, "bound": "*i64" if real == "*fp64" else "*i32"}
+    if known["LIMBS"]:
+        pointers["limbs"] = "*i64"
+    near = "channel" if build.last else "[xp]"  # what lies side by side: channels, or points
+    ones = re.compile(rf"(image|up|shadow)_{near}|(out|values|onto)_(channel|point)")
+    types: dict[str, str] = {}
+    constants: dict[str, Any] = {}
+    attributes = {}
+    for number, name in enumerate(kernel.arg_names):
+        beside = ones.fullmatch(name) and (name.endswith("channel") == build.last)
+        if name in known or beside:
+            types[name], constants[name] = "constexpr", known.get(name, 1)
+            continue
+        types[name] = pointers.get(name, "i32")
+        # With 64 channels last, all strides of images and values are multiples of 16.
+        steps = r"channels|(image|up|shadow)_\w+|(out|values|onto)_(item|point)"
+        if name in pointers or (build.last and re.fullmatch(steps, name)):
+            attributes[(number,)] = [["tt.divisibility", 16]]
+    return ASTSource(kernel, types, constants, attributes), launch
+
+
+def compile_(build: Build, capability: int) -> tuple[str, gpu.Launch]:
+    """The kernel's PTX for a compute capability, and how it would be launched."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+
+    given, launch = source(build)
+    options = {"num_warps": launch.warps, "num_stages": 1}
+    made = triton.compile(given, target=GPUTarget("cuda", capability, 32), options=options)
+    return made.asm["ptx"], launch
+
+
+def resources(ptx: str, capability: int) -> dict[str, int]:
+    """Registers of a thread, and bytes that it spills, as ptxas tells."""
+    from triton import knobs
+
+    tool = knobs.nvidia.ptxas.path
+    name = f"sm_{capability}{'a' if capability == 90 else ''}"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "kernel.ptx")
+        path.write_text(ptx)
+        command = [tool, "-v", f"--gpu-name={name}", str(path), "-o", str(Path(folder, "kernel"))]
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    spilled = map(int, re.findall(r"(\d+) bytes spill", told))
+    found = re.search(r"Used (\d+) registers", told)
+    assert found is not None, told
+    return {"registers": int(found[1]), "spilled": sum(spilled)}
+
+
+def builds() -> Iterator[Build]:
+    """What is recorded."""
+    for kernel, rank, mode, last in itertools.product(
+        ("gather", "backward", "twice"), (1, 2, 3), ("nearest", "linear", "cubic"), (False, True)
+    ):
+        if mode != "nearest" or kernel != "twice":
+            yield Build(kernel, rank, mode, "reflection", last)
+    for kernel, last in itertools.product(("gather", "backward", "twice"), (False, True)):
+        yield Build(kernel, storage="fp16", last=last)
+        yield Build(kernel, storage="bf16", last=last)
+        yield Build(kernel, storage="fp64", last=last)
+        yield Build(kernel, wide=True, last=last)
+    for last in (False, True):
+        yield Build("largest", last=last)
+        for storage, limbs in (("fp32", 1), ("fp64", 2)):
+            yield Build("backward", storage=storage, last=last, flags=(("LIMBS", limbs),))
+        yield Build("backward", last=last, flags=(("JOIN", True),))
+        yield Build("gather", last=last, flags=(("AFFINE", True),))
+        yield Build("backward", last=last, flags=(("AFFINE", True),))
+
+
+def measure(build: Build, capability: int) -> dict[str, Any]:
+    """One row."""
+    ptx, launch = compile_(build, capability)
+    return {
+        **asdict(build), "flags": dict(build.flags), "capability": capability,
+        **launch._asdict(), **resources(ptx, capability),
+        "loads": len(re.findall(r"ld\.global", ptx)),
+        "wide_loads": len(re.findall(r"ld\.global[\w.:]*\.v4", ptx)),
+        "additions": len(re.findall(r"(?:red|atom)\.global", ptx)),
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Compile all, print and write."""
+    import triton
+
+    rows = []
+    for build, capability in itertools.product(builds(), (80, 90)):
+        row = measure(build, capability)
+        rows.append(row)
+        print(*(f"{key}={value}" for key, value in row.items()), flush=True)
+    target = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/benchmarks/gpu-registers.json")
+    told = {"triton": triton.__version__, "rows": rows}
+    target.write_text(json.dumps(told).replace('{"kernel"', '\n{"kernel"') + "\n")
+
+
+if __name__ == "__main__":
+    main()

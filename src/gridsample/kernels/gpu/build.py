@@ -1,0 +1,119 @@
+"""Lowers axis.py and the kernels beside it to Triton: for a GPU, or for Triton's interpreter.
+
+Triton reads the *source* of a function, in which it wants no annotations but its own; so a function
+is lowered by stripping its source, and binding what it mentions to Triton's names.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import linecache
+import textwrap
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from gridsample import axis
+from gridsample.kernels.gpu import sweeps, taps
+
+Function = Callable[..., Any]
+
+# In an order in which each mentions only those before it.
+FUNCTIONS: tuple[Function, ...] = (
+    *(taps.where, taps.minimum, taps.maximum, taps.floor, taps.rint),
+    taps.row,
+    *(axis.position, axis.slope, axis.known, axis.confine, axis.fold, axis.split),
+    *(axis.fold_index, axis.weight),
+    *(taps.locate, taps.lay, taps.weigh),
+    *sweeps.FUNCTIONS,
+)
+
+# Arguments for whose values no kernel is compiled anew.
+COUNTS = [
+    *("size_x", "size_y", "size_z", "out_x", "out_y", "out_z"),
+    *("points", "grid_items", "units", "splits", "limb"),
+]
+
+
+class Strip(ast.NodeTransformer):
+    """Takes annotations and the docstring off a function; ``Static`` becomes Triton's word."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        """Strip a function."""
+        self.generic_visit(node)
+        node.returns = None
+        node.body = node.body[1:] if ast.get_docstring(node) else node.body
+        return node
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        """Strip an argument."""
+        node.annotation = kept(node.annotation)
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
+        """Strip a variable."""
+        assert node.value is not None
+        static = kept(node.annotation)
+        if static is None:
+            return ast.Assign([node.target], node.value)
+        node.annotation = static
+        return node
+
+
+def kept(annotation: ast.expr | None) -> ast.expr | None:
+    """What is left of an annotation."""
+    static = isinstance(annotation, ast.Name) and annotation.id == "Static"
+    return ast.parse("tl.constexpr", mode="eval").body if static else None
+
+
+def strip(function: Function, scope: dict[str, Any]) -> Function:
+    """The function anew, from its bare source, in another scope."""
+    tree = Strip().visit(ast.parse(textwrap.dedent(inspect.getsource(function))))
+    source = ast.unparse(ast.fix_missing_locations(tree)) + "\n"
+    name = f"<{function.__module__}.{function.__name__}, for Triton>"
+    # Where `inspect.getsource`, by which Triton reads it, looks first.
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    exec(compile(source, name, "exec"), scope)
+    made: Function = scope[function.__name__]
+    made.__module__ = function.__module__
+    return made
+
+
+def constants() -> dict[str, Any]:
+    """The numbers that the functions mention."""
+    return {
+        name: value
+        for module in (axis, taps, sweeps)
+        for name, value in vars(module).items()
+        if name.isupper() and isinstance(value, (int, float))
+    }
+
+
+@functools.cache
+def kernels(rolled: bool = False, interpreted: bool = False) -> SimpleNamespace:
+    """Every lowered function by its name.
+
+    ``rolled`` ones go through the lines of taps in a loop, others have it unrolled; ``interpreted``
+    ones run on the CPU, slowly.
+    """
+    import triton.language as tl
+    from triton.runtime.interpreter import InterpretedFunction
+    from triton.runtime.jit import JITFunction
+
+    names: dict[str, Any] = {"tl": tl, "__builtins__": __builtins__}
+    names |= {name: tl.constexpr(value) for name, value in constants().items()}
+    # Those that the interpreter knows are done at once, and not number by number.
+    names |= {"plus": tl.standard._sum_combine, "greater": tl.standard._elementwise_max}
+    jit = InterpretedFunction if interpreted else JITFunction
+    unrolled = {} if interpreted else {"range": tl.static_range}
+    for function in FUNCTIONS:
+        scope = {**names, **(unrolled if function is axis.weight else {})}
+        twin = sweeps.entry_rolled if rolled and function is sweeps.entry else function
+        names[function.__name__] = jit(strip(twin, scope))
+    for kernel in sweeps.KERNELS:
+        options = {} if interpreted else {"do_not_specialize": COUNTS}
+        twin = strip(kernel, {**names, **({} if rolled else unrolled)})
+        names[kernel.__name__] = jit(twin, **options)
+    return SimpleNamespace(**names)

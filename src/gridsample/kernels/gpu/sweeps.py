@@ -1,0 +1,580 @@
+"""The kernels: one program works on a block of points, and on one chunk of channels after another.
+
+All share one shape.  A program finds its points' taps once, axis by axis, and uses them for every
+chunk: ``BLOCK`` points by ``DEPTH`` channels make a tile.  Numbers that are neighbours in memory
+are neighbours in a tile: its second axis is the channels' where they lie side by side (``LAST``),
+so that a thread loads several with one instruction, and otherwise the points'.
+
+    item, split     which item's points these are, and which of the chunks: from ``split`` on, every
+                    ``splits``-th, so that few points with many channels fill a GPU too
+    units           the chunks; those of all items, where the grid is one for the whole batch
+    *_item, *_z     distances in memory, counted in numbers; 0 where an item or an axis is broadcast
+    INDEX           the integers that offsets within an item are worked out in
+    REAL            the type of positions, weights and sums
+
+A dropped tap is not read (a masked load gives 0 in its place) and not written to, and where it
+would be multiplied by what may be infinite, the product is not taken.  A point that is nowhere is
+one whose taps are all dropped.
+
+As in `taps`, these are plain Python, lowered to Triton by `build`; what it binds is named there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gridsample.axis import ZERO
+from gridsample.kernels.gpu.taps import (
+    ORDER,
+    POWERS,
+    TAPS,
+    Static,
+    lay,
+    locate,
+    maximum,
+    minimum,
+    rint,
+    tl,
+    weigh,
+    where,
+)
+
+# The sum and the maximum of two numbers, to reduce by; bound by lowering.
+plus: Any = None
+greater: Any = None
+FINER = 1 << 30  # how much finer a second limb is than the first
+
+
+# Where and what -----------------------------------------------------------------------------------
+
+
+def over_points(vector: Any, LAST: Static) -> Any:
+    """A number for each point, as a tile."""
+    if LAST:
+        return vector[:, None]
+    else:
+        return vector[None, :]
+
+
+def over_channels(vector: Any, LAST: Static) -> Any:
+    """A number for each channel, as a tile."""
+    if LAST:
+        return vector[None, :]
+    else:
+        return vector[:, None]
+
+
+def assignment(points: Any, grid_items: Any, BLOCK: Static) -> Any:
+    """What this program is to do: its points, those that there are, their item, and its split."""
+    blocks = (points + BLOCK - 1) // BLOCK
+    number = tl.program_id(0)
+    point = (number % blocks) * BLOCK + tl.arange(0, BLOCK)
+    rest = number // blocks
+    return point, point < points, (rest % grid_items).to(tl.int64), rest // grid_items
+
+
+def ruler(point: Any, out: Any, AXIS: Static, ALIGNED: Static, REAL: Static) -> Any:
+    """Where the points are along an axis of an output of ``out`` (x, y, z) points, from -1 to 1.
+
+    As `gridsample.identity_grid`: (2 i + 1 - n) / n, or over n - 1 for aligned corners.
+    """
+    index = point
+    for before in tl.static_range(AXIS):
+        index = index // out[before]
+    index = index % out[AXIS]
+    span = maximum(out[AXIS] - ALIGNED, 1)
+    return (2 * index + 1 - out[AXIS]).to(REAL) / tl.cast(span, REAL)
+
+
+def coordinate(
+    grid: Any, item: Any, point: Any, present: Any, steps: Any, out: Any, AXIS: Static,
+    RANK: Static, ALIGNED: Static, AFFINE: Static, REAL: Static, INDEX: Static,
+) -> Any:  # fmt: skip
+    """The points' coordinates along an axis: read, or made of a row of an affine map.
+
+    ``steps`` are the distances of items, points and axes; for maps (item, D, D + 1), those of
+    items, columns and rows.
+    """
+    start = grid + item * steps[0] + AXIS * steps[2]
+    if AXIS >= RANK:  # an axis that the image has not: a single pixel, and all points are on it
+        return tl.full(point.shape, 0, REAL)
+    if AFFINE:
+        made = tl.full(point.shape, 0, REAL) + tl.load(start + RANK * steps[1]).to(REAL)
+        for along in tl.static_range(RANK):
+            factor = tl.load(start + along * steps[1]).to(REAL)
+            made += factor * ruler(point, out, along, ALIGNED, REAL)
+        return made
+    return tl.load(start + point.to(INDEX) * steps[1], mask=present, other=0).to(REAL)
+
+
+def find(
+    grid: Any, item: Any, point: Any, present: Any, steps: Any, out: Any, sizes: Any,
+    X: Static, Y: Static, Z: Static, RANK: Static, ALIGNED: Static, AFFINE: Static, REAL: Static,
+    INDEX: Static,
+) -> Any:  # fmt: skip
+    """The points' taps on every axis: pixels, which are kept, fractions, slopes; which points are.
+
+    The last are those that are somewhere: no tap of the others is kept.
+    """
+    pixels: Any = ()
+    kept: Any = ()
+    ts: Any = ()
+    slopes: Any = ()
+    for axis in tl.static_range(3):
+        x = coordinate(
+            grid, item, point, present, steps, out, axis, RANK, ALIGNED, AFFINE, REAL, INDEX
+        )
+        size = sizes[axis] if axis < RANK else 1
+        base, t, steep, sure = locate(
+            x, size, X if axis == 0 else Y if axis == 1 else Z, ALIGNED, REAL
+        )
+        present = present & sure
+        at, there = lay(base.to(INDEX), size, X if axis == 0 else Y if axis == 1 else Z, ALIGNED)
+        pixels = pixels + (at,)
+        kept = kept + (there,)
+        ts = ts + (t,)
+        slopes = slopes + (steep,)
+    return pixels, kept, ts, slopes, present
+
+
+def weigh_all(
+    ts: Any, slopes: Any, X: Static, Y: Static, Z: Static, RX: Static, RY: Static, RZ: Static
+) -> Any:
+    """The weights of all axes' taps, each axis's order raised by so much."""
+    return (
+        weigh(ts[0], slopes[0], X, RX),
+        weigh(ts[1], slopes[1], Y, RY),
+        weigh(ts[2], slopes[2], Z, RZ),
+    )
+
+
+def rises(METHOD: Static, BY: Static) -> Any:
+    """Whether an axis's weights have a derivative, of its order raised by so much, but zero.
+
+    Where they have none, no pixel has a part in it, not even one that is NaN.
+    """
+    return METHOD[ORDER] + BY < METHOD[POWERS]
+
+
+# A point's taps are gone through in lines along x: one for each tap of y and z.  There are two
+# twins of each kernel.  In one, ``range`` unrolls the loop over lines, and `entry` finds what it
+# knows; in the other, for methods of many taps, the loop is one, and `entry` chooses.
+
+
+def lines(Y: Static, Z: Static) -> Any:
+    """How many lines of taps a point has."""
+    return Y[TAPS] * Z[TAPS]
+
+
+def entry(choices: Any, k: Any, COUNT: Static) -> Any:
+    """An entry of a tuple, of a number that is known when compiling."""
+    return choices[k]
+
+
+def entry_rolled(choices: Any, k: Any, COUNT: Static) -> Any:
+    """An entry of a tuple, of any number."""
+    chosen = choices[0]
+    for other in tl.static_range(1, COUNT):
+        chosen = where(k == other, choices[other], chosen)
+    return chosen
+
+
+def line_of(y: Any, z: Any, line: Any, Y: Static, Z: Static) -> Any:
+    """What belongs to a line, of what belongs to the taps of y and to those of z."""
+    return entry(y, line % Y[TAPS], Y[TAPS]), entry(z, line // Y[TAPS], Z[TAPS])
+
+
+def line_start(pixels: Any, y_step: Any, z_step: Any, line: Any, Y: Static, Z: Static) -> Any:
+    """Where a line is in a plane."""
+    y, z = line_of(pixels[1], pixels[2], line, Y, Z)
+    return z * z_step + y * y_step
+
+
+def line_weight(y: Any, z: Any, line: Any, Y: Static, Z: Static) -> Any:
+    """The weight of a line: the product of those of its taps."""
+    one, other = line_of(y, z, line, Y, Z)
+    return one * other
+
+
+def line_kept(kept: Any, sure: Any, line: Any, Y: Static, Z: Static) -> Any:
+    """Where a line is kept."""
+    one, other = line_of(kept[1], kept[2], line, Y, Z)
+    return one & other & sure
+
+
+def channels_of(unit: Any, item: Any, channels: Any, DEPTH: Static, LAST: Static) -> Any:
+    """The item that a unit of work belongs to, its channels, and those that there are, as tiles."""
+    chunks = (channels + DEPTH - 1) // DEPTH
+    channel = (unit % chunks) * DEPTH + tl.arange(0, DEPTH)
+    return (
+        item + unit // chunks,
+        over_channels(channel, LAST),
+        over_channels(channel < channels, LAST),
+    )
+
+
+# Gather -------------------------------------------------------------------------------------------
+
+
+def settle(total: Any, LOW: Static, HIGH: Static, KIND: Static) -> Any:
+    """Sums as an integer type stores them: rounded, half to even, and saturated."""
+    whole = rint(total)
+    inside = minimum(maximum(whole, LOW), HIGH).to(KIND)
+    # The limits of 64 bits are no floats: what reaches them is not converted.
+    return where(whole >= HIGH, HIGH, where(whole <= LOW, LOW, inside))
+
+
+def blank(total: Any, sure: Any, REAL: Static, LAST: Static) -> Any:
+    """NaN in the place of points that are nowhere."""
+    nothing = tl.full([], float("nan"), REAL).to(total.dtype)
+    return where(over_points(sure, LAST), total, nothing)
+
+
+def gather(
+    image: Any, grid: Any, out: Any,
+    size_x: Any, size_y: Any, size_z: Any,
+    image_item: Any, image_channel: Any, image_x: Any, image_y: Any, image_z: Any,
+    grid_item: Any, grid_point: Any, grid_axis: Any, out_x: Any, out_y: Any, out_z: Any,
+    out_item: Any, out_channel: Any, out_point: Any,
+    channels: Any, points: Any, grid_items: Any, units: Any, splits: Any,
+    X: Static, Y: Static, Z: Static, RANK: Static, ALIGNED: Static, AFFINE: Static,
+    LAST: Static, REAL: Static, INDEX: Static, BLOCK: Static, DEPTH: Static,
+    COPY: Static, HOLE: Static, ROUND: Static, LOW: Static, HIGH: Static,
+) -> None:  # fmt: skip
+    """Sample: out = sum over taps of weight * pixel.
+
+    ``COPY``: each point has one tap, of weight one, and its number goes from memory to memory as it
+    is.  Points that are nowhere become NaN if there is a ``HOLE``, and 0 if not.  ``ROUND``: the
+    output holds integers, from LOW to HIGH.
+    """
+    point, present, item, split = assignment(points, grid_items, BLOCK)
+    pixels, kept, ts, slopes, sure = find(
+        grid, item, point, present, (grid_item, grid_point, grid_axis), (out_x, out_y, out_z),
+        (size_x, size_y, size_z), X, Y, Z, RANK, ALIGNED, AFFINE, REAL, INDEX,
+    )  # fmt: skip
+    wx, wy, wz = weigh_all(ts, slopes, X, Y, Z, 0, 0, 0)
+    for unit in tl.range(split, units, splits):
+        n, channel, real = channels_of(unit, item, channels, DEPTH, LAST)
+        source = image + n * image_item + channel.to(INDEX) * image_channel
+        if COPY:
+            at = pixels[2][0] * image_z + pixels[1][0] * image_y + pixels[0][0] * image_x
+            there = over_points(kept[2][0] & kept[1][0] & kept[0][0] & sure, LAST)
+            total = tl.load(source + over_points(at, LAST), mask=there & real, other=0)
+        else:
+            total = tl.full([BLOCK, DEPTH] if LAST else [DEPTH, BLOCK], 0, REAL)
+            for line in range(lines(Y, Z)):
+                start = line_start(pixels, image_y, image_z, line, Y, Z)
+                inside = line_kept(kept, sure, line, Y, Z)
+                w = line_weight(wy, wz, line, Y, Z)
+                for i in tl.static_range(tl.constexpr(X[TAPS])):
+                    at = over_points(start + pixels[0][i] * image_x, LAST)
+                    there = over_points(inside & kept[0][i], LAST)
+                    pixel = tl.load(source + at, mask=there & real, other=0).to(REAL)
+                    total += over_points(w * wx[i], LAST) * pixel
+        if HOLE:
+            total = blank(total, sure, REAL, LAST)
+        if ROUND:
+            total = settle(total, LOW, HIGH, out.dtype.element_ty)
+        target = out + n * out_item + channel.to(INDEX) * out_channel
+        target += over_points(point.to(INDEX) * out_point, LAST)
+        tl.store(target, total.to(out.dtype.element_ty), mask=over_points(present, LAST) & real)
+
+
+# Scatter ------------------------------------------------------------------------------------------
+
+
+def largest(
+    values: Any, bound: Any, values_item: Any, values_channel: Any, values_point: Any,
+    channels: Any, points: Any, grid_items: Any, units: Any, splits: Any,
+    LAST: Static, REAL: Static, INDEX: Static, BLOCK: Static, DEPTH: Static,
+) -> None:  # fmt: skip
+    """Raise ``bound`` to the largest finite size of a value.
+
+    Sizes are compared as bits: those of positive floats are in the order of the floats.
+    """
+    point, present, item, split = assignment(points, grid_items, BLOCK)
+    most = tl.full([BLOCK, DEPTH] if LAST else [DEPTH, BLOCK], 0, REAL)
+    for unit in tl.range(split, units, splits):
+        n, channel, real = channels_of(unit, item, channels, DEPTH, LAST)
+        source = values + n * values_item + channel.to(INDEX) * values_channel
+        source += over_points(point.to(INDEX) * values_point, LAST)
+        g = tl.load(source, mask=over_points(present, LAST) & real, other=0).to(REAL)
+        most = maximum(most, where(g - g == ZERO, tl.abs(g), 0))
+    bits = most.to(bound.dtype.element_ty, bitcast=True)
+    tl.atomic_max(bound, tl.reduce(tl.reduce(bits, 1, greater), 0, greater), sem="relaxed")
+
+
+def follow(run_a: Any, sum_a: Any, run_b: Any, sum_b: Any) -> Any:
+    """Sums along runs, to scan by: what comes before is added within one run."""
+    return run_b, sum_b + where(run_a == run_b, sum_a, 0)
+
+
+def join_runs(at: Any, kept: Any, value: Any, BLOCK: Static, LAST: Static) -> Any:
+    """Add up the values of successive points that go to one pixel: at the last of them, all are.
+
+    Returns who is to be written, and what.
+    """
+    value = where(over_points(kept, LAST), value, 0)
+    place = tl.arange(0, BLOCK)
+    key = where(kept, at, -1)
+    before = tl.gather(key, maximum(place - 1, 0), 0)
+    run = tl.associative_scan(where((place == 0) | (key != before), 1, 0), 0, plus)
+    after = tl.gather(run, minimum(place + 1, BLOCK - 1), 0)
+    runs = tl.broadcast(over_points(run, LAST), value)[0]
+    _, value = tl.associative_scan((runs, value), 0 if LAST else 1, follow)
+    return kept & ((place == BLOCK - 1) | (run != after)), value
+
+
+def add(
+    shadow: Any, limbs: Any, at: Any, value: Any, kept: Any, real: Any, scale: Any, limb: Any,
+    BLOCK: Static, LAST: Static, JOIN: Static, LIMBS: Static,
+) -> None:  # fmt: skip
+    """Add a tile of values to pixels, those of kept points and of real channels.
+
+    Plain atomic additions come in any order, and so round in any way.  With ``LIMBS``, numbers are
+    added as integers, multiples of 1 / scale, whose sum is the same in any order: as one of 64
+    bits, or as two, of which the second holds what the first leaves over.  What is not finite is
+    added to the floats, where it wins in any order too.
+    """
+    if JOIN:
+        kept, value = join_runs(at, kept, value, BLOCK, LAST)
+    at = over_points(at, LAST)
+    there = over_points(kept, LAST) & real
+    if LIMBS == 0:
+        tl.atomic_add(shadow + at, value, mask=there, sem="relaxed")
+    else:
+        finite = value - value == ZERO
+        tl.atomic_add(shadow + at, value, mask=there & (finite == 0), sem="relaxed")
+        rest = where(finite, value, 0) * scale
+        for i in tl.static_range(LIMBS):
+            whole = rest.to(tl.int64)
+            tl.atomic_add(limbs + i * limb + at, whole, mask=there, sem="relaxed")
+            rest = (rest - whole.to(rest.dtype)) * FINER
+
+
+def backward(
+    values: Any, image: Any, grid: Any, shadow: Any, gradient: Any, limbs: Any, scales: Any,
+    size_x: Any, size_y: Any, size_z: Any,
+    image_item: Any, image_channel: Any, image_x: Any, image_y: Any, image_z: Any,
+    shadow_item: Any, shadow_channel: Any, shadow_x: Any, shadow_y: Any, shadow_z: Any,
+    grid_item: Any, grid_point: Any, grid_axis: Any, out_x: Any, out_y: Any, out_z: Any,
+    values_item: Any, values_channel: Any, values_point: Any,
+    channels: Any, points: Any, grid_items: Any, units: Any, splits: Any, limb: Any,
+    X: Static, Y: Static, Z: Static, RANK: Static, ALIGNED: Static, AFFINE: Static,
+    LAST: Static, REAL: Static, INDEX: Static, BLOCK: Static, DEPTH: Static,
+    NEED_IMAGE: Static, NEED_GRID: Static, JOIN: Static, LIMBS: Static,
+) -> None:  # fmt: skip
+    """Both gradients of gather: values to their taps in ``shadow``, and ``gradient`` of the grid.
+
+    The gradient (splits, item, point, axis) has a place for what each split finds; for an affine
+    map it is (splits, item, block, axis, column).
+    """
+    point, present, item, split = assignment(points, grid_items, BLOCK)
+    out = (out_x, out_y, out_z)
+    pixels, kept, ts, slopes, sure = find(
+        grid, item, point, present, (grid_item, grid_point, grid_axis), out,
+        (size_x, size_y, size_z), X, Y, Z, RANK, ALIGNED, AFFINE, REAL, INDEX,
+    )  # fmt: skip
+    wx, wy, wz = weigh_all(ts, slopes, X, Y, Z, 0, 0, 0)
+    dx, dy, dz = weigh_all(ts, slopes, X, Y, Z, 1, 1, 1)
+    by_x = tl.full([BLOCK], 0, REAL)
+    by_y = tl.full([BLOCK], 0, REAL)
+    by_z = tl.full([BLOCK], 0, REAL)
+    scale = tl.load(scales) if LIMBS else ZERO
+    for unit in tl.range(split, units, splits):
+        n, channel, real = channels_of(unit, item, channels, DEPTH, LAST)
+        upstream = values + n * values_item + channel.to(INDEX) * values_channel
+        upstream += over_points(point.to(INDEX) * values_point, LAST)
+        g = tl.load(upstream, mask=over_points(sure, LAST) & real, other=0).to(REAL)
+        source = image + n * image_item + channel.to(INDEX) * image_channel
+        onto = n * shadow_item + channel.to(INDEX) * shadow_channel
+        for line in range(lines(Y, Z)):
+            inside = line_kept(kept, sure, line, Y, Z)
+            start = line_start(pixels, image_y, image_z, line, Y, Z)
+            to = line_start(pixels, shadow_y, shadow_z, line, Y, Z)
+            w = line_weight(wy, wz, line, Y, Z)
+            w_y = line_weight(dy, wz, line, Y, Z)
+            w_z = line_weight(wy, dz, line, Y, Z)
+            for i in tl.static_range(tl.constexpr(X[TAPS])):
+                there = inside & kept[0][i]
+                if NEED_IMAGE:
+                    add(
+                        shadow + onto, limbs + onto, to + pixels[0][i] * shadow_x,
+                        g * over_points(w * wx[i], LAST), there, real, scale, limb, BLOCK, LAST,
+                        JOIN, LIMBS,
+                    )  # fmt: skip
+                if NEED_GRID:
+                    at = over_points(start + pixels[0][i] * image_x, LAST)
+                    mask = over_points(there, LAST) & real
+                    pixel = tl.load(source + at, mask=mask, other=0).to(REAL)
+                    shared = where(there, tl.reduce(g * pixel, 1 if LAST else 0, plus), 0)
+                    if rises(X, 1):
+                        by_x += shared * (w * dx[i])
+                    if rises(Y, 1):
+                        by_y += shared * (w_y * wx[i])
+                    if rises(Z, 1):
+                        by_z += shared * (w_z * wx[i])
+    if NEED_GRID:
+        found = (by_x * slopes[0], by_y * slopes[1], by_z * slopes[2])
+        keep_gradient(
+            gradient, found, split * grid_items + item, point, present, points, out, RANK, ALIGNED,
+            AFFINE, REAL, BLOCK,
+        )  # fmt: skip
+
+
+def keep_gradient(
+    gradient: Any, found: Any, row: Any, point: Any, present: Any, points: Any, out: Any,
+    RANK: Static, ALIGNED: Static, AFFINE: Static, REAL: Static, BLOCK: Static,
+) -> None:  # fmt: skip
+    """Store the points' gradients; for an affine map, the sums of what they give to its entries."""
+    for axis in tl.static_range(RANK):
+        if AFFINE:
+            blocks = (points + BLOCK - 1) // BLOCK
+            block = tl.program_id(0) % blocks
+            entry = gradient + ((row * blocks + block) * RANK + axis) * (RANK + 1)
+            mine = where(present, found[axis], 0)
+            for column in tl.static_range(RANK):
+                part = mine * ruler(point, out, column, ALIGNED, REAL)
+                tl.store(entry + column, tl.reduce(part, 0, plus))
+            tl.store(entry + RANK, tl.reduce(mine, 0, plus))
+        else:
+            entry = gradient + (row * points + point) * RANK + axis
+            tl.store(entry, found[axis], mask=present)
+
+
+# The backward of the backward ---------------------------------------------------------------------
+
+
+def twice(
+    values: Any, image: Any, grid: Any, by_image: Any, by_grid: Any,
+    onto: Any, shadow: Any, gradient: Any,
+    size_x: Any, size_y: Any, size_z: Any,
+    image_item: Any, image_channel: Any, image_x: Any, image_y: Any, image_z: Any,
+    up_item: Any, up_channel: Any, up_x: Any, up_y: Any, up_z: Any,
+    shadow_item: Any, shadow_channel: Any, shadow_x: Any, shadow_y: Any, shadow_z: Any,
+    grid_item: Any, grid_point: Any, grid_axis: Any,
+    along_item: Any, along_point: Any, along_axis: Any,
+    values_item: Any, values_channel: Any, values_point: Any,
+    onto_item: Any, onto_channel: Any, onto_point: Any,
+    channels: Any, points: Any, grid_items: Any, units: Any, splits: Any,
+    X: Static, Y: Static, Z: Static, RANK: Static, ALIGNED: Static,
+    LAST: Static, REAL: Static, INDEX: Static, BLOCK: Static, DEPTH: Static,
+    HAS_IMAGE: Static, HAS_GRID: Static, NEED_VALUES: Static, NEED_IMAGE: Static,
+    NEED_GRID: Static, JOIN: Static, HOLE: Static,
+) -> None:  # fmt: skip
+    """All that backward's own backward gives, in one sweep.
+
+    Upstream are u, an image (``by_image``), and m, a direction for each point (``by_grid``). With
+    w a tap's weight, w_k the same differentiated along axis k, and Dw = sum over k of m_k w_k,
+
+        onto     = sum over taps of u w + v Dw       for the values g
+        shadow  += g Dw                              for the image v
+        gradient_j = sum over channels of g * sum over taps of u w_j + v (Dw)_j
+    """
+    point, present, item, split = assignment(points, grid_items, BLOCK)
+    pixels, kept, ts, slopes, sure = find(
+        grid, item, point, present, (grid_item, grid_point, grid_axis), (0, 0, 0),
+        (size_x, size_y, size_z), X, Y, Z, RANK, ALIGNED, False, REAL, INDEX,
+    )  # fmt: skip
+    wx, wy, wz = weigh_all(ts, slopes, X, Y, Z, 0, 0, 0)
+    dx, dy, dz = weigh_all(ts, slopes, X, Y, Z, 1, 1, 1)
+    ex, ey, ez = weigh_all(ts, slopes, X, Y, Z, 2, 2, 2)
+    mx, my, mz = direction(
+        by_grid, item, point, sure, (along_item, along_point, along_axis), slopes, X, Y, Z, RANK,
+        HAS_GRID, REAL, INDEX,
+    )  # fmt: skip
+    g_x = tl.full([BLOCK], 0, REAL)
+    g_y = tl.full([BLOCK], 0, REAL)
+    g_z = tl.full([BLOCK], 0, REAL)
+    for unit in tl.range(split, units, splits):
+        n, channel, real = channels_of(unit, item, channels, DEPTH, LAST)
+        upstream = values + n * values_item + channel.to(INDEX) * values_channel
+        upstream += over_points(point.to(INDEX) * values_point, LAST)
+        g = tl.load(upstream, mask=over_points(sure, LAST) & real, other=0).to(REAL)
+        source = image + n * image_item + channel.to(INDEX) * image_channel
+        second = by_image + n * up_item + channel.to(INDEX) * up_channel
+        to = n * shadow_item + channel.to(INDEX) * shadow_channel
+        total = tl.full([BLOCK, DEPTH] if LAST else [DEPTH, BLOCK], 0, REAL)
+        for line in range(lines(Y, Z)):
+            inside = line_kept(kept, sure, line, Y, Z)
+            start_u = line_start(pixels, up_y, up_z, line, Y, Z)
+            start_v = line_start(pixels, image_y, image_z, line, Y, Z)
+            start_s = line_start(pixels, shadow_y, shadow_z, line, Y, Z)
+            w = line_weight(wy, wz, line, Y, Z)
+            w_y = line_weight(dy, wz, line, Y, Z)
+            w_z = line_weight(wy, dz, line, Y, Z)
+            # What m makes of a line's weights as they are, and differentiated along each axis.
+            m = my * w_y + mz * w_z
+            m_y = my * line_weight(ey, wz, line, Y, Z) + mz * line_weight(dy, dz, line, Y, Z)
+            m_z = my * line_weight(dy, dz, line, Y, Z) + mz * line_weight(wy, ez, line, Y, Z)
+            for i in tl.static_range(tl.constexpr(X[TAPS])):
+                there = inside & kept[0][i]
+                mask = over_points(there, LAST) & real
+                if HAS_IMAGE:
+                    at = over_points(start_u + pixels[0][i] * up_x, LAST)
+                    u = tl.load(second + at, mask=mask, other=0).to(REAL)
+                    total += u * over_points(w * wx[i], LAST)
+                    if NEED_GRID:
+                        shared = where(there, tl.reduce(g * u, 1 if LAST else 0, plus), 0)
+                        if rises(X, 1):
+                            g_x += shared * (w * dx[i])
+                        if rises(Y, 1):
+                            g_y += shared * (w_y * wx[i])
+                        if rises(Z, 1):
+                            g_z += shared * (w_z * wx[i])
+                if HAS_GRID:
+                    turn = where(there, mx * w * dx[i] + m * wx[i], 0)
+                    at = over_points(start_v + pixels[0][i] * image_x, LAST)
+                    v = tl.load(source + at, mask=mask, other=0).to(REAL)
+                    total += v * over_points(turn, LAST)
+                    if NEED_IMAGE:
+                        add(
+                            shadow + to, shadow + to, start_s + pixels[0][i] * shadow_x,
+                            g * over_points(turn, LAST), there, real, ZERO, 0, BLOCK, LAST, JOIN, 0,
+                        )  # fmt: skip
+                    if NEED_GRID:
+                        shared = where(there, tl.reduce(g * v, 1 if LAST else 0, plus), 0)
+                        if rises(X, 1) and (rises(X, 2) or rises(Y, 1) or rises(Z, 1)):
+                            g_x += shared * (mx * w * ex[i] + m * dx[i])
+                        if rises(Y, 1) and (rises(Y, 2) or rises(X, 1) or rises(Z, 1)):
+                            g_y += shared * (mx * w_y * dx[i] + m_y * wx[i])
+                        if rises(Z, 1) and (rises(Z, 2) or rises(X, 1) or rises(Y, 1)):
+                            g_z += shared * (mx * w_z * dx[i] + m_z * wx[i])
+        if HOLE:
+            total = blank(total, sure, REAL, LAST)
+        if NEED_VALUES:
+            target = onto + n * onto_item + channel.to(INDEX) * onto_channel
+            target += over_points(point.to(INDEX) * onto_point, LAST)
+            tl.store(
+                target, total.to(onto.dtype.element_ty), mask=over_points(present, LAST) & real
+            )
+    if NEED_GRID:
+        found = (g_x * slopes[0], g_y * slopes[1], g_z * slopes[2])
+        keep_gradient(
+            gradient, found, split * grid_items + item, point, present, points, (0, 0, 0), RANK,
+            ALIGNED, False, REAL, BLOCK,
+        )  # fmt: skip
+
+
+def direction(
+    by_grid: Any, item: Any, point: Any, sure: Any, steps: Any, slopes: Any, X: Static, Y: Static,
+    Z: Static, RANK: Static, HAS_GRID: Static, REAL: Static, INDEX: Static,
+) -> Any:  # fmt: skip
+    """Upstream of a grid's gradient, in pixels: 0 where no weight changes along an axis."""
+    parts: Any = ()
+    for axis in tl.static_range(3):
+        part = tl.full(point.shape, 0, REAL)
+        if HAS_GRID and axis < RANK and rises(X if axis == 0 else Y if axis == 1 else Z, 1):
+            at = item * steps[0] + point.to(INDEX) * steps[1] + axis * steps[2]
+            part = tl.load(by_grid + at, mask=sure, other=0).to(REAL) * slopes[axis]
+        parts = parts + (part,)
+    return parts
+
+
+# In an order in which each mentions only those before it.
+FUNCTIONS = (
+    *(over_points, over_channels, assignment, ruler, coordinate, find, weigh_all, rises),
+    *(lines, entry, line_of, line_start, line_weight, line_kept, channels_of, settle, blank),
+    *(follow, join_runs, add, keep_gradient, direction),
+)
+KERNELS = (gather, largest, backward, twice)

@@ -1,0 +1,78 @@
+"""CuPy arrays, by a stand-in: a class of a module called cupy that tells where its memory is."""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gridsample
+
+CUPY = types.ModuleType("cupy")
+
+
+class ndarray:
+    """An array that can do nothing but say where it lies."""
+
+    def __init__(self, memory: Any) -> None:
+        self.memory = memory
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.memory.shape)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.memory.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.memory.__dlpack_device__()
+
+
+ndarray.__module__ = "cupy"
+
+
+@pytest.fixture(autouse=True)
+def cupy(monkeypatch: pytest.MonkeyPatch) -> None:
+    CUPY.from_dlpack = lambda tensor: ndarray(np.from_dlpack(tensor))  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "cupy", CUPY)
+
+
+def inputs() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((1, 2, 4, 5)), rng.uniform(-1, 1, (1, 3, 6, 2))
+
+
+@pytest.mark.parametrize("axis", [1, -1])
+def test_arrays_give_arrays(axis: int) -> None:
+    image, grid = inputs()
+    image = image if axis == 1 else np.ascontiguousarray(np.moveaxis(image, 1, -1))
+    expected = gridsample.grid_sample(image, grid, "bicubic", channel_axis=axis)
+    out = gridsample.grid_sample(ndarray(image), ndarray(grid), "bicubic", channel_axis=axis)
+    assert type(out) is ndarray
+    np.testing.assert_array_equal(out.memory, expected)
+    given = np.ones_like(expected), image, grid
+    results = gridsample.grid_sample_vjp(*map(ndarray, given), "bicubic", channel_axis=axis)
+    for mine, other in zip(
+        results, gridsample.grid_sample_vjp(*given, "bicubic", channel_axis=axis), strict=True
+    ):
+        np.testing.assert_array_equal(mine.memory, other)
+    some = gridsample.grid_sample_vjp(
+        *map(ndarray, given), "bicubic", channel_axis=axis, need_grid=False
+    )
+    assert some[1] is None
+
+
+def test_an_affine_grid_is_made_where_the_matrices_are() -> None:
+    theta = np.eye(2, 3)[np.newaxis] * 0.5
+    grid = gridsample.affine_grid(ndarray(theta), (1, 1, 3, 4))
+    assert type(grid) is ndarray
+    np.testing.assert_allclose(grid.memory, gridsample.affine_grid(theta, (1, 1, 3, 4)), atol=1e-15)
+
+
+def test_other_arrays_beside_them_are_refused() -> None:
+    image, grid = inputs()
+    with pytest.raises(TypeError, match=r"grid is a numpy\.ndarray.*CuPy arrays for all"):
+        gridsample.grid_sample(ndarray(image), grid)

@@ -1,0 +1,477 @@
+"""The GPU kernels without a GPU: in Triton's interpreter, judged by the reference, and compiled."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any, ClassVar
+
+import cases
+import numpy as np
+import oracles
+import pytest
+import torch
+from torch import Tensor
+
+pytest.importorskip("triton")
+
+from benchmarks import registers
+from gridsample.bindings.torch import cuda, derivatives, operators
+from gridsample.kernels import gpu
+from gridsample.plan import make_plan
+
+# Of the interpreter: NumPy's, where a GPU's arithmetic is silent.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
+
+SIZES = {1: (7,), 2: (5, 6), 3: (3, 4, 5)}
+# A sum of up to 64 products whose factors are at most about 2 and rounded some ten times each.
+SINGLE, DOUBLE = 64 * oracles.ulp(np.float32), 64 * oracles.ulp(np.float64)
+EDGES = ("zeros", "border", "reflection")
+
+
+def inputs(
+    rank: int, points: int = 11, channels: int = 3, spatial: tuple[int, ...] = (), items: int = 2
+) -> tuple[Tensor, Tensor, Tensor]:
+    """An image, a grid in which all kinds of coordinates occur, and values for its points."""
+    rng = cases.generator("gpu", rank, points, channels, spatial)
+    image = cases.pixels(rng, (items, channels, *(spatial or SIZES[rank])))
+    grid = rng.uniform(-1.6, 1.6, (items, points, rank))
+    odd = [np.nan, np.inf, -np.inf, -1.0, 1.0, 0.0, 30.0, -30.25]
+    for number, value in enumerate(odd[: grid.shape[1] - 1]):
+        grid[number % items, number, number % rank] = value
+    values = cases.pixels(rng, (items, channels, points))
+    return torch.from_numpy(image), torch.from_numpy(grid), torch.from_numpy(values)
+
+
+def rolled(image: Tensor) -> Tensor:
+    """Channels last in memory."""
+    return image.movedim(1, -1).contiguous().movedim(-1, 1)
+
+
+def spaced(tensor: Tensor) -> Tensor:
+    """Every second entry of memory that nobody may read."""
+    whole = torch.full([2 * n + 1 for n in tensor.shape], torch.nan, dtype=tensor.dtype)
+    view = whole[tuple(slice(1, None, 2) for _ in tensor.shape)]
+    return view.copy_(tensor)
+
+
+def poisoned(tensor: Tensor, like: Tensor) -> Tensor:
+    """The tensor's shape and layout, full of what must be written over."""
+    return torch.empty_like(like, memory_format=torch.preserve_format).fill_(torch.nan)
+
+
+def check(
+    image: Tensor, grid: Tensor, values: Tensor, mode: Any, boundary: Any, corners: bool,
+    tolerance: float = DOUBLE,
+) -> None:  # fmt: skip
+    """Values and both gradients against the reference's; outputs start out poisoned."""
+    rank = grid.shape[-1]
+    names = oracles.per_axis(mode, rank), oracles.per_axis(boundary, rank)
+    arrays = image.numpy(), grid.numpy(), values.numpy()
+    plan = make_plan(
+        tuple(image.shape), arrays[0].dtype, tuple(grid.shape), arrays[1].dtype, *names, corners,
+        False,
+    )  # fmt: skip
+    flat = grid.reshape(grid.shape[0], -1, rank)
+    order = (0,) * rank
+    out = torch.full((*plan.shape[:2], plan.points), torch.nan, dtype=image.dtype)
+    gpu.gather(plan, image, flat, out, order, interpreted=True)
+    expected = oracles.reference_output(*arrays[:2], *names, corners)
+    oracles.assert_close(out.reshape(plan.shape).numpy(), expected, tolerance)
+
+    shadow = torch.zeros_like(image)
+    gradient = gpu.backward(
+        plan, values.reshape(*plan.shape[:2], -1), image, flat, shadow, order, interpreted=True,
+        empty=lambda shape: torch.full(shape, torch.nan, dtype=image.dtype),
+    )  # fmt: skip
+    by_image, by_grid = oracles.reference_gradients(
+        arrays[2].reshape(plan.shape), *arrays[:2], *names, corners
+    )
+    oracles.assert_close(shadow.numpy(), by_image, tolerance)
+    assert gradient is not None
+    oracles.assert_close(gradient.sum(0).reshape(grid.shape).numpy(), by_grid, 8 * tolerance)
+
+
+# The kernels against the reference ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("corners", [False, True])
+@pytest.mark.parametrize("mode", cases.MODES)
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_values_and_gradients_are_the_reference_s(rank: int, mode: str, corners: bool) -> None:
+    if (rank, mode, corners) == (3, "cubic", True):
+        pytest.skip("64 taps are slow in the interpreter: among the slow ones")
+    turn = cases.MODES.index(mode) + corners
+    check(*inputs(rank), mode, [EDGES[(turn + a) % 3] for a in range(rank)], corners)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("boundary", EDGES)
+@pytest.mark.parametrize("corners", [False, True])
+@pytest.mark.parametrize("mode", cases.MODES)
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("last", [False, True])
+def test_every_mode_boundary_rank_and_layout(
+    rank: int, mode: str, corners: bool, boundary: str, last: bool
+) -> None:
+    image, grid, values = inputs(rank)
+    check(rolled(image) if last else image, grid, values, mode, boundary, corners)
+
+
+def test_modes_and_boundaries_differ_by_axis_and_channels_come_last() -> None:
+    image, grid, values = inputs(3)
+    check(rolled(image), grid, values, ("linear", "nearest", "cubic"), EDGES, False)
+
+
+@pytest.mark.parametrize("points", [1, 63])
+def test_single_precision_of_awkward_sizes(points: int) -> None:
+    image, grid, values = (t.float() for t in inputs(2, points, 5, (1, 7)))
+    # Far points are folded in single precision: a position of 1e9 has no fraction there.
+    grid = grid.clamp(-3, 3)
+    check(rolled(image), grid, values, "linear", ("reflection", "border"), True, SINGLE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("points", "channels"),  # all but those that take the interpreter minutes
+    [pair for pair in itertools.product((1, 7, 63, 500), repeat=2) if math.prod(pair) <= 4000],
+)
+@pytest.mark.parametrize("last", [False, True])
+def test_every_awkward_size(points: int, channels: int, last: bool) -> None:
+    image, grid, values = inputs(2, points, channels, (7, 3), 1)
+    check(rolled(image) if last else image, grid, values, "linear", "zeros", False)
+
+
+def test_any_strides_are_read_as_they_lie() -> None:
+    image, grid, values = inputs(2)
+    check(spaced(image), spaced(grid), spaced(values), "linear", "border", False)
+
+
+@pytest.mark.parametrize(("items", "grids"), [(1, 3), (3, 1)])
+def test_items_are_broadcast_and_gradients_summed(items: int, grids: int) -> None:
+    image, grid, values = inputs(2, 9, items=3)
+    check(image[:items], grid[:grids], values, "linear", "zeros", False)
+
+
+def test_offsets_of_64_bits_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "FAR", 0)
+    check(*inputs(2), "linear", "reflection", False)
+
+
+def test_neighbours_are_joined_before_they_are_added() -> None:
+    image, _, _ = inputs(1, spatial=(3,), items=1)
+    grid = torch.linspace(-1.3, 1.3, 61, dtype=torch.float64).reshape(1, -1, 1)
+    values = torch.linspace(-1, 2, 3 * 61, dtype=torch.float64).reshape(1, 3, 61)
+    values[:, :, 0] = torch.nan  # of a point outside, whose taps are dropped
+    grid[:, 30] = torch.nan
+    assert grid.shape[1] > gpu.CROWDED * 3
+    check(image, grid, values, "linear", "zeros", False)
+
+
+def test_channels_are_split_among_programs() -> None:
+    launch = gpu.shape_launch(8, 1024, 1, 1, False, 4, 4)
+    assert launch.splits == launch.units > 1
+    check(*inputs(2, 9, 40, (2, 3), 1), "linear", "zeros", False)
+
+
+@pytest.mark.parametrize(
+    ("points", "channels", "grids", "last"),
+    [(1, 1, 1, False), (262144, 64, 64, False), (10000, 1024, 1, True), (4_000_000, 32, 3, True)],
+)
+def test_launches_fill_a_gpu_and_stay_in_its_limits(
+    points: int, channels: int, grids: int, last: bool
+) -> None:
+    for visits in (1, 4, 8, 32, 256):
+        launch = gpu.shape_launch(points, channels, grids, 1, last, visits, 4)
+        assert launch.block & (launch.block - 1) == launch.depth & (launch.depth - 1) == 0
+        assert 1 <= launch.warps <= 4 and launch.block * launch.depth <= 4096
+        assert launch.units == -(-channels // launch.depth) >= launch.splits
+        programs = -(-points // launch.block) * grids * launch.splits
+        assert programs >= gpu.FULL or launch.splits == launch.units
+
+
+# Affine maps --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("rank", "corners"), [(1, True), (2, False), (3, False)])
+def test_affine_maps_are_as_their_grids(rank: int, corners: bool) -> None:
+    import gridsample
+
+    image, _, _ = inputs(rank)
+    rng = cases.generator("theta", rank)
+    theta = torch.from_numpy(rng.uniform(-1, 1, (2, rank, rank + 1))).requires_grad_()
+    size = (2, 3, *(4, 3, 5)[:rank])
+    grid = gridsample.affine_grid(theta, size, corners)
+    leaf = image.clone().requires_grad_()
+    expected = gridsample.grid_sample(leaf, grid, "linear", "border", corners)
+    upstream = torch.linspace(-1, 1, expected.numel(), dtype=torch.float64).reshape(size)
+    by_theta, by_image = torch.autograd.grad(expected, (theta, leaf), upstream)
+
+    kind = np.dtype(float)
+    names = ("linear",) * rank, ("border",) * rank
+    plan = make_plan(tuple(image.shape), kind, tuple(grid.shape), kind, *names, corners, False)
+    how: dict[str, Any] = {"affine": True, "interpreted": True}
+    out = torch.full((2, 3, plan.points), torch.nan, dtype=torch.float64)
+    gpu.gather(plan, image, theta.detach(), out, (0,) * rank, **how)
+    torch.testing.assert_close(out.reshape(size), expected.detach(), rtol=0, atol=DOUBLE)
+    shadow = torch.zeros_like(image)
+    partial = gpu.backward(
+        plan, upstream.reshape(2, 3, -1), image, theta.detach(), shadow, (0,) * rank, **how,
+        empty=lambda shape: torch.full(shape, torch.nan, dtype=torch.float64),
+    )  # fmt: skip
+    assert partial is not None
+    torch.testing.assert_close(shadow, by_image, rtol=0, atol=DOUBLE)
+    torch.testing.assert_close(partial.sum((0, 2)), by_theta, rtol=0, atol=60 * DOUBLE)
+
+
+# The operators: types, derivatives, exact sums ----------------------------------------------------
+
+
+def how(rank: int, mode: Any, boundary: Any, *order: int) -> tuple[Any, ...]:
+    return (
+        oracles.per_axis(mode, rank), oracles.per_axis(boundary, rank), False,
+        order or (0,) * rank,
+    )  # fmt: skip
+
+
+TYPES = ("float16", "bfloat16", "complex64", "uint8", "int64", "uint64", "bool")
+
+
+def typed(name: str) -> Tensor:
+    if name == "bfloat16":
+        return typed("float32").bfloat16()
+    return torch.from_numpy(cases.pixels(cases.generator(name), (2, 2, 4, 5), name))
+
+
+def stored(tensor: Tensor, exact: np.ndarray) -> None:
+    """What the tensor's type makes of exact numbers."""
+    if tensor.is_complex():
+        stored(tensor.real, exact.real)
+        stored(tensor.imag, exact.imag)
+        return
+    scale = oracles.magnitude(exact)
+    if tensor.dtype == torch.bfloat16:  # which the interpreter truncates
+        slack = 2 * torch.finfo(torch.bfloat16).eps * scale
+        np.testing.assert_allclose(tensor.double(), exact, rtol=0, atol=slack, equal_nan=True)
+        return
+    wide = tensor.dtype in (torch.float64, torch.int64, torch.uint64)
+    oracles.assert_stored(tensor.numpy(), exact, DOUBLE if wide else SINGLE, scale)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("name", TYPES)
+def test_types_of_storage(name: str, mode: str) -> None:
+    image, (_, grid, _) = typed(name), inputs(2, 9)
+    grid = (grid * 64).round() / 64  # exact in single precision
+    numbers = (image.float() if name == "bfloat16" else image).numpy()
+    options, names = how(2, mode, "zeros"), (mode, "zeros", False)
+    out = cuda.cuda_gather(image, grid.float(), *options)
+    stored(out, oracles.reference_output(numbers, grid.numpy(), *names))
+    assert out.dtype == image.dtype
+    values = torch.ones(2, 2, 9, dtype=image.dtype if image.dtype.is_complex else torch.float32)
+    needed = operators.differentiable(image), True
+    first, second = cuda.cuda_backward(values, image, grid.float(), *needed, *options)
+    by_image, by_grid = oracles.reference_gradients(values.numpy(), numbers, grid.numpy(), *names)
+    stored(second, by_grid)
+    if needed[0]:
+        assert first.dtype == image.dtype
+        stored(first, by_image)
+
+
+def test_derivatives_are_those_of_the_cpu() -> None:
+    image, grid, values = inputs(2, 9)
+    options = how(2, ("cubic", "linear"), "reflection", 1, 0)
+    for mine, other in (
+        (cuda.cuda_gather(image, grid, *options), operators.cpu_gather(image, grid, *options)),
+        *zip(
+            cuda.cuda_backward(values, image, grid, True, True, *options),
+            operators.cpu_backward(values, image, grid, True, True, *options),
+            strict=True,
+        ),
+        (
+            cuda.cuda_scatter(values, grid, image.shape, *options),
+            operators.cpu_scatter(values, grid, image.shape, *options),
+        ),
+    ):
+        torch.testing.assert_close(mine, other, rtol=1e-12, atol=1e-12, equal_nan=True)
+    beyond = how(2, "linear", "zeros", 2, 0)
+    assert not cuda.cuda_gather(image, grid, *beyond).any()
+    assert not any(t.any() for t in cuda.cuda_backward(values, image, grid, True, True, *beyond))
+
+
+@pytest.mark.parametrize(("items", "grids"), [(0, 1), (2, 0)])
+def test_empty_batches(items: int, grids: int) -> None:
+    image, grid, values = (t[:1].expand(n, *t.shape[1:]) for t, n in zip(
+        inputs(2), (1, grids, 0) if not items else (1, 0, 0), strict=True
+    ))  # fmt: skip
+    options = how(2, "linear", "zeros")
+    assert cuda.cuda_gather(image, grid[:0], *options).shape == (0, 3, 11)
+    by_image, by_grid = cuda.cuda_backward(values, image, grid[:0], True, True, *options)
+    assert not by_image.any() and by_grid.shape == (0, 11, 2)
+
+
+class Context:
+    """What the formulas look at, as autograd gives it."""
+
+    def __init__(self, tensors: tuple[Tensor, ...], options: tuple[Any, ...]) -> None:
+        self.saved_tensors, self.options = tensors, (*options, None)
+        self.needs_input_grad = (True,) * 3
+
+
+@pytest.mark.parametrize(
+    ("rank", "mode", "order"),
+    [
+        (1, "cubic", ()),
+        (2, "linear", ()),
+        (2, ("cubic", "nearest"), (1, 0)),
+        (2, ("linear", "cubic"), ()),
+        (3, "linear", ()),
+        pytest.param(2, "cubic", (1, 0), marks=pytest.mark.slow),
+        pytest.param(3, "cubic", (), marks=pytest.mark.slow),
+    ],
+)
+def test_the_backward_of_backward_is_that_of_the_formulas(
+    rank: int, mode: Any, order: tuple[int, ...]
+) -> None:
+    image, grid, values = inputs(rank)
+    image[0, 0].view(-1)[0] = torch.nan  # where there is no derivative, it does not matter
+    rng = cases.generator("upstream", rank)
+    u = torch.from_numpy(cases.pixels(rng, image.shape))
+    w = torch.from_numpy(cases.pixels(rng, grid.shape))
+    options = how(rank, mode, "border", *order)
+    for up, along in ((u, w), (None, w), (u, None)):
+        context = Context((values, image, grid), options)
+        with torch.no_grad():
+            expected = derivatives.Backward.backward(context, up, along)[:3]
+        mine = cuda.cuda_twice(values, image, grid, up, along, True, True, True, *options)
+        for one, other in zip(mine, expected, strict=True):
+            truth = torch.zeros_like(one) if other is None else other
+            torch.testing.assert_close(one, truth, rtol=1e-11, atol=1e-11, equal_nan=True)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+def test_exact_sums_do_not_depend_on_the_order(kind: torch.dtype) -> None:
+    _, grid, values = (t.to(kind) for t in inputs(2, 40, 2))
+    values = values * torch.logspace(-6, 6, 40, dtype=kind)
+    values[0, 0, 12] = torch.inf
+    grid[0, 12] = 0.3
+    options = how(2, "linear", "border")
+    size, turned = (2, 2, 2, 3), torch.randperm(40, generator=torch.Generator().manual_seed(1))
+    before = torch.are_deterministic_algorithms_enabled()
+    try:
+        torch.use_deterministic_algorithms(True)
+        results = [
+            cuda.cuda_scatter(values[..., p].contiguous(), grid[:, p].contiguous(), size, *options)
+            for p in (torch.arange(40), turned)
+        ]
+    finally:
+        torch.use_deterministic_algorithms(before)
+    assert torch.equal(results[0].view(torch.uint8), results[1].view(torch.uint8))
+    expected = operators.cpu_scatter(values.double(), grid.double(), size, *options)
+    scale = float(values[values.isfinite()].abs().max())
+    error = 8 * torch.finfo(kind).eps * scale
+    torch.testing.assert_close(results[0].double(), expected, rtol=0, atol=error, equal_nan=True)
+
+
+def test_plain_sums_do_depend_on_it() -> None:  # or the test above could not fail
+    values = torch.tensor([1e8, 1.0, -1e8], dtype=torch.float32).reshape(1, 1, 3)
+    grid = torch.zeros(1, 3, 1)
+    options = how(1, "nearest", "zeros")
+    turned = values[..., [0, 2, 1]].contiguous()
+    results = [cuda.cuda_scatter(v, grid, (1, 1, 1), *options) for v in (values, turned)]
+    assert not torch.equal(*results)
+
+
+# Compiled for two generations ---------------------------------------------------------------------
+
+FEW = [
+    registers.Build(kernel, 2, "linear", "reflection", last)
+    for kernel, last in itertools.product(("gather", "backward", "twice"), (False, True))
+]
+FEW += [
+    registers.Build("gather", 3, "cubic"),
+    registers.Build("backward", 2, flags=(("LIMBS", 1),)),
+    registers.Build("backward", 2, flags=(("JOIN", True),)),
+    registers.Build("largest"),
+    registers.Build("gather", 2, storage="bf16", last=True),
+]
+REST = [build for build in registers.builds() if build not in FEW]
+
+
+@pytest.mark.parametrize("capability", [80, 90])
+@pytest.mark.parametrize(
+    "build", [*FEW, *(pytest.param(build, marks=pytest.mark.slow) for build in REST)], ids=str
+)
+def test_kernels_compile_without_spilling_and_in_their_precision(
+    build: registers.Build, capability: int
+) -> None:
+    ptx, _ = registers.compile_(build, capability)
+    if build.storage != "fp64":
+        assert ".f64" not in ptx
+    # Nothing but a register or two, which ptxas gives up where one more block then fits.
+    assert registers.resources(ptx, capability)["spilled"] <= 16
+
+
+def test_channels_that_lie_side_by_side_are_loaded_four_at_a_time() -> None:
+    ptx, _ = registers.compile_(registers.Build("gather", last=True), 80)
+    assert ptx.count(".v4.b32") >= 4
+
+
+class Still:
+    """Triton's driver for a GPU that is not there: all that a launch asks before it starts."""
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+    def get_current_target(self) -> Any:
+        from triton.backends.compiler import GPUTarget
+
+        return GPUTarget("cuda", 90, 32)
+
+
+class Warmed:
+    """A kernel that is compiled where it would be launched."""
+
+    made: ClassVar[list[Any]] = []
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel = kernel
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Any:
+        def warm(*arguments: Any, **options: Any) -> None:
+            self.made.append(self.kernel.warmup(*arguments, grid=grid, **options))
+
+        return warm
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_calls_lead_to_kernels_as_they_would_on_a_gpu(
+    last: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from triton.runtime import driver
+
+    monkeypatch.setattr(driver, "_active", Still())
+    monkeypatch.setattr(Warmed, "made", [])
+    image, grid, values = (t.float() for t in inputs(2, channels=64))
+    image = rolled(image) if last else image
+    kind = np.dtype("float32")
+    names = oracles.per_axis("linear", 2), oracles.per_axis("border", 2)
+    plan = make_plan(tuple(image.shape), kind, tuple(grid.shape), kind, *names, False, False)
+    out = rolled(torch.empty_like(values)) if last else torch.empty_like(values)
+    gpu.gather(plan, image, grid, out, (0, 0), wrap=Warmed)
+    gpu.backward(plan, values, image, grid, image, (0, 0), empty=torch.empty, wrap=Warmed)
+    gpu.largest(plan, values, grid, torch.zeros(1, dtype=torch.int32), wrap=Warmed)
+    gpu.twice(
+        plan, values, image, grid, image, grid, out, image, (0, 0), empty=torch.empty, wrap=Warmed
+    )
+    gpu.gather(plan, image.to(torch.uint8), grid, out.to(torch.uint8), (0, 0), wrap=Warmed)
+    assert len(Warmed.made) == 5
+    ptx = [made.asm["ptx"] for made in Warmed.made]
+    assert not any(".f64" in one for one in ptx)
+    assert (".v4.b32" in ptx[0]) == last
+    # Other sizes and counts, the same kernel; strides make another.
+    gpu.gather(plan, image[:, :, :4, :5], grid, out, (0, 0), wrap=Warmed)
+    assert Warmed.made[-1] is Warmed.made[0]
