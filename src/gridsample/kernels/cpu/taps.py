@@ -73,7 +73,8 @@ PLUS, TIMES, MINUS, BY = range(4)  # position = ((coordinate + PLUS) * TIMES - M
 FROM, TO = 4, 5  # the positions of inside points
 BEFORE, AFTER = 6, 7  # points are out below the one and above the other
 STEEP = 8  # d position / d coordinate, before any fold
-MEASURES = 9
+MIRROR = 9  # where a mirror is that folds the position, for its rounding; else 0
+MEASURES = 10
 
 # What coordinates count: from one corner pixel's edge, or centre, to the other's; or pixels.
 TO_EDGES, TO_CENTRES, IN_PIXELS = range(3)
@@ -109,13 +110,14 @@ def describe(plan: Plan, a: int, order: int) -> tuple[list[int], list[float]]:
     if method.rounds or (folds and not drops):
         start += float(np.finfo(real).tiny) if start == 0 else abs(start) * np.finfo(real).eps
     end = below(size - taps - first + 1 - shift)
+    mirror = -0.5 * plan.edges[a] if folds and boundary.code == REFLECTION else 0.0
     before, after = -math.inf, math.inf
     if drops and (method.normalized or not boundary.filled):
         before, after = below(1 - first - taps - shift), float(size - first - shift)
     if not plan.extrapolate:
         before, after = -plan.rim, last + plan.rim
         start, end = max(start, before), min(end, after)
-    return [int(n) for n in integers], [*scale, start, end, before, after, steep]
+    return [int(n) for n in integers], [*scale, start, end, before, after, steep, mirror]
 
 
 # A block as the kernels know it: a table of numbers that hold for all of it, and of where its
@@ -202,6 +204,8 @@ def stand(
     pos = ((coordinate + measure[m + PLUS]) * measure[m + TIMES] - measure[m + MINUS]) * (
         measure[m + BY]
     )
+    # As `fold` rounds it, which decides on which side of a pixel it is.
+    pos = (pos - measure[m + MIRROR]) + measure[m + MIRROR]
     near = minimum(maximum(pos, measure[m + FROM]), measure[m + TO])
     whole = where(rounds, rint(near), floor(near))
     out = (pos < measure[m + BEFORE]) | (pos > measure[m + AFTER])
