@@ -126,7 +126,7 @@ def test_an_output_between_an_inputs_entries_is_taken() -> None:
     memory = np.zeros((2, 3, 4, 12), np.float32)
     memory[..., ::2] = IMAGE[:, :, :4, :6]
     image, out = memory[..., ::2], memory[..., 1::2]
-    expected = gridsample.grid_sample(image.copy(), GRID)
+    expected = gridsample.grid_sample(image, GRID)
     assert gridsample.grid_sample(image, GRID, out=out) is out
     np.testing.assert_array_equal(out, expected)
     np.testing.assert_array_equal(image, IMAGE[:, :, :4, :6])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 
 from gridsample import axis
-from gridsample.kernels.cpu.build import Spec, bindings, compile_inner
+from gridsample.kernels.cpu.build import OPTIONS, Spec, bindings
 from gridsample.kernels.cpu.taps import ELEMENTWISE
 from gridsample.kernels.lower import fingerprint, lower, rebind
 
@@ -43,15 +44,13 @@ def test_the_fingerprint_is_of_the_sources() -> None:
 def lowered(request: pytest.FixtureRequest) -> tuple[np.dtype[Any], dict[str, Any]]:
     """axis.py for Numba, in one precision."""
     spec = Spec("none", request.param, 64, request.param)
-    functions = dict.fromkeys((*ELEMENTWISE, axis.inside, axis.fold_sign))  # each once
+    functions = dict.fromkeys((*ELEMENTWISE, axis.slope, axis.inside))  # each once
     return np.dtype(request.param), lower(functions, bindings(spec), compile_outer, "test")
 
 
 def compile_outer(function: Any) -> Any:
-    """As compile_inner, but callable from Python."""
-    inner = compile_inner(function)
-    inner.targetoptions.update(no_cpython_wrapper=False)
-    return inner
+    """As drivers are compiled, but from any types, and not kept."""
+    return numba.njit(function, fastmath={"contract"}, **OPTIONS)
 
 
 def positions(kind: np.dtype[Any], size: int) -> np.ndarray:
