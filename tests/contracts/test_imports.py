@@ -47,10 +47,14 @@ PUBLIC = {
     "__version__",
     "affine_grid",
     "explain",
+    "grid_gradient",
+    "grid_hessian",
     "grid_sample",
     "grid_sample_vjp",
     "identity_grid",
     "methods",
+    "splat",
+    "splat_count",
     "spline_filter",
 }
 
