@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import numpy as np
 from matplotlib.figure import Figure
 
 import gridsample
 import gridsample.plot
+from gridsample.plan import BOUNDARIES
 
 IMAGES = Path(__file__).parent / "images"
 
@@ -27,7 +29,60 @@ def align_corners() -> None:
     figure.savefig(path, dpi=160, bbox_inches="tight", pad_inches=0.2)
 
 
+def boundaries() -> None:
+    """A row of four pixels and what is beside it, under each boundary."""
+    row = np.array([1.0, 3.0, 2.0, 4.0])
+    pixels, between = np.arange(-6.0, 10), np.linspace(-6, 9, 901)
+    figure = Figure((11, 6), layout="constrained")
+    names = [name for name in BOUNDARIES if name != "reflection"]
+    for ax, name in zip(figure.subplots(2, 4, sharex=True, sharey=True).flat, names, strict=True):
+        fill = {"fill_value": 2.5} if name == "constant" else {}
+        dots, line = (
+            gridsample.grid_sample(
+                row[np.newaxis, np.newaxis], x.reshape(1, -1, 1), "linear", name,
+                coords="pixel", **fill,
+            ).ravel()
+            for x in (pixels, between)
+        )  # fmt: skip
+        inside = (pixels >= 0) & (pixels < len(row))
+        ax.axvspan(-0.5, len(row) - 0.5, color="0.92")
+        ax.axhline(0, color="0.8", lw=0.8)
+        ax.plot(between, line, color="tab:blue", lw=1)
+        ax.plot(pixels[~inside], dots[~inside], "o", color="white", mec="tab:blue", ms=5)
+        ax.plot(pixels[inside], dots[inside], "o", color="tab:blue", ms=6)
+        ax.set_title(name)
+    figure.supxlabel("position in pixels")
+    figure.savefig(IMAGES / "boundaries.png", dpi=110)
+
+
+def methods() -> None:
+    """The weight of a pixel by its distance to the position."""
+    pixel = np.zeros((1, 1, 17))
+    pixel[..., 8] = 1
+    x = np.linspace(2, 14, 1201).reshape(1, -1, 1)
+    names = gridsample.methods.names()
+    figure = Figure((11, 7), layout="constrained")
+    axes = list(figure.subplots(3, 5, sharex=True, sharey=True).flat)
+    for ax, name in zip(axes, names, strict=False):
+        ax.axhline(0, color="0.8", lw=0.8)
+        splines = (True, False) if gridsample.methods.get(name).prefilter else (False,)
+        for prefilter in splines:
+            weight = gridsample.grid_sample(pixel, x, name, coords="pixel", prefilter=prefilter)
+            style = {"ls": "-" if prefilter == splines[0] else ":", "color": "tab:blue"}
+            label = "prefiltered" if prefilter else "of a coefficient"
+            ax.plot(x.ravel() - 8, weight.ravel(), lw=1.2, label=label, **style)
+        if len(splines) > 1:
+            ax.legend(fontsize=6, frameon=False)
+        ax.set_title(name, fontsize=10)
+    for ax in axes[len(names) :]:
+        ax.set_visible(False)
+    figure.supxlabel("distance from the pixel to the position")
+    figure.savefig(IMAGES / "methods.png", dpi=110)
+
+
 if __name__ == "__main__":
     IMAGES.mkdir(exist_ok=True)
     reflection()
     align_corners()
+    boundaries()
+    methods()

@@ -170,7 +170,9 @@ def as_bits(fill: Array | None, plan: Plan, kind: np.dtype[Any]) -> Array:
         return np.where(np.isnan(fill), 0x7FC0, rounded).astype(kind)
     if dtype.kind in "iub":
         low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-        whole = [0 if number != number else min(max(round(number), low), high) for number in fill]
+        # Python's numbers compare exactly, and infinity is rounded only when it is none any more.
+        numbers = [0 if number != number else number for number in fill.tolist()]
+        whole = [round(min(max(number, low), high)) for number in numbers]
         return np.array(whole, dtype).view(kind)
     with np.errstate(over="ignore"):
         return fill.astype(dtype).view(kind)
@@ -368,7 +370,8 @@ def launch(
     strides = np.array(source.strides, np.int64)
     fixed = (
         frozen(source.flat), strides, source_starts, source_item,
-        shifts(work.axes.counts, source.strides), source.flat.nbytes > FAR, *run,
+        shifts(work.axes.counts, source.strides),
+        source.flat.nbytes > FAR and not plan.nearest, *run,
         points.flat, points.item, points.axis, points.point,
         target.flat, target_starts, target_item, target.strides[0],
         *outside.repeat(1 if source_item or plan.items == 1 else plan.items),

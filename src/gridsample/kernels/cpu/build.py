@@ -366,7 +366,7 @@ def driver_for(spec: Spec) -> Any:
     def add(*functions: Any, compile_: Any = compile_inner, **flags: Any) -> None:
         names.update(lower(functions, {**names, **flags}, compile_, tag))
 
-    add(*taps.ELEMENTWISE, passes.between, compile_=compile_inline)
+    add(*taps.ELEMENTWISE, passes.between)
     add(taps.stand, taps.kind)
     add(taps.place, compile_=compile_separate, **load_grid)
     add(taps.read, taps.read_edges, compile_=compile_loop, **load_grid)

@@ -435,16 +435,11 @@ def bend(
         for i in range(n):
             pos[i] = confine(pos[i], last, reach, boundary, edge)
             slopes[i] = steep
-    if axis[ROUNDS]:
-        for i in range(n):
-            whole, part = split(pos[i], True)
-            base[i] = integer(whole)
-            pos[i] = part
-    else:
-        for i in range(n):
-            whole, part = split(pos[i], False)
-            base[i] = integer(whole)
-            pos[i] = part
+    rounds = axis[ROUNDS] != 0
+    for i in range(n):
+        whole, part = split(pos[i], rounds)
+        base[i] = integer(whole)
+        pos[i] = part
 
 
 def find_lost(pos: Array, boundary: int, lost: Array, n: int) -> None:
