@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from gridsample import methods
 from gridsample._version import __version__
-from gridsample.api import grid_sample, grid_sample_vjp
+from gridsample.api import (
+    grid_gradient,
+    grid_hessian,
+    grid_sample,
+    grid_sample_vjp,
+    splat,
+    splat_count,
+)
 from gridsample.fields import affine_grid, identity_grid
 
 if TYPE_CHECKING:
@@ -31,10 +38,14 @@ __all__ = [
     "__version__",
     "affine_grid",
     "explain",
+    "grid_gradient",
+    "grid_hessian",
     "grid_sample",
     "grid_sample_vjp",
     "identity_grid",
     "methods",
+    "splat",
+    "splat_count",
     "spline_filter",
 ]
 

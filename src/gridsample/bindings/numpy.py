@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from gridsample.options import Options
 from gridsample.plan import (
+    AXES,
+    BFLOAT16,
     GRID_TYPES,
-    Mode,
+    NARROW_TYPES,
+    WIDE_TYPES,
     Plan,
     channels_last,
+    check_coords,
+    check_flag,
     check_threads,
     hashable,
     is_differentiable,
@@ -21,6 +31,7 @@ from gridsample.plan import (
 Array = np.ndarray[Any, Any]
 
 UPSTREAM_TYPES = (*GRID_TYPES, "complex64", "complex128")
+SPLAT_TYPES = tuple(name for name in WIDE_TYPES + NARROW_TYPES if name != "bfloat16")
 
 
 def as_array(given: Any, name: str) -> Array:
@@ -35,41 +46,108 @@ def as_array(given: Any, name: str) -> Array:
         raise ValueError(f"{name} is not an array: {error}") from None
 
 
-def plan_call(
-    image: Array,
-    grid: Array,
-    mode: Mode,
-    padding_mode: Mode,
-    align_corners: bool,
-    channel_axis: int,
-) -> tuple[Plan, Array]:
-    """The plan, and the image with its channels first."""
-    if not 3 <= image.ndim <= 5:
-        channel_axis = 1  # the plan has the error for it
-    last = channels_last(channel_axis, image.ndim)
+def plan_call(image: Array, grid: Array, options: Options) -> tuple[Plan, bool]:
+    """The plan, and whether the channels are the image's last axis."""
+    check_threads(options.threads)
+    check_coords(options.coords, grid.ndim - 2, grid.shape[1:-1])  # what is no name has no hash
+    last = has_channels_last(image, options)
     plan = make_plan(
         image.shape,
         image.dtype,
         grid.shape,
         grid.dtype,
-        hashable(mode),
-        hashable(padding_mode),
-        align_corners,
+        hashable(options.mode),
+        hashable(options.padding_mode),
+        check_flag(options.align_corners, "align_corners"),
         last,
+        coords=options.coords,
+        extrapolate=check_flag(options.extrapolate, "extrapolate"),
     )
-    return plan, np.moveaxis(image, -1, 1) if last else image
+    return plan, last
 
 
-def new_output(plan: Plan, last: bool) -> Array:
-    """An empty output, laid out in memory as the caller reads it."""
-    if last:
-        return np.empty((plan.items, *plan.out, plan.channels), plan.dtype)
-    return np.empty(plan.shape, plan.dtype)
+def has_channels_last(image: Array, options: Options) -> bool:
+    """Whether channels are the last axis; False for a rank that the plan has an error for."""
+    return channels_last(options.channel_axis if 3 <= image.ndim <= 5 else 1, image.ndim)
+
+
+def channels_first(array: Array, last: bool, axis: int = -1) -> Array:
+    """An array of the caller's with its channels first, as the kernels take it: a view."""
+    return np.moveaxis(array, axis, 1) if last else array
+
+
+def as_fill(options: Options, plan: Plan) -> Array | None:
+    """The fill value of each channel; None if it is 0.
+
+    Raises:
+        TypeError: it is not made of numbers, or is complex and the image is not.
+        ValueError: its shape is another, or nothing uses it.
+    """
+    given = options.fill_value
+    fill = as_array(given, "fill_value")
+    if fill.dtype.kind not in "biufc" or (fill.dtype.kind == "c" and plan.dtype.kind != "c"):
+        raise TypeError(
+            f"fill_value must be a real number, or one per channel, or complex for a complex "
+            f"input; got {given!r} for an input of dtype {plan.dtype}"
+        )
+    if fill.shape not in ((), (plan.channels,)):
+        raise ValueError(
+            f"fill_value must be a number or one for each of the {plan.channels} channels, "
+            f"got shape {fill.shape}"
+        )
+    if not fill.any():
+        return None
+    if not plan.filled and plan.extrapolate:
+        raise ValueError(
+            f"fill_value {given!r} is used by nothing here; accepted with padding_mode 'constant' "
+            f"or extrapolate=False, got padding_mode {options.padding_mode!r}"
+        )
+    return np.broadcast_to(fill, (plan.channels,))
+
+
+# The prefilter ------------------------------------------------------------------------------------
+
+
+def prefilters(plan: Plan, options: Options) -> bool:
+    """Whether some axis weighs coefficients, and they are to be made of the image."""
+    wanted = check_flag(options.prefilter, "prefilter")
+    return wanted and any(method.prefilter > 1 for method in plan.methods)
+
+
+def prefilter(
+    image: Array, plan: Plan, last: bool, threads: int | None, adjoint: bool = False
+) -> Array:
+    """The coefficients that the plan's methods weigh, or the adjoint of that; channels stay."""
+    from gridsample.kernels.prefilter import coefficients, extension
+
+    if image.dtype == BFLOAT16:  # NumPy knows its bits alone: the upper half of a float32
+        image = (image.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    slowest = 1 if last else 2
+    for order in sorted({method.prefilter for method in plan.methods} - {0, 1}):
+        axes = [a for a, method in enumerate(plan.methods) if method.prefilter == order]
+        image = coefficients(
+            image,
+            order,
+            [extension(plan.boundaries[a], plan.align_corners) for a in axes],
+            [slowest + len(plan.spatial) - 1 - a for a in axes],
+            real=plan.real,
+            adjoint=adjoint,
+            threads=threads,
+        )
+    return image
+
+
+# Outputs ------------------------------------------------------------------------------------------
+
+
+def out_shape(plan: Plan, last: bool) -> tuple[int, ...]:
+    """The output's shape as the caller has it."""
+    return (plan.items, *plan.out, plan.channels) if last else plan.shape
 
 
 def check_output(out: Any, plan: Plan, last: bool, image: Array, grid: Array) -> None:
     """Refuse an ``out`` that cannot take the result, or is memory of the inputs."""
-    shape = (plan.items, *plan.out, plan.channels) if last else plan.shape
+    shape = out_shape(plan, last)
     if not isinstance(out, np.ndarray):
         raise TypeError(f"out must be a NumPy array, got {type(out).__name__}")
     if out.shape != shape or out.dtype != plan.dtype:
@@ -111,99 +189,270 @@ def shares_memory_with_itself(array: Array) -> bool:
     return False
 
 
+# The functions -----------------------------------------------------------------------------------
+
+
 def grid_sample(
-    image: Any,
-    grid: Any,
-    mode: Mode,
-    padding_mode: Mode,
-    align_corners: bool,
-    channel_axis: int,
-    out: Any,
-    threads: int | None,
-) -> Array:
+    image: Any, grid: Any, options: Options, return_mask: bool = False, out: Any = None
+) -> Array | tuple[Array, Array]:
     """`gridsample.grid_sample` for NumPy arrays."""
     from gridsample.kernels import cpu
 
-    check_threads(threads)
     image, grid = as_array(image, "input"), as_array(grid, "grid")
-    plan, planes = plan_call(image, grid, mode, padding_mode, align_corners, channel_axis)
-    last = planes is not image
+    plan, last = plan_call(image, grid, options)
+    fill, filtered = as_fill(options, plan), prefilters(plan, options)
+    masked = check_flag(return_mask, "return_mask")
     if out is not None:
         check_output(out, plan, last, image, grid)
-    result: Array = new_output(plan, last) if out is None else out
+    result: Array = np.empty(out_shape(plan, last), plan.dtype) if out is None else out
     if result.size:
-        channels_first = np.moveaxis(result, -1, 1) if last else result
-        cpu.gather(plan, planes, grid, channels_first, threads=threads)
-    return result
+        if filtered:
+            image = prefilter(image, plan, last, options.threads)
+        planes, values = channels_first(image, last), channels_first(result, last)
+        cpu.gather(plan, planes, grid, values, fill=fill, threads=options.threads)
+    return (result, share_inside(plan, grid, last, options.threads)) if masked else result
+
+
+def share_inside(plan: Plan, grid: Array, last: bool, threads: int | None) -> Array:
+    """The share of each point's weight that is on the image: a sample of ones among zeros."""
+    from gridsample.kernels import cpu
+
+    plan = replace(
+        plan,
+        boundaries=("constant",) * len(plan.spatial),
+        image_items=1,
+        channels=1,
+        dtype=plan.real,
+    )
+    mask: Array = np.empty(out_shape(plan, last), plan.real)
+    if mask.size:
+        ones = np.broadcast_to(np.ones((), plan.real), (1, 1, *plan.spatial))
+        cpu.gather(plan, ones, grid, channels_first(mask, last), threads=threads)
+        mask[np.isnan(mask)] = 0  # a point that is nowhere
+    return mask
 
 
 def grid_sample_vjp(
     grad_output: Any,
     image: Any,
     grid: Any,
-    mode: Mode,
-    padding_mode: Mode,
-    align_corners: bool,
-    need_input: bool,
-    need_grid: bool,
-    channel_axis: int,
-    threads: int | None,
+    options: Options,
+    need_input: bool = True,
+    need_grid: bool = True,
 ) -> tuple[Array | None, Array | None]:
     """`gridsample.grid_sample_vjp` for NumPy arrays."""
     from gridsample.kernels import cpu
 
-    check_threads(threads)
     image, grid, upstream = (
         as_array(image, "input"),
         as_array(grid, "grid"),
         as_array(grad_output, "grad_output"),
     )
-    plan, planes = plan_call(image, grid, mode, padding_mode, align_corners, channel_axis)
-    last = planes is not image
+    plan, last = plan_call(image, grid, options)
+    fill, filtered = as_fill(options, plan), prefilters(plan, options)
     check_upstream(upstream, plan, last)
     if need_input and not is_differentiable(plan.dtype):
         raise TypeError(
             f"input has dtype {plan.dtype}, of which there is no gradient; "
             "pass need_input=False to get the grid's alone"
         )
-    values = np.moveaxis(upstream, -1, 1) if last else upstream
-    if upstream.dtype.kind == "c" and plan.dtype.kind != "c":
-        raise TypeError(
-            f"grad_output has dtype {upstream.dtype}, but the output is real: {plan.dtype}"
-        )
-    if plan.dtype.kind == "c" and upstream.dtype.kind != "c":
-        values = values.astype(np.result_type(upstream.dtype, np.complex64))
-    if not values.size:
+    if not upstream.size:
         return (
             np.zeros(image.shape, plan.dtype) if need_input else None,
             np.zeros(grid.shape, grid.dtype.newbyteorder("=")) if need_grid else None,
         )
+    if plan.dtype.kind == "c" and upstream.dtype.kind != "c":
+        upstream = upstream.astype(np.result_type(upstream.dtype, np.complex64))
+    if filtered and need_grid:
+        image = prefilter(image, plan, last, options.threads)
     shadow, gradient = cpu.backward(
         plan,
-        values,
-        planes,
+        channels_first(upstream, last),
+        channels_first(image, last),
         grid,
         need_image=bool(need_input),
         need_grid=bool(need_grid),
-        threads=threads,
+        fill=fill,
+        threads=options.threads,
     )
-    with np.errstate(
-        all="ignore"
-    ):  # a gradient too large for its type is infinite, as in any arithmetic
-        if shadow is not None:
-            shadow = shadow.astype(plan.dtype, copy=False)
-            shadow = np.moveaxis(shadow, 1, -1) if last else shadow
-        if gradient is not None:
-            gradient = gradient.astype(grid.dtype.newbyteorder("="), copy=False)
+    if shadow is not None:
+        shadow = np.moveaxis(shadow, 1, -1) if last else shadow
+        if filtered:
+            shadow = prefilter(shadow, plan, last, options.threads, adjoint=True)
+        shadow = stored(shadow, plan.dtype)
+    if gradient is not None:
+        gradient = stored(gradient, grid.dtype.newbyteorder("="))
     return shadow, gradient
+
+
+def grid_derivatives(image: Any, grid: Any, options: Options, degree: int) -> Array:
+    """All derivatives of one degree of a sample along its coordinates, on ``degree`` more axes.
+
+    `gridsample.grid_gradient` and `gridsample.grid_hessian` for NumPy arrays.
+    """
+    from gridsample.kernels import cpu
+
+    image, grid = as_array(image, "input"), as_array(grid, "grid")
+    plan, last = plan_call(image, grid, options)
+    fill, filtered = as_fill(options, plan), prefilters(plan, options)
+    rank = len(plan.spatial)
+    # A derivative of integers is no integer, and may be too large for the image's type.
+    factors = (plan.real if kind == BFLOAT16 else kind for kind in (plan.dtype, grid.dtype))
+    shape = (*out_shape(plan, last), *(rank,) * degree)
+    result: Array = np.empty(shape, np.result_type(*factors))
+    if not result.size:
+        return result
+    if filtered:
+        image = prefilter(image, plan, last, options.threads)
+    planes = channels_first(image, last)
+    for axes in itertools.combinations_with_replacement(range(rank), degree):
+        order = tuple(axes.count(a) for a in range(rank))
+        one = entries(result, axes)
+        values = channels_first(one, last)
+        cpu.gather(plan, planes, grid, values, order=order, fill=fill, threads=options.threads)
+        for same in set(itertools.permutations(axes)) - {axes}:
+            entries(result, same)[...] = one
+    return result
+
+
+def entries(array: Array, last: Sequence[int]) -> Array:
+    """The entries of an array at indices of its last axes: a view."""
+    at: tuple[Any, ...] = (..., *last)
+    view: Array = array[at]
+    return view
+
+
+def stored(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Numbers in another type: one too large for it is infinite, as in any arithmetic."""
+    with np.errstate(all="ignore"):
+        return array.astype(dtype, copy=False)
 
 
 def check_upstream(upstream: Array, plan: Plan, last: bool) -> None:
     """Refuse upstream values that are not of the output's shape, or not floating."""
-    shape = (plan.items, *plan.out, plan.channels) if last else plan.shape
+    shape = out_shape(plan, last)
     if upstream.shape != shape:
         raise ValueError(f"grad_output must have the output's shape {shape}, got {upstream.shape}")
     if type_name(upstream.dtype) not in UPSTREAM_TYPES:
         raise TypeError(
             f"grad_output has dtype {upstream.dtype}; accepted: {', '.join(UPSTREAM_TYPES)}"
         )
+    if upstream.dtype.kind == "c" and plan.dtype.kind != "c":
+        raise TypeError(
+            f"grad_output has dtype {upstream.dtype}, but the output is real: {plan.dtype}"
+        )
+
+
+# The transpose ------------------------------------------------------------------------------------
+
+
+def splat(values: Any, grid: Any, size: Any, options: Options, normalize: bool = False) -> Array:
+    """`gridsample.splat` for NumPy arrays."""
+    values, grid = as_array(values, "values"), as_array(grid, "grid")
+    spatial = check_size(size, grid)
+    last = channels_last(options.channel_axis, len(spatial) + 2)
+    items = check_values(values, grid, last)
+    if values.dtype.kind in "biu":
+        wide = type_name(values.dtype) in WIDE_TYPES
+        values = values.astype(np.float64 if wide else np.float32)
+    channels = values.shape[-1 if last else 1]
+    plan = plan_splat(values.dtype, grid, items, channels, spatial, options)
+    share = np.broadcast_to(values, (items, *values.shape[1:]))
+    result = transpose(channels_first(share, last), plan, grid, last, options)
+    if check_flag(normalize, "normalize"):
+        alone = replace(plan, image_items=plan.grid_items, channels=1, dtype=plan.real)
+        count = transpose_ones(alone, grid, last, options)
+        with np.errstate(all="ignore"):
+            np.divide(result, count, out=result, where=count != 0)
+    return stored(result, plan.dtype)
+
+
+def splat_count(grid: Any, size: Any, options: Options) -> Array:
+    """`gridsample.splat_count` for NumPy arrays."""
+    grid = as_array(grid, "grid")
+    spatial = check_size(size, grid)
+    last = channels_last(options.channel_axis, len(spatial) + 2)
+    plan = plan_splat(np.dtype(np.float32), grid, grid.shape[0], 1, spatial, options)
+    return transpose_ones(plan, grid, last, options)
+
+
+def plan_splat(
+    dtype: np.dtype[Any],
+    grid: Array,
+    items: int,
+    channels: int,
+    spatial: tuple[int, ...],
+    options: Options,
+) -> Plan:
+    """The plan of the sampling that a splat is the transpose of."""
+    image = np.broadcast_to(np.zeros((), dtype), (items, channels, *spatial))
+    return plan_call(image, grid, options._replace(channel_axis=1))[0]
+
+
+def transpose(values: Array, plan: Plan, grid: Array, last: bool, options: Options) -> Array:
+    """The transpose of sampling, the filter's included, of values (N, C, *out).
+
+    In the type of the sums; channels as the caller has them.
+    """
+    from gridsample.kernels import cpu
+
+    filtered = prefilters(plan, options)
+    places = (plan.image_items, *plan.spatial, plan.channels) if last else (
+        plan.image_items, plan.channels, *plan.spatial
+    )  # fmt: skip
+    result: Array = np.zeros(places, np.result_type(values.dtype, plan.real))
+    if not values.size:
+        return result
+    # `backward` lays its result out as the image, which is read for the grid's gradient alone.
+    shadow, _ = cpu.backward(
+        plan, values, channels_first(result, last), grid, need_grid=False, threads=options.threads
+    )
+    assert shadow is not None
+    result = np.moveaxis(shadow, 1, -1) if last else shadow
+    return prefilter(result, plan, last, options.threads, adjoint=True) if filtered else result
+
+
+def transpose_ones(plan: Plan, grid: Array, last: bool, options: Options) -> Array:
+    """The transpose of sampling of ones: how much is added to each pixel."""
+    return transpose(np.broadcast_to(np.ones((), plan.real), plan.shape), plan, grid, last, options)
+
+
+def check_size(size: Any, grid: Array) -> tuple[int, ...]:
+    """A spatial shape, if it is one and has the grid's rank."""
+    given = (size,) if isinstance(size, (int, np.integer)) else size
+    try:
+        if any(isinstance(n, (bool, np.bool_)) for n in given):
+            raise TypeError
+        spatial = tuple(operator.index(n) for n in given)
+    except TypeError:
+        raise TypeError(f"size must be a tuple of integers, *spatial, got {size!r}") from None
+    if not 1 <= len(spatial) <= 3 or min(spatial) < 1:
+        raise ValueError(f"size must hold 1 to 3 positive numbers, *spatial, got {size!r}")
+    if grid.ndim < 2 or grid.shape[-1] != len(spatial):
+        axes = ", ".join(AXES[: len(spatial)])
+        raise ValueError(
+            f"grid must be (N, *out, {len(spatial)}) for size {spatial}: its last axis holds "
+            f"{axes}; got grid shape {grid.shape}"
+        )
+    return spatial
+
+
+def check_values(values: Array, grid: Array, last: bool) -> int:
+    """Refuse values that are not one for each point and channel; N of the result otherwise."""
+    if values.dtype.name not in SPLAT_TYPES:
+        raise TypeError(f"values has dtype {values.dtype}; accepted: {', '.join(SPLAT_TYPES)}")
+    out, layout = grid.shape[1:-1], "(N, *out, C)" if last else "(N, C, *out)"
+    points = values.shape[1:-1] if last else values.shape[2:]
+    if values.ndim < 2 or points != out:
+        raise ValueError(
+            f"values must be {layout} for a grid (N, *out, D) of shape {grid.shape}, "
+            f"got shape {values.shape}"
+        )
+    if values.shape[0] != grid.shape[0] and 1 not in (values.shape[0], grid.shape[0]):
+        raise ValueError(
+            f"values and grid must have the same N, or one of them N = 1, got N = "
+            f"{values.shape[0]} in values shape {values.shape} and N = {grid.shape[0]} in grid "
+            f"shape {grid.shape}"
+        )
+    items: int = grid.shape[0] if values.shape[0] == 1 else values.shape[0]
+    return items
