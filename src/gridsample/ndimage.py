@@ -107,7 +107,7 @@ MODES = {
     "grid-mirror": Mode("symmetric", "symmetric", reflect),
     "constant": Mode("mirror", "mirror", stay, fills=True),  # v v v | a b c d | v v v
     "grid-constant": Mode("constant", "mirror", stay, pad="constant"),  # the same, tap by tap
-    "nearest": Mode("border", "symmetric", clamp, folds=True, pad="edge"),  # a a a | a b c d | d d
+    "nearest": Mode("border", "symmetric", clamp, pad="edge"),  # a a a | a b c d | d d d
     "mirror": Mode("mirror", "mirror", mirror),  # d c b | a b c d | c b a
     "grid-wrap": Mode("wrap", "wrap", stay),  # b c d | a b c d | a b c
     "wrap": Mode("mirror", "mirror", turn, folds=True),  # b c d | a b c d | b c d: d is a
@@ -140,10 +140,14 @@ class Spline(NamedTuple):
         return {
             "mode": METHODS[self.order],
             "padding_mode": self.mode.boundary,
-            "fill_value": self.cval,
-            "extrapolate": not self.mode.fills,
             "prefilter": False,
+            **({"fill_value": self.cval} if self.mode.boundary == "constant" else {}),
         }
+
+    @property
+    def beyond(self) -> dict[str, Any]:
+        """And what it is told of positions outside, if these give ``cval``."""
+        return {"fill_value": self.cval, "extrapolate": False} if self.mode.fills else {}
 
     def settle(self, xp: Any, x: Any, n: int) -> Any:
         """Positions along an axis of n pixels, padded ones included, as the taps take them."""
@@ -394,8 +398,8 @@ def transform(
 
     direct = isinstance(out, np.ndarray) and out.dtype == source.dtype and out.dtype.kind in "fc"
     if direct and out.flags.writeable and not np.may_share_memory(out, source):
-        return sample(source, settled, shape, out, **spline.options)
-    return sample(source, settled, shape, None, **spline.options)
+        return sample(source, settled, shape, out, **spline.options, **spline.beyond)
+    return sample(source, settled, shape, None, **spline.options, **spline.beyond)
 
 
 def transform_plain(
@@ -679,11 +683,15 @@ def scaled(at: Any, step: Any, offset: Any) -> Any:
 
 
 def turned(angle: float) -> tuple[float, float]:
-    """Cosine and sine of an angle in degrees, exact at every quarter turn."""
-    quarters = round(angle / 90)
-    rest = math.radians(angle - 90 * quarters)
+    """Cosine and sine of an angle in degrees, exact at every quarter turn.
+
+    Halfway between two of them the upper one is taken, which SciPy's last bits follow from.
+    """
+    quarters = math.floor(abs(angle) / 90 + 0.5)
+    rest = math.radians(abs(angle) - 90 * quarters)
     c, s = math.cos(rest), math.sin(rest)
-    return ((c, s), (-s, c), (-c, -s), (s, -c))[quarters % 4]
+    c, s = ((c, s), (-s, c), (-c, -s), (s, -c))[quarters % 4]
+    return c, s if angle >= 0 else -s
 
 
 def rotation_plane(axes: Any, rank: int) -> list[int]:
@@ -786,7 +794,7 @@ def separable(image: Any, places: Sequence[Any], spline: Spline) -> Any:
         if spline.mode.fills:
             outside.append((axis, ~spline.inside(x, n)))
         x = spline.settle(xp, x, source.shape[axis])
-        values = sample_axis(source, axis, x, **spline.options | {"extrapolate": True})
+        values = sample_axis(source, axis, x, **spline.options)
     if values is image:
         return values
     for axis, beyond in outside:
