@@ -22,7 +22,7 @@ import numpy as np
 
 from gridsample.api import library
 from gridsample.filters import spline_filter as coefficients
-from gridsample.strips import Positions, sample, sample_axis
+from gridsample.strips import Positions, sample, sample_axis, saturated
 
 __all__ = [
     "affine_transform",
@@ -267,11 +267,7 @@ def store(values: Any, output: Any) -> Any:
     if library(values) == "torch":
         return store_tensor(values, output)
     if output.dtype.kind in "iu" and values.dtype.kind not in "iub":
-        limits = np.iinfo(output.dtype)
-        top = float(limits.max)
-        top = top if top <= limits.max else math.nextafter(top, 0)
-        values = rounded(np, values)
-        values = np.where(np.isnan(values), 0, np.clip(values, limits.min, top))
+        values = saturated(rounded(np, values), output.dtype)
     elif output.dtype.kind == "b":
         values = np.trunc(values) if values.dtype.kind == "f" else values
     output[...] = values
@@ -399,7 +395,7 @@ def transform(
     direct = isinstance(out, np.ndarray) and out.dtype == source.dtype and out.dtype.kind in "fc"
     if direct and out.flags.writeable and not np.may_share_memory(out, source):
         return sample(source, settled, shape, out, **spline.options, **spline.beyond)
-    return sample(source, settled, shape, None, **spline.options, **spline.beyond)
+    return sample(source, settled, shape, **spline.options, **spline.beyond)
 
 
 def transform_plain(
@@ -573,8 +569,8 @@ def linear_positions(matrix: Any, offset: Any, shape: Sequence[int]) -> Position
 
     def positions(first: int, last: int) -> list[Any]:
         rows = steps[0][first:last]
-        starts = [row[0] * rows for row in matrix]
-        return [sum(terms, start) + o for start, terms, o in zip(starts, inner, offset, strict=True)]
+        starts = [o + row[0] * rows for row, o in zip(matrix, offset, strict=True)]
+        return [sum(terms, start) for start, terms in zip(starts, inner, strict=True)]
 
     return positions
 

@@ -24,7 +24,14 @@ POINTS = 1 << 15
 Positions = Callable[[int, int], Sequence[Any]]
 
 
-def sample(image: Any, positions: Positions, shape: Sequence[int], out: Any, **options: Any) -> Any:
+def sample(
+    image: Any,
+    positions: Positions,
+    shape: Sequence[int],
+    out: Any = None,
+    real: Any = np.float64,
+    **options: Any,
+) -> Any:
     """Sample an image (*spatial, C) where ``positions`` says: (*shape, C).
 
     Args:
@@ -33,6 +40,7 @@ def sample(image: Any, positions: Positions, shape: Sequence[int], out: Any, **o
         positions: pixels along each axis; see `Positions`.
         shape: the output's shape without channels.
         out: an array for the result, of the image's dtype, or None.
+        real: the type of an array's coordinates.
         options: of `gridsample.grid_sample`.
     """
     rank, rows, rest = image.ndim - 1, shape[0], tuple(shape[1:])
@@ -46,7 +54,7 @@ def sample(image: Any, positions: Positions, shape: Sequence[int], out: Any, **o
     if out is None:
         out = np.empty((*shape, image.shape[-1]), image.dtype)
     height = min(rows, max(1, POINTS // max(1, math.prod(rest))))
-    buffer = np.empty((1, height, *rest, rank))
+    buffer = np.empty((1, height, *rest, rank), real)
     for first in range(0, rows, max(1, height)):
         last = min(first + height, rows)
         strip = buffer[:, : last - first]
@@ -66,3 +74,11 @@ def sample_axis(image: Any, axis: int, positions: Any, **options: Any) -> Any:
     grid = positions.reshape(1, -1, 1)
     options |= {"coords": "pixel", "channel_axis": -1 if last else 1}
     return grid_sample(planes, grid, **options).reshape(*before, positions.shape[0], *after)
+
+
+def saturated(values: Any, dtype: np.dtype[Any]) -> Any:
+    """Whole numbers, floating, as an integer type; what is too large is its largest, NaN is 0."""
+    limits = np.iinfo(dtype)
+    top = float(limits.max)
+    top = top if top <= limits.max else math.nextafter(top, 0)
+    return np.where(np.isnan(values), 0, np.clip(values, limits.min, top)).astype(dtype)
