@@ -92,7 +92,12 @@ def as_image(src: Any) -> Array:
         raise TypeError(f"src has dtype {image.dtype}; accepted: bool, integers and floats")
     if image.ndim not in (2, 3) or 0 in image.shape[:2]:
         raise ValueError(f"src must be (H, W) or (H, W, C) and not empty, got shape {image.shape}")
-    return image.reshape(*image.shape[:2], -1) if image.size else image[..., np.newaxis][:, :, 0]
+    return with_channels(image)
+
+
+def with_channels(image: Array) -> Array:
+    """(H, W, C) of an (H, W) too; the same memory."""
+    return image[..., np.newaxis] if image.ndim == 2 else image
 
 
 def as_size(dsize: Any) -> tuple[int, int]:
@@ -162,19 +167,16 @@ def warp(
     transparent = border & ~BORDER_ISOLATED == BORDER_TRANSPARENT
     shape = (*size, *np.shape(src)[2:])
     result = destination(dst, shape, image.dtype, transparent)
-    plane = np.shares_memory(result, image) or transparent or not result.dtype.isnative
-    place = None if plane else result.reshape(*size, -1)
-    own = place is not None and np.shares_memory(place, result)
-    values = sample(image, positions, size, place if own else None, real=real, **options)
-    if own:
-        return result
+    place = with_channels(result)
+    direct = not transparent and result.dtype.isnative and not np.may_share_memory(result, image)
+    values = sample(image, positions, size, place if direct else None, real=real, **options)
     if transparent:
         whole = np.ones((*image.shape[:2], 1), np.uint8)
         inside = {"mode": "nearest", "padding_mode": "constant", "extrapolate": False}
-        shown = sample(whole, positions, size, real=real, **inside).astype(bool)
-        np.copyto(result, values.reshape(shape), where=shown.reshape(*size, *shape[2:3] and (1,)))
-        return result
-    result[...] = values.reshape(shape)
+        shown = sample(whole, positions, size, real=real, **inside)
+        np.copyto(place, values, where=shown.astype(bool))
+    elif not direct:
+        place[...] = values
     return result
 
 
@@ -439,7 +441,7 @@ def resize(
         values = sample_axis(values, axis, x, mode=mode, padding_mode="border")
     if image.dtype.kind in "iu" and values.dtype.kind == "f":
         values = saturated(np.rint(values), image.dtype)
-    result[...] = values.reshape(result.shape)
+    with_channels(result)[...] = values
     return result
 
 
