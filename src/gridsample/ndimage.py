@@ -192,9 +192,7 @@ def check_order(order: Any, lowest: int = 0) -> int:
         RuntimeError: there is no such order; SciPy's error.
     """
     if not lowest <= order <= 5:
-        raise RuntimeError(
-            f"order: spline order not supported: {order!r}; accepted: {lowest} to 5"
-        )
+        raise RuntimeError(f"order: spline order not supported: {order!r}; accepted: {lowest} to 5")
     return operator.index(order)
 
 
@@ -657,9 +655,7 @@ def affine_transform(
     shape = tuple(map(operator.index, output_shape))
     check_rank(image.shape, shape)
     result = new_output(output, image, shape)
-    matrix, offset = split_matrix(
-        as_real(matrix, image), offset, image.ndim, len(shape)
-    )
+    matrix, offset = split_matrix(as_real(matrix, image), offset, image.ndim, len(shape))
     offset = [as_real(one, image) for one in offset]
     if matrix.ndim == 1:
         steps = zip(matrix, offset, shape, strict=True)
@@ -675,7 +671,9 @@ def affine_transform(
 
 def scaled(at: Any, step: Any, offset: Any) -> Any:
     """step * at + offset, summed as SciPy does it: at an edge the last bit decides."""
-    return (as_like(at, step) + offset / step) * step if step != 0 else as_like(at, step) * 0 + offset
+    return (
+        (as_like(at, step) + offset / step) * step if step != 0 else as_like(at, step) * 0 + offset
+    )
 
 
 def turned(angle: float) -> tuple[float, float]:
