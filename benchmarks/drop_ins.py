@@ -1,4 +1,4 @@
-"""The drop-ins against what they stand in for: `python -m benchmarks.drop_ins [--small] [--threads N]`.
+"""The drop-ins against what they stand in for: `python -m benchmarks.drop_ins [--small]`.
 
 Both outputs are compared first; a case that does not agree is reported and not timed.  Contenders
 take turns, and what is printed is each one's best time and the median ratio of neighbouring runs.

@@ -9,8 +9,8 @@ from gridsample import cv
 
 BORDERS = {
     cv.BORDER_REPLICATE: lambda i, n: min(max(i, 0), n - 1),
-    cv.BORDER_REFLECT: lambda i, n: (lambda r: r if r < n else 2 * n - 1 - r)(i % (2 * n)),
-    cv.BORDER_REFLECT_101: lambda i, n: (lambda r: r if r < n else 2 * n - 2 - r)(i % (2 * n - 2)),
+    cv.BORDER_REFLECT: lambda i, n: min(i % (2 * n), 2 * n - 1 - i % (2 * n)),
+    cv.BORDER_REFLECT_101: lambda i, n: min(i % (2 * n - 2), 2 * n - 2 - i % (2 * n - 2)),
     cv.BORDER_WRAP: lambda i, n: i % n,
     cv.BORDER_CONSTANT: lambda i, n: i if 0 <= i < n else None,
 }

@@ -158,7 +158,7 @@ def warp(
 ) -> Array:
     """The source at positions (y, x), with OpenCV's options."""
     image = as_image(src)
-    options = {
+    options: dict[str, Any] = {
         "mode": chosen(operator.index(flags) & 7, MODES, "interpolation"),
         "padding_mode": chosen(operator.index(border) & ~BORDER_ISOLATED, BORDERS, "borderMode"),
     }
@@ -472,7 +472,8 @@ def places(flags: int, outputs: int, step: float) -> Array:
     if flags == INTER_AREA:  # linear only where a pixel's edge falls into the output's
         base = np.floor(at * step)
         share = np.maximum(at + 1 - (base + 1) / step, 0)
-        return base + (share - np.floor(share))
+        at = base + (share - np.floor(share))
+        return at
     return (at + 0.5) * step - 0.5
 
 
@@ -483,11 +484,14 @@ def mean_along(image: Array, axis: int, outputs: int, step: float) -> Array:
     stop = np.minimum(start + step, n)
     first = np.floor(start).astype(int)
     side = [-1 if k == axis else 1 for k in range(image.ndim)]
-    total: Any = 0
+    total: Array = np.zeros(
+        [outputs if k == axis else m for k, m in enumerate(image.shape)], image.dtype
+    )
     for k in range(math.ceil(step) + 1):
         share = np.minimum(stop, first + k + 1) - np.maximum(start, first + k)
         # Where nothing of a pixel is covered, the first one is read, not what lies beyond.
         at = np.where(share > 0, first + k, first)
-        share = (np.maximum(share, 0) / (stop - start)).astype(image.dtype).reshape(side)
-        total = total + np.take(image, at, axis) * share
-    return np.asarray(total)
+        weight = (share / (stop - start)).astype(image.dtype).reshape(side)
+        taken = np.take(image, at, axis)
+        total += np.multiply(taken, weight, out=np.zeros_like(taken), where=weight > 0)
+    return total

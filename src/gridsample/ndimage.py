@@ -158,7 +158,7 @@ class Spline(NamedTuple):
         if self.order == 0:
             x = xp.floor(x + 0.5)  # SciPy's ties go up, not to even
         # Nowhere (NaN) is outside, too, and so is what rounding brought in.
-        return xp.where(inside, x, x * 0 - 1) if self.mode.fills else x
+        return xp.where(inside, x, -1.0) if self.mode.fills else x
 
     def inside(self, x: Any, n: int) -> Any:
         """Whether positions are between the outermost pixels' centres."""
@@ -390,7 +390,7 @@ def transform(
         places = zip(positions(first, last), source.shape, strict=False)
         return [spline.settle(xp, x, n) for x, n in places]
 
-    direct = isinstance(out, np.ndarray) and out.dtype == source.dtype and out.dtype.kind in "fc"
+    direct = isinstance(out, np.ndarray) and out.dtype == source.dtype and out.dtype.isnative
     if direct and out.flags.writeable and not np.may_share_memory(out, source):
         return sample(source, settled, shape, out, **spline.options, **spline.beyond)
     return sample(source, settled, shape, **spline.options, **spline.beyond)
@@ -519,7 +519,8 @@ def geometric_transform(
         An array of ``output_shape``, or ``output``.
 
     Raises:
-        RuntimeError: as `map_coordinates`, or the function's coordinates are too many or few.
+        RuntimeError: as `map_coordinates`.
+        TypeError: the function gives too many or too few coordinates.
 
     Example:
         >>> import numpy as np
@@ -542,7 +543,7 @@ def geometric_transform(
     given = extra_keywords or {}
     places = [tuple(mapping(at, *extra_arguments, **given)) for at in np.ndindex(shape)]
     if any(len(place) != image.ndim for place in places):
-        raise RuntimeError(
+        raise TypeError(
             f"mapping must give {image.ndim} coordinates, one for each axis of the input, "
             f"got {next(len(place) for place in places if len(place) != image.ndim)}"
         )
@@ -592,7 +593,8 @@ def split_matrix(matrix: Any, offset: Any, rank: int, out_rank: int) -> tuple[An
         matrix, offset = matrix[:rank, :rank], matrix[:rank, rank]
     if matrix.shape[0] != rank:
         raise RuntimeError(
-            f"affine matrix has wrong number of rows: {matrix.shape[0]}, for an input of rank {rank}"
+            f"affine matrix has wrong number of rows: {matrix.shape[0]}, "
+            f"for an input of rank {rank}"
         )
     if matrix.ndim == 2 and matrix.shape[1] != out_rank:
         raise RuntimeError(
@@ -671,9 +673,8 @@ def affine_transform(
 
 def scaled(at: Any, step: Any, offset: Any) -> Any:
     """step * at + offset, summed as SciPy does it: at an edge the last bit decides."""
-    return (
-        (as_like(at, step) + offset / step) * step if step != 0 else as_like(at, step) * 0 + offset
-    )
+    at = as_like(at, step)
+    return (at + offset / step) * step if step != 0 else at * 0 + offset
 
 
 def turned(angle: float) -> tuple[float, float]:
@@ -787,8 +788,8 @@ def separable(image: Any, places: Sequence[Any], spline: Spline) -> Any:
         source = prepared(values, (axis,), spline)
         if spline.mode.fills:
             outside.append((axis, ~spline.inside(x, n)))
-        x = spline.settle(xp, x, source.shape[axis])
-        values = sample_axis(source, axis, x, **spline.options)
+        settled = spline.settle(xp, x, source.shape[axis])
+        values = sample_axis(source, axis, settled, **spline.options)
     if values is image:
         return values
     for axis, beyond in outside:
@@ -904,7 +905,8 @@ def zoom(
     result = new_output(output, image, shape)
     if grid_mode and mode in ("constant", "wrap"):
         warnings.warn(
-            f"It is recommended to use mode = grid-{mode} instead of {mode} when grid_mode is True.",
+            f"It is recommended to use mode = grid-{mode} instead of {mode} when grid_mode is "
+            "True.",
             stacklevel=2,
         )
     places = [

@@ -48,11 +48,12 @@ def sample(
     if library(image) == "torch":
         import torch
 
-        axes = torch.broadcast_tensors(*positions(0, rows))
-        grid = torch.stack([x.expand(rows, *rest) for x in axes[::-1]], -1)
+        axes = positions(0, rows)[::-1]
+        # What is written as one row or one column stands for all of them.
+        grid = torch.stack([x.expand(rows, *rest) for x in axes], -1)
         return grid_sample(image[None], grid[None], **options)[0]
     if out is None:
-        out = np.empty((*shape, image.shape[-1]), image.dtype)
+        out = np.empty((*shape, image.shape[-1]), image.dtype.newbyteorder("="))
     height = min(rows, max(1, POINTS // max(1, math.prod(rest))))
     buffer = np.empty((1, height, *rest, rank), real)
     for first in range(0, rows, max(1, height)):
