@@ -1,0 +1,497 @@
+"""OpenCV's `remap`, `warpAffine`, `warpPerspective` and `resize`, without OpenCV.
+
+    import gridsample.cv as cv      in place of      import cv2 as cv
+
+Images are (H, W) or (H, W, C) arrays of any real type and any number of channels, up to any size.
+Conventions are OpenCV's: sizes are (width, height), matrices map the source to the destination
+unless WARP_INVERSE_MAP says otherwise, pixels' centres have whole coordinates.  Positions and
+weights are floating: OpenCV rounds fractions to 1/32 and cannot address beyond 32,767 pixels.  What
+else differs stands in docs/cv.md.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gridsample.api import library
+from gridsample.strips import Positions, sample, sample_axis, saturated
+
+Array = np.ndarray[Any, Any]
+
+__all__ = [
+    "BORDER_CONSTANT",
+    "BORDER_DEFAULT",
+    "BORDER_ISOLATED",
+    "BORDER_REFLECT",
+    "BORDER_REFLECT101",
+    "BORDER_REFLECT_101",
+    "BORDER_REPLICATE",
+    "BORDER_TRANSPARENT",
+    "BORDER_WRAP",
+    "INTER_AREA",
+    "INTER_CUBIC",
+    "INTER_LANCZOS4",
+    "INTER_LINEAR",
+    "INTER_LINEAR_EXACT",
+    "INTER_NEAREST",
+    "INTER_NEAREST_EXACT",
+    "WARP_INVERSE_MAP",
+    "WARP_RELATIVE_MAP",
+    "remap",
+    "resize",
+    "warpAffine",
+    "warpPerspective",
+]
+
+# OpenCV's values.
+INTER_NEAREST, INTER_LINEAR, INTER_CUBIC, INTER_AREA, INTER_LANCZOS4 = 0, 1, 2, 3, 4
+INTER_LINEAR_EXACT, INTER_NEAREST_EXACT = 5, 6
+WARP_INVERSE_MAP, WARP_RELATIVE_MAP = 16, 32
+BORDER_CONSTANT, BORDER_REPLICATE, BORDER_REFLECT, BORDER_WRAP = 0, 1, 2, 3
+BORDER_REFLECT_101 = BORDER_REFLECT101 = BORDER_DEFAULT = 4
+BORDER_TRANSPARENT, BORDER_ISOLATED = 5, 16
+
+MODES = {
+    INTER_NEAREST: "nearest",
+    INTER_LINEAR: "linear",
+    INTER_CUBIC: "cubic",
+    INTER_AREA: "linear",  # as in OpenCV, but for `resize`
+    INTER_LANCZOS4: "lanczos4",
+    INTER_LINEAR_EXACT: "linear",
+    INTER_NEAREST_EXACT: "nearest",
+}
+BORDERS = {
+    BORDER_CONSTANT: "constant",
+    BORDER_REPLICATE: "border",
+    BORDER_REFLECT: "symmetric",
+    BORDER_WRAP: "wrap",
+    BORDER_REFLECT_101: "mirror",
+    BORDER_TRANSPARENT: "border",  # what is outside is not written
+}
+
+
+# ---- arguments -----------------------------------------------------------------------------------
+
+
+def as_image(src: Any) -> Array:
+    """An image (H, W, C) of one channel or more.
+
+    Raises:
+        TypeError: it is no array of numbers.
+        ValueError: it has another rank, or no pixels.
+    """
+    if library(src) != "numpy":
+        raise TypeError(f"src is a {type(src).__module__}.{type(src).__qualname__}, not an array")
+    image = np.asarray(src)
+    if image.dtype.kind not in "biuf":
+        raise TypeError(f"src has dtype {image.dtype}; accepted: bool, integers and floats")
+    if image.ndim not in (2, 3) or 0 in image.shape[:2]:
+        raise ValueError(f"src must be (H, W) or (H, W, C) and not empty, got shape {image.shape}")
+    return with_channels(image)
+
+
+def with_channels(image: Array) -> Array:
+    """(H, W, C) of an (H, W) too; the same memory."""
+    return image[..., np.newaxis] if image.ndim == 2 else image
+
+
+def as_size(dsize: Any) -> tuple[int, int]:
+    """The output's height and width, of a (width, height)."""
+    try:
+        width, height = (operator.index(number) for number in dsize)
+    except (TypeError, ValueError):
+        raise TypeError(f"dsize must be (width, height), two integers, got {dsize!r}") from None
+    if width < 1 or height < 1:
+        raise ValueError(f"dsize must be positive, (width, height), got {dsize!r}")
+    return height, width
+
+
+def chosen(given: Any, known: dict[int, str], name: str) -> str:
+    """What an OpenCV constant stands for."""
+    try:
+        return known[operator.index(given)]
+    except (TypeError, KeyError):
+        values = ", ".join(map(str, known))
+        raise ValueError(f"{name} is not known: {given!r}; accepted: {values}") from None
+
+
+def border_values(given: Any, channels: int) -> Array:
+    """A number a channel of OpenCV's scalar: four numbers, those not given 0, over and over."""
+    numbers = np.atleast_1d(np.asarray(given, np.float64))
+    if numbers.ndim != 1 or len(numbers) > 4:
+        raise ValueError(f"borderValue must be a number or up to four, got {given!r}")
+    return np.resize(np.pad(numbers, (0, 4 - len(numbers))), channels)
+
+
+def destination(dst: Any, shape: tuple[int, ...], dtype: np.dtype[Any], kept: bool) -> Array:
+    """Where the result goes: ``dst``, if it fits, or a new array.
+
+    Raises:
+        ValueError: ``dst`` has another shape or type, or is needed (``kept``) and not given.
+    """
+    if dst is None and not kept:
+        return np.empty(shape, dtype)
+    if not isinstance(dst, np.ndarray) or dst.shape != shape or dst.dtype != dtype:
+        got = dst.shape if isinstance(dst, np.ndarray) else dst
+        needed = " with BORDER_TRANSPARENT" if kept else ""
+        raise ValueError(f"dst must be an array{needed} of shape {shape} and {dtype}, got {got!r}")
+    return dst
+
+
+# ---- warping -------------------------------------------------------------------------------------
+
+
+def warp(
+    src: Any,
+    positions: Positions,
+    size: tuple[int, int],
+    flags: int,
+    border: int,
+    value: Any,
+    dst: Any,
+    real: Any = np.float64,
+) -> Array:
+    """The source at positions (y, x), with OpenCV's options."""
+    image = as_image(src)
+    options: dict[str, Any] = {
+        "mode": chosen(operator.index(flags) & 7, MODES, "interpolation"),
+        "padding_mode": chosen(operator.index(border) & ~BORDER_ISOLATED, BORDERS, "borderMode"),
+    }
+    if options["padding_mode"] == "constant":
+        options["fill_value"] = border_values(value, image.shape[2])
+    transparent = border & ~BORDER_ISOLATED == BORDER_TRANSPARENT
+    shape = (*size, *np.shape(src)[2:])
+    result = destination(dst, shape, image.dtype, transparent)
+    place = with_channels(result)
+    direct = not transparent and result.dtype.isnative and not np.may_share_memory(result, image)
+    values = sample(image, positions, size, place if direct else None, real=real, **options)
+    if transparent:
+        whole = np.ones((*image.shape[:2], 1), np.uint8)
+        inside = {"mode": "nearest", "padding_mode": "constant", "extrapolate": False}
+        shown = sample(whole, positions, size, real=real, **inside)
+        np.copyto(place, values, where=shown.astype(bool))
+    elif not direct:
+        place[...] = values
+    return result
+
+
+def remap(
+    src: Any,
+    map1: Any,
+    map2: Any,
+    interpolation: int,
+    dst: Any = None,
+    borderMode: int = BORDER_CONSTANT,
+    borderValue: Any = 0,
+) -> Array:
+    """The image at given positions: ``dst(x, y) = src(map_x(x, y), map_y(x, y))``, as `cv2.remap`.
+
+    Args:
+        src: the image, (H, W) or (H, W, C), real.
+        map1: the x positions, (h, w) floating; or x and y, (h, w, 2) floating; or the whole parts
+            of x and y, (h, w, 2) int16.
+        map2: the y positions, (h, w) floating; None where map1 has both; or, for int16, None or
+            the fractions, (h, w) uint16 or int16: 32 times that of x, and 1024 times that of y.
+        interpolation: INTER_NEAREST (ties to even), INTER_LINEAR (so is INTER_AREA), INTER_CUBIC
+            (Keys, a = -0.75), INTER_LANCZOS4; with WARP_RELATIVE_MAP added, maps are distances
+            from the pixel's own place.
+        dst: an array for the result, (h, w) or (h, w, C) of the image's dtype; None for a new one.
+            With BORDER_TRANSPARENT it must be there.
+        borderMode: what is outside: BORDER_CONSTANT, BORDER_REPLICATE, BORDER_REFLECT,
+            BORDER_REFLECT_101, BORDER_WRAP; or BORDER_TRANSPARENT, which leaves ``dst`` as it is
+            wherever the position is beyond the outermost pixels' centres.
+        borderValue: for BORDER_CONSTANT: up to four numbers, one a channel; what is missing is 0,
+            so that one number is the first channel's alone.
+
+    Returns:
+        (h, w) or (h, w, C), of the image's dtype; integers are rounded half to even and saturate.
+
+    Raises:
+        TypeError: arrays of a type that is not taken.
+        ValueError: shapes or constants that are not.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample import cv
+        >>> image = np.array([[0, 10], [20, 30]], np.uint8)
+        >>> x, y = np.float32([[0.5, 1.5]]), np.float32([[0, 0]])
+        >>> cv.remap(image, x, y, cv.INTER_LINEAR)
+        array([[5, 5]], dtype=uint8)
+    """
+    flags = operator.index(interpolation)
+    x, y = split_maps(map1, map2, flags & 7 == INTER_NEAREST)
+    size = x.shape
+    relative = bool(flags & WARP_RELATIVE_MAP)
+
+    def positions(first: int, last: int) -> list[Any]:
+        if relative:
+            rows = np.arange(first, last)[:, np.newaxis]
+            return [y[first:last] + rows, x[first:last] + np.arange(size[1])]
+        return [y[first:last], x[first:last]]
+
+    real = np.result_type(x.dtype, y.dtype, np.float32)
+    return warp(src, positions, size, flags, borderMode, borderValue, dst, real)
+
+
+def split_maps(map1: Any, map2: Any, whole: bool) -> tuple[Array, Array]:
+    """The positions x and y, each (h, w) and floating, of OpenCV's three forms of maps.
+
+    whole: that fractions do not count, as for INTER_NEAREST in OpenCV.
+    """
+    first, second = np.asarray(map1), None if map2 is None else np.asarray(map2)
+    second = None if second is not None and second.size == 0 < first.size else second
+    pair = first.ndim == 3 and first.shape[2] == 2
+    if pair and first.dtype == np.int16:
+        x, y = first[..., 0].astype(np.float32), first[..., 1].astype(np.float32)
+        if second is None or whole:
+            return x, y
+        if second.shape != x.shape or second.dtype not in (np.uint16, np.int16):
+            raise ValueError(
+                f"map2 must be (h, w) = {x.shape} of uint16 or int16 beside an int16 map1, "
+                f"got shape {second.shape} and {second.dtype}"
+            )
+        part = np.float32(1 / 32)
+        return x + (second & 31) * part, y + (second >> 5 & 31) * part
+    if pair and second is None and first.dtype.kind == "f":
+        return first[..., 0], first[..., 1]
+    floats = second is not None and first.dtype.kind == second.dtype.kind == "f"
+    if second is not None and floats and first.ndim == 2 and first.shape == second.shape:
+        return first, second
+    raise ValueError(
+        "map1 and map2 must be two (h, w) floating arrays, or one of (h, w, 2) and None, or int16 "
+        f"(h, w, 2) and uint16 (h, w); got shape {first.shape} and {first.dtype}, and "
+        + ("None" if second is None else f"shape {second.shape} and {second.dtype}")
+    )
+
+
+def inverse(matrix: Any, rows: int, flags: int) -> Array:
+    """The matrix that maps the destination to the source, (3, 3)."""
+    given = np.asarray(matrix, np.float64)
+    if given.shape != (rows, 3):
+        raise ValueError(f"M must be a {rows} x 3 matrix, got shape {given.shape}")
+    full = np.eye(3)
+    full[:rows] = given
+    if flags & WARP_INVERSE_MAP:
+        return full
+    try:
+        return np.linalg.inv(full)
+    except np.linalg.LinAlgError:
+        raise ValueError(f"M has no inverse: {given.tolist()}") from None
+
+
+def warpAffine(
+    src: Any,
+    M: Any,
+    dsize: Sequence[int],
+    dst: Any = None,
+    flags: int = INTER_LINEAR,
+    borderMode: int = BORDER_CONSTANT,
+    borderValue: Any = 0,
+) -> Array:
+    """The image under an affine map, as `cv2.warpAffine`.
+
+    With WARP_INVERSE_MAP ``dst(x, y) = src(M [x, y, 1])``; without it M is inverted first.
+
+    Args:
+        src: as in `remap`.
+        M: (2, 3), for columns (x, y, 1).
+        dsize: the output's (width, height).
+        dst: as in `remap`.
+        flags: an interpolation as in `remap`, and WARP_INVERSE_MAP.
+        borderMode: as in `remap`.
+        borderValue: as in `remap`.
+
+    Returns:
+        (height, width) or (height, width, C), of the image's dtype.
+
+    Raises:
+        TypeError: as `remap`.
+        ValueError: as `remap`, or M has no inverse.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample import cv
+        >>> image = np.array([[1, 2, 3]], np.uint8)
+        >>> cv.warpAffine(image, np.float64([[1, 0, 1], [0, 1, 0]]), (4, 1))
+        array([[0, 1, 2, 3]], dtype=uint8)
+    """
+    (xx, xy, x0), (yx, yy, y0), _ = inverse(M, 2, flags)
+    size = as_size(dsize)
+    columns = np.arange(size[1])
+
+    def positions(first: int, last: int) -> list[Any]:
+        rows = np.arange(first, last)[:, np.newaxis]
+        return [(yx * columns + y0) + yy * rows, (xx * columns + x0) + xy * rows]
+
+    return warp(src, positions, size, flags, borderMode, borderValue, dst)
+
+
+def warpPerspective(
+    src: Any,
+    M: Any,
+    dsize: Sequence[int],
+    dst: Any = None,
+    flags: int = INTER_LINEAR,
+    borderMode: int = BORDER_CONSTANT,
+    borderValue: Any = 0,
+) -> Array:
+    """The image under a projective map, as `cv2.warpPerspective`.
+
+    With WARP_INVERSE_MAP and (u, v, w) = M [x, y, 1], ``dst(x, y) = src(u / w, v / w)``, and where
+    w is 0 the source's corner pixel (0, 0); without it M is inverted first.
+
+    Args:
+        src: as in `remap`.
+        M: (3, 3), for columns (x, y, 1).
+        dsize: the output's (width, height).
+        dst: as in `remap`.
+        flags: an interpolation as in `remap`, and WARP_INVERSE_MAP.
+        borderMode: as in `remap`.
+        borderValue: as in `remap`.
+
+    Returns:
+        (height, width) or (height, width, C), of the image's dtype.
+
+    Raises:
+        TypeError: as `remap`.
+        ValueError: as `remap`, or M has no inverse.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample import cv
+        >>> image = np.array([[1, 2, 3]], np.uint8)
+        >>> cv.warpPerspective(image, np.diag([2.0, 1.0, 1.0]), (5, 1), flags=cv.INTER_NEAREST)
+        array([[1, 1, 2, 3, 3]], dtype=uint8)
+    """
+    matrix = inverse(M, 3, flags)
+    size = as_size(dsize)
+    columns = np.arange(size[1])
+
+    def positions(first: int, last: int) -> list[Any]:
+        rows = np.arange(first, last)[:, np.newaxis]
+        u, v, w = ((a * columns + c) + b * rows for a, b, c in matrix)
+        scale = np.divide(1.0, w, out=np.zeros_like(w), where=w != 0)
+        return [v * scale, u * scale]
+
+    return warp(src, positions, size, flags, borderMode, borderValue, dst)
+
+
+# ---- resizing ------------------------------------------------------------------------------------
+
+
+def resize(
+    src: Any,
+    dsize: Sequence[int] | None,
+    dst: Any = None,
+    fx: float = 0,
+    fy: float = 0,
+    interpolation: int = INTER_LINEAR,
+) -> Array:
+    """The image in another size, as `cv2.resize`.
+
+    With the step s of source pixels between two outputs, output i lies at (i + 1/2) s - 1/2 along
+    each axis, and edge pixels go on for ever outside.  INTER_NEAREST takes pixel floor(i s), and
+    INTER_NEAREST_EXACT pixel floor((i + 1/2) s).  INTER_AREA is the mean of the source under the
+    output pixel where no axis grows; otherwise it is linear, with an edge as sharp as the factor
+    allows.
+
+    Args:
+        src: as in `remap`.
+        dsize: the output's (width, height); None for the size times ``fx`` and ``fy``, rounded.
+        dst: as in `remap`.
+        fx: outputs per source pixel along x, where dsize is None.
+        fy: the same along y.
+        interpolation: INTER_NEAREST, INTER_NEAREST_EXACT, INTER_LINEAR, INTER_LINEAR_EXACT,
+            INTER_CUBIC, INTER_AREA or INTER_LANCZOS4.
+
+    Returns:
+        (height, width) or (height, width, C), of the image's dtype.
+
+    Raises:
+        TypeError: as `remap`.
+        ValueError: as `remap`, or no size is given.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample import cv
+        >>> image = np.array([[0, 100]], np.uint8)
+        >>> cv.resize(image, (4, 1))
+        array([[  0,  25,  75, 100]], dtype=uint8)
+        >>> cv.resize(image, (1, 1), interpolation=cv.INTER_AREA)
+        array([[50]], dtype=uint8)
+    """
+    image = as_image(src)
+    flags = operator.index(interpolation)
+    mode = chosen(flags, MODES, "interpolation")
+    size, steps = output_size(image.shape, dsize, fx, fy)
+    result = destination(dst, (*size, *np.shape(src)[2:]), image.dtype, False)
+    values = image if mode == "nearest" else image.astype(summed_in(image.dtype))
+    shrinks = flags == INTER_AREA and min(steps) >= 1
+    for axis, (outputs, step) in enumerate(zip(size, steps, strict=True)):
+        if shrinks:
+            values = mean_along(values, axis, outputs, step)
+            continue
+        x = places(flags, outputs, step)
+        x = np.clip(x, 0, image.shape[axis] - 1) if mode == "nearest" else x
+        values = sample_axis(values, axis, x, mode=mode, padding_mode="border")
+    if image.dtype.kind in "iu" and values.dtype.kind == "f":
+        values = saturated(np.rint(values), image.dtype)
+    with_channels(result)[...] = values
+    return result
+
+
+def summed_in(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type of sums of an image's pixels."""
+    return np.dtype(np.float64 if dtype.itemsize > 4 or dtype.kind in "iu" else np.float32)
+
+
+def output_size(
+    shape: Sequence[int], dsize: Any, fx: float, fy: float
+) -> tuple[tuple[int, int], list[float]]:
+    """The output's height and width, and the steps along them."""
+    if dsize is not None and tuple(dsize) != (0, 0):
+        size = as_size(dsize)
+        return size, [1 / (m / n) for m, n in zip(size, shape, strict=False)]
+    if not (fx > 0 and fy > 0):
+        raise ValueError(f"give dsize, or fx and fy above 0; got {dsize!r}, {fx!r} and {fy!r}")
+    return as_size([round(shape[1] * fx), round(shape[0] * fy)]), [1 / fy, 1 / fx]
+
+
+def places(flags: int, outputs: int, step: float) -> Array:
+    """The positions of the outputs along an axis."""
+    at: Array = np.arange(outputs, dtype=np.float64)
+    if flags == INTER_NEAREST:
+        return np.floor(at * step)
+    if flags == INTER_NEAREST_EXACT:
+        return np.floor((at + 0.5) * step)
+    if flags == INTER_AREA:  # linear only where a pixel's edge falls into the output's
+        base = np.floor(at * step)
+        share = np.maximum(at + 1 - (base + 1) / step, 0)
+        at = base + (share - np.floor(share))
+        return at
+    return (at + 0.5) * step - 0.5
+
+
+def mean_along(image: Array, axis: int, outputs: int, step: float) -> Array:
+    """The mean over [i step, (i + 1) step] along an axis, pixel k being [k, k + 1]."""
+    n = image.shape[axis]
+    start = np.arange(outputs) * step
+    stop = np.minimum(start + step, n)
+    first = np.floor(start).astype(int)
+    side = [-1 if k == axis else 1 for k in range(image.ndim)]
+    total: Array = np.zeros(
+        [outputs if k == axis else m for k, m in enumerate(image.shape)], image.dtype
+    )
+    for k in range(math.ceil(step) + 1):
+        share = np.minimum(stop, first + k + 1) - np.maximum(start, first + k)
+        # Where nothing of a pixel is covered, the first one is read, not what lies beyond.
+        at = np.where(share > 0, first + k, first)
+        weight = (share / (stop - start)).astype(image.dtype).reshape(side)
+        taken = np.take(image, at, axis)
+        total += np.multiply(taken, weight, out=np.zeros_like(taken), where=weight > 0)
+    return total

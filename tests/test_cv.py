@@ -1,0 +1,224 @@
+"""`gridsample.cv` against plain loops, and against OpenCV within its fixed-point error."""
+
+import math
+
+import numpy as np
+import pytest
+
+from gridsample import cv
+
+BORDERS = {
+    cv.BORDER_REPLICATE: lambda i, n: min(max(i, 0), n - 1),
+    cv.BORDER_REFLECT: lambda i, n: min(i % (2 * n), 2 * n - 1 - i % (2 * n)),
+    cv.BORDER_REFLECT_101: lambda i, n: min(i % (2 * n - 2), 2 * n - 2 - i % (2 * n - 2)),
+    cv.BORDER_WRAP: lambda i, n: i % n,
+    cv.BORDER_CONSTANT: lambda i, n: i if 0 <= i < n else None,
+}
+
+
+def cubic(s, a=-0.75):
+    s = abs(s)
+    if s <= 1:
+        return (a + 2) * s**3 - (a + 3) * s**2 + 1
+    return a * s**3 - 5 * a * s**2 + 8 * a * s - 4 * a if s < 2 else 0.0
+
+
+def sinc4(s):
+    return float(np.sinc(s) * np.sinc(s / 4)) if abs(s) < 4 else 0.0
+
+
+KERNELS = {
+    cv.INTER_LINEAR: (1, lambda s: max(1 - abs(s), 0.0)),
+    cv.INTER_AREA: (1, lambda s: max(1 - abs(s), 0.0)),
+    cv.INTER_CUBIC: (2, cubic),
+    cv.INTER_LANCZOS4: (4, sinc4),
+}
+
+
+def pixel(image, x, y, interpolation, border, value):
+    """One output pixel of `remap`, written out."""
+    reach, kernel = KERNELS[interpolation]
+    columns = range(math.floor(x) - reach + 1, math.floor(x) + reach + 1)
+    rows = range(math.floor(y) - reach + 1, math.floor(y) + reach + 1)
+    wx, wy = [kernel(x - i) for i in columns], [kernel(y - j) for j in rows]
+    total = 0.0
+    for j, wj in zip(rows, wy, strict=True):
+        for i, wi in zip(columns, wx, strict=True):
+            at = BORDERS[border](j, image.shape[0]), BORDERS[border](i, image.shape[1])
+            total = total + wi * wj * (value if None in at else image[at])
+    return total / (sum(wx) * sum(wy))
+
+
+@pytest.mark.parametrize("interpolation", KERNELS)
+@pytest.mark.parametrize("border", BORDERS)
+def test_remap_is_what_its_formula_says(interpolation, border):
+    rng = np.random.default_rng(0)
+    image = rng.normal(size=(7, 9, 3))
+    x, y = rng.uniform(-4, 13, (5, 6)), rng.uniform(-4, 11, (5, 6))
+    value = np.array([3.0, 4.0, 5.0])
+    result = cv.remap(image, x, y, interpolation, borderMode=border, borderValue=tuple(value))
+    expected = [
+        pixel(image, *at, interpolation, border, value)
+        for at in zip(x.ravel(), y.ravel(), strict=True)
+    ]
+    expected = np.reshape(expected, (*x.shape, 3))
+    # Lanczos is a fitted table, whose weights err by 1e-9 each; 64 taps of up to 3.
+    bound = 64 * 3 * 1e-9 if interpolation == cv.INTER_LANCZOS4 else 1e-13
+    np.testing.assert_allclose(result, expected, rtol=0, atol=bound)
+
+
+def test_nearest_sends_ties_to_even():
+    image = np.arange(5, dtype=np.int16)[None]
+    x = np.array([[-0.5, 0.5, 1.5, 2.4, 9.0]])
+    result = cv.remap(image, x, np.zeros_like(x), cv.INTER_NEAREST, borderValue=-7)
+    assert result.tolist() == [[0, 0, 2, 2, -7]]
+
+
+def test_forms_of_maps():
+    rng = np.random.default_rng(1)
+    image = rng.integers(0, 255, (20, 30, 3), np.uint8)
+    x = (rng.integers(-64, 32 * 32, (7, 8)) / 32).astype(np.float32)
+    y = (rng.integers(-64, 22 * 32, (7, 8)) / 32).astype(np.float32)
+    expected = cv.remap(image, x, y, cv.INTER_LINEAR)
+    together = np.stack([x, y], -1)
+    assert np.array_equal(cv.remap(image, together, None, cv.INTER_LINEAR), expected)
+    whole = np.floor(together)
+    part = ((together - whole) * 32).astype(np.uint16)
+    fixed = whole.astype(np.int16), part[..., 0] + 32 * part[..., 1]
+    assert np.array_equal(cv.remap(image, *fixed, cv.INTER_LINEAR), expected)
+    floored = cv.remap(image, whole[..., 0], whole[..., 1], cv.INTER_NEAREST)
+    assert np.array_equal(cv.remap(image, *fixed, cv.INTER_NEAREST), floored)
+    assert np.array_equal(cv.remap(image, fixed[0], None, cv.INTER_LINEAR), floored)
+    rows, columns = np.indices(x.shape, np.float32)
+    relative = cv.INTER_LINEAR | cv.WARP_RELATIVE_MAP
+    assert np.array_equal(cv.remap(image, x - columns, y - rows, relative), expected)
+
+
+def test_transparent_leaves_what_is_outside():
+    image = np.full((4, 4, 2), 9, np.uint8)
+    x = np.array([[-0.1, 0.0, 3.0, 3.1, np.nan]])
+    dst = np.full((1, 5, 2), 200, np.uint8)
+    options = {"dst": dst, "borderMode": cv.BORDER_TRANSPARENT}
+    assert cv.remap(image, x, np.zeros_like(x), cv.INTER_LINEAR, **options) is dst
+    assert dst[0, :4, 0].tolist() == [200, 9, 9, 200]
+    with pytest.raises(ValueError, match="dst must be an array with BORDER_TRANSPARENT"):
+        cv.remap(image, x, x, cv.INTER_LINEAR, borderMode=cv.BORDER_TRANSPARENT)
+
+
+def test_beyond_32767_pixels():
+    image = np.arange(70_000, dtype=np.float64)[None]
+    x = np.array([[40_000.25, 65_535.5, 69_998.75]])
+    assert cv.remap(image, x, np.zeros_like(x), cv.INTER_LINEAR).tolist() == x.tolist()
+    shifted = cv.warpAffine(image, np.float64([[1, 0, 0.25], [0, 1, 0]]), (70_000, 1))
+    assert shifted[0, 1:].tolist() == (image[0, 1:] - 0.25).tolist()
+
+
+def test_warps_are_remaps():
+    rng = np.random.default_rng(2)
+    image = rng.normal(size=(11, 13))
+    to_source = np.array([[0.9, 0.2, -1.5], [-0.1, 1.1, 0.5], [0.01, 0.02, 1]])
+    rows, columns = np.indices((8, 10))
+    for matrix, warp in ((to_source[:2], cv.warpAffine), (to_source, cv.warpPerspective)):
+        full = np.vstack([matrix, [0, 0, 1]])[:3]
+        u, v, w = np.tensordot(full, [columns, rows, np.ones_like(rows)], 1)
+        expected = cv.remap(image, u / w, v / w, cv.INTER_CUBIC)
+        flags = cv.INTER_CUBIC | cv.WARP_INVERSE_MAP
+        result = warp(image, matrix, (10, 8), flags=flags)
+        np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
+        forward = np.linalg.inv(full)
+        forward = forward[:2] if len(matrix) == 2 else forward
+        result = warp(image, forward, (10, 8), flags=cv.INTER_CUBIC)
+        np.testing.assert_allclose(result, expected, rtol=0, atol=1e-11)
+
+
+def test_a_line_at_infinity_reads_the_corner():
+    matrix = np.array([[1, 0, 0], [0, 1, 0], [1, 0, -2.0]])
+    image = np.arange(1.0, 13).reshape(3, 4)
+    result = cv.warpPerspective(image, matrix, (4, 1), flags=cv.WARP_INVERSE_MAP)
+    assert result[0, 2] == 1
+
+
+def test_area_is_a_mean_and_takes_nothing_beyond():
+    image = np.arange(12.0).reshape(3, 4)
+    half = cv.resize(image, (2, 3), interpolation=cv.INTER_AREA)
+    assert half.tolist() == [[0.5, 2.5], [4.5, 6.5], [8.5, 10.5]]
+    image[:, 3] = np.inf
+    part = cv.resize(image, (3, 3), interpolation=cv.INTER_AREA)
+    assert np.isfinite(part[:, :2]).all() and np.isinf(part[:, 2]).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: cv.remap(np.ones(3), np.ones((1, 1)), np.ones((1, 1)), 1), "src must be"),
+        (lambda: cv.remap(np.ones((0, 3)), np.ones((1, 1)), np.ones((1, 1)), 1), "src must be"),
+        (lambda: cv.remap(np.ones((2, 2)), np.ones((1, 1)), np.ones((2, 1)), 1), "map1 and map2"),
+        (lambda: cv.remap(np.ones((2, 2)), np.ones((1, 1), int), None, 1), "map1 and map2"),
+        (lambda: cv.remap(np.ones((2, 2)), np.ones((1, 1)), np.ones((1, 1)), 7), "interpolation"),
+        (lambda: cv.remap(np.ones((2, 2)), np.ones((1, 1)), np.ones((1, 1)), 1, None, 9), "border"),
+        (lambda: cv.warpAffine(np.ones((2, 2)), np.eye(3), (2, 2)), "M must be a 2 x 3"),
+        (lambda: cv.warpAffine(np.ones((2, 2)), np.zeros((2, 3)), (2, 2)), "M has no inverse"),
+        (lambda: cv.warpPerspective(np.ones((2, 2)), np.eye(3), (0, 2)), "dsize must be positive"),
+        (lambda: cv.resize(np.ones((2, 2)), None), "give dsize, or fx and fy"),
+        (lambda: cv.resize(np.ones((2, 2)), (2, 3), np.ones((2, 3))), "dst must be"),
+    ],
+)
+def test_errors(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+class TestOpenCV:
+    """Fractions of 1/32 are given where positions are, so that only weights are rounded."""
+
+    @pytest.fixture
+    def cv2(self):
+        return pytest.importorskip("cv2")
+
+    @pytest.fixture(params=[(np.uint8, 255, 1), (np.float32, 1, 1e-4)], ids=["uint8", "float32"])
+    def kind(self, request):
+        return request.param
+
+    def image(self, kind, *channels):
+        return (np.random.default_rng(0).random((23, 31, *channels)) * kind[1]).astype(kind[0])
+
+    def test_constants(self, cv2):
+        for name in cv.__all__:
+            if name.isupper() and hasattr(cv2, name):
+                assert getattr(cv2, name) == getattr(cv, name)
+
+    @pytest.mark.parametrize("channels", [(), (3,)])
+    @pytest.mark.parametrize("border", BORDERS)
+    @pytest.mark.parametrize("interpolation", range(5))
+    def test_remap(self, cv2, kind, channels, border, interpolation):
+        rng, image = np.random.default_rng(1), self.image(kind, *channels)
+        # Away from ties, of which the two send some to different sides when they wrap.
+        x = (rng.integers(-320, 1280, (17, 19)) / 32 + (interpolation == 0) / 64).astype("f4")
+        y = (rng.integers(-320, 1024, (17, 19)) / 32 + (interpolation == 0) / 64).astype("f4")
+        options = {"borderMode": border, "borderValue": (0.25, 0.5, 1)}
+        theirs = cv2.remap(image, x, y, interpolation, **options)
+        ours = cv.remap(image, x, y, interpolation, **options)
+        np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=kind[2])
+
+    @pytest.mark.parametrize("interpolation", [1, 2, 4])
+    def test_warps(self, cv2, kind, interpolation):
+        """A fraction that is off by 1/64 moves a value by that much of the image's range."""
+        image = self.image(kind, 3)
+        matrix = np.array([[1.1, 0.2, -3], [-0.15, 0.9, 2], [0.001, 0.002, 1]])
+        for name, given in (("warpAffine", matrix[:2]), ("warpPerspective", matrix)):
+            for flags in (interpolation, interpolation | cv.WARP_INVERSE_MAP):
+                theirs = getattr(cv2, name)(image, given, (25, 27), flags=flags)
+                ours = getattr(cv, name)(image, given, (25, 27), flags=flags)
+                atol = kind[1] * 5 / 64 + 1
+                np.testing.assert_allclose(
+                    ours.astype(float), theirs, rtol=0, atol=atol if kind[1] > 1 else 5 / 64
+                )
+
+    @pytest.mark.parametrize("interpolation", range(7))
+    @pytest.mark.parametrize("size", [(31, 23), (62, 46), (15, 11), (10, 8), (20, 40), (93, 69)])
+    def test_resize(self, cv2, kind, interpolation, size):
+        for channels in ((), (3,)):
+            image = self.image(kind, *channels)
+            theirs = cv2.resize(image, size, interpolation=interpolation)
+            ours = cv.resize(image, size, interpolation=interpolation)
+            np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=kind[2])

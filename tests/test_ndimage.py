@@ -1,0 +1,325 @@
+"""`gridsample.ndimage` against SciPy itself, and by SciPy's own tests."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gridsample import ndimage, strips
+
+scipy_ndimage = pytest.importorskip("scipy.ndimage")
+
+MODES = list(ndimage.MODES)
+# Sums of at most 6^3 products of numbers near 10, and prefilters that amplify up to 7-fold an axis.
+TOLERANCE = 1e-10
+# SciPy's "reflect" prefilter errs by the pole to the power 2 n - 1: 1e-14 at order 5 from here on.
+LONG = 22
+
+
+def image_of(shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape) * 10
+
+
+def agree(name, *arguments, **options):
+    """Our function gives what SciPy's of that name gives."""
+    expected = getattr(scipy_ndimage, name)(*arguments, **options)
+    result = getattr(ndimage, name)(*arguments, **options)
+    assert result.dtype == expected.dtype
+    assert result.shape == expected.shape
+    np.testing.assert_allclose(result, expected, rtol=0, atol=TOLERANCE)
+
+
+def long_enough(shape, mode):
+    """A shape of which SciPy's prefilter is exact."""
+    return tuple(max(n, LONG) for n in shape) if mode in ("reflect", "grid-mirror") else shape
+
+
+@pytest.mark.parametrize("prefilter", [True, False])
+@pytest.mark.parametrize("order", range(6))
+@pytest.mark.parametrize("mode", MODES)
+class TestEveryModeAndOrder:
+    @pytest.fixture(params=[(7,), (6, 9), (2, 5, 3), (1,), (1, 4)], ids=str)
+    def image(self, request, mode):
+        return image_of(long_enough(request.param, mode))
+
+    @pytest.fixture
+    def how(self, mode, order, prefilter):
+        return {"mode": mode, "order": order, "prefilter": prefilter, "cval": 1.7}
+
+    def test_map_coordinates(self, image, how):
+        sizes = np.array(image.shape)[:, None]
+        places = np.random.default_rng(1).uniform(-3, 4, (image.ndim, 50)) * sizes
+        agree("map_coordinates", image, places, **how)
+        agree("map_coordinates", image, np.round(2 * places) / 2, **how)  # pixels and ties
+
+    def test_affine_transform(self, image, how):
+        rng, rank = np.random.default_rng(2), image.ndim
+        matrix = np.eye(rank) + rng.normal(size=(rank, rank)) / 3
+        agree("affine_transform", image, matrix, rng.normal(size=rank), **how)
+        agree("affine_transform", image, rng.normal(size=rank), 0.3, **how)
+
+    def test_zoom_and_shift(self, image, how):
+        agree("zoom", image, 1.7, **how)
+        agree("zoom", image, 0.6, **how)
+        if how["mode"] not in ("constant", "wrap"):
+            agree("zoom", image, 2.3, grid_mode=True, **how)
+        agree("shift", image, [1.3, -2.5, 0.25][: image.ndim], **how)
+        agree("shift", image, [1, 0, -4][: image.ndim], **how)
+
+    @pytest.mark.parametrize("angle", [90, 30, -45])
+    def test_rotate(self, angle, how, mode):
+        agree("rotate", image_of(long_enough((6, 9), mode)), angle, **how)
+
+
+@pytest.mark.parametrize("order", range(2, 6))
+@pytest.mark.parametrize("mode", MODES)
+def test_filters(mode, order):
+    image = image_of((LONG, LONG + 3))
+    agree("spline_filter", image, order, mode=mode)
+    agree("spline_filter1d", image, order, 0, mode=mode)
+    agree("spline_filter", image, order, output=np.int16, mode=mode)
+    agree("spline_filter", image + 1j * image[::-1], order, output=np.complex128, mode=mode)
+
+
+@pytest.mark.parametrize("order", range(2, 6))
+@pytest.mark.parametrize("mode", ["reflect", "mirror", "grid-wrap", "constant"])
+def test_the_spline_meets_the_pixels_of_short_lines(mode, order):
+    """Which SciPy's "reflect" does not."""
+    image = image_of((3, 5))
+    result = ndimage.map_coordinates(image, np.indices(image.shape), order=order, mode=mode)
+    # A prefilter of order 5 amplifies rounding about 50-fold in two dimensions.
+    np.testing.assert_allclose(result, image, rtol=0, atol=50 * 16 * 40 * np.finfo(float).eps)
+
+
+@pytest.mark.parametrize("dtype", ["?", "b", "B", "h", "I", "l", "f", "d", ">f4", ">i2", "F", "D"])
+@pytest.mark.parametrize("order", [0, 1, 3])
+def test_types(dtype, order):
+    if dtype == "?" and order:
+        pytest.skip("sums just below 1 are cut off to 0, and which ones are is rounding's choice")
+    image = (image_of((8, 9)) * 7).astype(dtype)
+    places = np.random.default_rng(1).uniform(-1, 9, (2, 40))
+    options = {"order": order, "mode": "nearest"}
+    expected = scipy_ndimage.map_coordinates(image, places, **options)
+    result = ndimage.map_coordinates(image, places, **options)
+    assert result.dtype == expected.dtype
+    # float32 results are rounded from float64 here and there.
+    bound = np.finfo(np.float32).eps * 512 if expected.dtype.char in "fF" else TOLERANCE
+    np.testing.assert_allclose(
+        np.asarray(result, complex), np.asarray(expected, complex), rtol=0, atol=bound
+    )
+
+
+@pytest.mark.parametrize("output", [bool, "int8", np.uint8, np.int32, np.uint32, "float32", ">f8"])
+def test_output_types_round_and_saturate_as_in_scipy(output):
+    values = np.array([-300.7, -2.5, -1.5, -0.7, -0.5, 0.3, 0.5, 0.7, 1.5, 2.5, 254.5, 300.2])
+    places = [np.arange(values.size)]
+    if output is np.uint32:
+        values = abs(values)  # of negative numbers C makes what it will
+    agree("map_coordinates", values, places, order=1, output=output)
+
+
+def test_integers_stay_exact_at_order_0():
+    image = np.array([2**53 + 1, -(2**62) - 1])
+    result = ndimage.map_coordinates(image, [[0.8, 0.4]], order=0)
+    assert result.tolist() == [-(2**62) - 1, 2**53 + 1]
+
+
+def test_outputs_that_are_given():
+    image, places = image_of((6, 7)), np.indices((4, 5)) + 0.25
+    expected = scipy_ndimage.map_coordinates(image, places)
+    for output in (
+        np.full((4, 5), np.nan),
+        np.full((5, 4), np.nan).T,
+        np.full((8, 10), np.nan)[::-2, ::2],
+        np.full((4, 5), np.nan, ">f8"),
+    ):
+        assert ndimage.map_coordinates(image, places, output) is output
+        np.testing.assert_allclose(output, expected, rtol=0, atol=TOLERANCE)
+    aliased = image.copy()
+    assert ndimage.shift(aliased, 1.5, aliased, order=1) is aliased
+    np.testing.assert_allclose(aliased, scipy_ndimage.shift(image, 1.5, order=1), atol=TOLERANCE)
+    aliased = image.copy()
+    ndimage.affine_transform(aliased, [[0.5, 0.1], [0, 1]], output=aliased, order=1)
+    expected = scipy_ndimage.affine_transform(image, [[0.5, 0.1], [0, 1]], order=1)
+    np.testing.assert_allclose(aliased, expected, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("points", [1, 7, 10**9])
+def test_strips_do_not_show(points, monkeypatch):
+    image, places = image_of((9, 8, 7)), np.random.default_rng(1).uniform(-1, 9, (3, 5, 4, 3))
+    expected = scipy_ndimage.map_coordinates(image, places, mode="mirror")
+    monkeypatch.setattr(strips, "POINTS", points)
+    result = ndimage.map_coordinates(image, places, mode="mirror")
+    np.testing.assert_allclose(result, expected, rtol=0, atol=TOLERANCE)
+    matrix = np.array([[0.9, 0.1, 0], [0.2, 0.8, 0.1], [0, 0.3, 1]])
+    agree("affine_transform", image, matrix, [0.5, 0, -1], (5, 6, 4))
+
+
+def test_rotation_of_planes_and_more():
+    image = image_of((5, 4, 6, 3))
+    for axes in ((1, 0), (0, 2), (-1, 1)):
+        for reshape in (True, False):
+            agree("rotate", image, 33, axes, reshape)
+
+
+@pytest.mark.parametrize("name", ["shift", "zoom"])
+def test_any_rank_axis_by_axis(name):
+    agree(name, image_of((3, 4, 2, 5)), 1.5, mode="mirror")
+
+
+def test_more_than_three_axes_go_to_scipy():
+    image = image_of((3, 4, 2, 5))
+    agree("map_coordinates", image, np.random.default_rng(1).uniform(0, 2, (4, 10)))
+    agree("affine_transform", image, np.eye(4) + 0.05, order=1)
+    agree("geometric_transform", image, lambda at: tuple(x / 2 for x in at), order=1)
+
+
+def test_other_ranks_out():
+    image = image_of((5, 6))
+    agree("affine_transform", image, [[0.5], [1]], 0.2, (4,))
+    agree("geometric_transform", image, lambda at: (at[0] / 2, at[2] + at[1] / 3), (3, 2, 4))
+
+
+def test_a_nan_coordinate_is_outside_in_constant_mode():
+    for order in (0, 1, 3):
+        result = ndimage.map_coordinates(np.ones(9), [[np.nan, np.inf, 2]], order=order, cval=7)
+        np.testing.assert_allclose(result, [7, 7, 1], atol=TOLERANCE)
+
+
+def test_empty():
+    assert ndimage.map_coordinates(np.zeros((0, 3)), np.zeros((2, 2)), cval=5).tolist() == [5, 5]
+    assert ndimage.map_coordinates(np.ones(3), np.zeros((1, 0))).shape == (0,)
+    assert ndimage.zoom(np.ones(4), 0.1).shape == (0,)
+    with pytest.raises(RuntimeError, match="input is empty"):
+        ndimage.map_coordinates(np.zeros((0, 3)), np.zeros((2, 2)), mode="mirror")
+
+
+def test_inputs_are_left_alone():
+    image = image_of((6, 7))
+    before = image.copy()
+    for name, argument in (("zoom", 1), ("zoom", 2), ("shift", 0), ("rotate", 20)):
+        result = getattr(ndimage, name)(image, argument)
+        assert not np.may_share_memory(result, image)
+    assert np.array_equal(image, before)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "options"),
+    [
+        ("map_coordinates", (np.ones((3, 3)), np.zeros((3, 4))), {}),
+        ("map_coordinates", (np.ones((3, 3)), np.zeros((2, 4), complex)), {}),
+        ("map_coordinates", (np.ones((3, 3)), np.zeros(2)), {}),
+        ("map_coordinates", (np.ones(3), np.zeros((1, 4))), {"order": 6}),
+        ("map_coordinates", (np.ones(3), np.zeros((1, 4))), {"order": -1}),
+        ("map_coordinates", (np.ones(3), np.zeros((1, 4))), {"mode": "edge"}),
+        ("map_coordinates", (np.ones(3), np.zeros((1, 4))), {"output": np.zeros(5)}),
+        ("map_coordinates", (np.ones(3, complex), np.zeros((1, 4))), {"output": np.zeros(4)}),
+        ("affine_transform", (np.ones((3, 3)), np.eye(4)), {}),
+        ("affine_transform", (np.ones((3, 3)), np.ones((2, 5))), {}),
+        ("affine_transform", (np.ones((3, 3)), np.ones((3, 3))), {}),
+        ("affine_transform", (np.ones((3, 3)), np.eye(2)), {"offset": [1, 2, 3]}),
+        ("affine_transform", (np.ones((3, 3)), np.float64(2)), {}),
+        ("shift", (np.ones((3, 3)), [1, 2, 3]), {}),
+        ("shift", (np.float64(3), 1), {}),
+        ("zoom", (np.ones((3, 3)), [1, 2, 3]), {}),
+        ("rotate", (np.ones((3, 3)), 30), {"axes": (0, 2)}),
+        ("rotate", (np.ones((3, 3)), 30), {"axes": (0, 1, 2)}),
+        ("rotate", (np.ones((3, 3)), 30), {"axes": (0, 0.5)}),
+        ("rotate", (np.ones(3), 30), {}),
+        ("spline_filter", (np.ones(3),), {"order": 1}),
+        ("spline_filter1d", (np.ones(3),), {"axis": 2}),
+        ("geometric_transform", (np.ones((3, 3)), lambda at: at[:1]), {}),
+    ],
+)
+def test_errors_are_of_scipys_types(name, arguments, options):
+    with pytest.raises(Exception) as theirs:
+        getattr(scipy_ndimage, name)(*arguments, **options)
+    with pytest.raises(theirs.type) as ours:
+        getattr(ndimage, name)(*arguments, **options)
+    assert str(ours.value)
+
+
+def test_the_warning_of_grid_mode():
+    with pytest.warns(UserWarning, match="recommended to use mode"):
+        ndimage.zoom(np.ones(3), 2, grid_mode=True)
+
+
+def test_signatures():
+    import inspect
+
+    for name in ndimage.__all__:
+        ours = inspect.signature(getattr(ndimage, name)).parameters.values()
+        theirs = inspect.signature(getattr(scipy_ndimage, name)).parameters.values()
+        assert [(p.name, p.kind) for p in ours] == [(p.name, p.kind) for p in theirs]
+        for our, their in zip(ours, theirs, strict=True):
+            assert our.default == their.default or {our.default, their.default} == {(), None}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("order", [0, 1, 3])
+def test_tensors_take_the_same_way(mode, order, monkeypatch):
+    """With a binding of arrays in the tensors' place, so that it is this module that is tested."""
+    torch = pytest.importorskip("torch")
+
+    def through_arrays(function):
+        def call(image, *arguments, **options):
+            arrays = [a.numpy() if isinstance(a, torch.Tensor) else a for a in arguments]
+            return torch.from_numpy(np.asarray(function(image.numpy(), *arrays, **options)))
+
+        return call
+
+    monkeypatch.setattr(strips, "grid_sample", through_arrays(strips.grid_sample))
+    monkeypatch.setattr(ndimage, "coefficients", through_arrays(ndimage.coefficients))
+    image = image_of((LONG, LONG + 1))
+    places = np.random.default_rng(1).uniform(-9, 30, (2, 4, 5))
+    how = {"mode": mode, "order": order, "cval": 1.7}
+    for name, *arguments in (
+        ("map_coordinates", places),
+        ("affine_transform", np.array([[0.9, 0.2], [-0.1, 1.1]]), 0.3),
+        ("zoom", 1.4),
+        ("shift", [1.3, -2.5]),
+        ("rotate", 33),
+    ):
+        expected = getattr(scipy_ndimage, name)(image, *arguments, **how)
+        tensors = [torch.tensor(a) if isinstance(a, np.ndarray) else a for a in arguments]
+        result = getattr(ndimage, name)(torch.tensor(image), *tensors, **how)
+        assert isinstance(result, torch.Tensor)
+        np.testing.assert_allclose(result, expected, rtol=0, atol=TOLERANCE)
+
+
+PLUGIN = """
+import pytest
+
+def pytest_collection_finish(session):
+    import scipy.ndimage
+    import gridsample.ndimage
+    for name in gridsample.ndimage.__all__:
+        setattr(scipy.ndimage, name, getattr(gridsample.ndimage, name))
+"""
+
+
+@pytest.mark.slow
+def test_scipys_own_tests_pass_with_our_functions(tmp_path):
+    """991 of them in SciPy 1.17; none is left out."""
+    folder = Path(scipy_ndimage.__file__).parent
+    if not (folder / "tests" / "test_interpolation.py").exists():
+        pytest.skip("this SciPy comes without its tests")
+    (tmp_path / "ours_for_theirs.py").write_text(PLUGIN)
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    run = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-c", os.devnull, f"--rootdir={folder.parent}", "-q"),
+            *("-p", "ours_for_theirs", "-p", "no:cacheprovider", "-p", "no:xdist"),
+            *("--pyargs", "scipy.ndimage.tests.test_interpolation"),
+        ],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-2000:]
+    assert " passed" in run.stdout and " failed" not in run.stdout
