@@ -56,8 +56,8 @@ def find_binding(**arrays: Any) -> ModuleType:
 
 
 def takes_tensors(binding: ModuleType) -> bool:
-    """Whether a binding is the one for tensors, which takes its own few options."""
-    return binding.__name__.endswith(".torch")
+    """Whether a binding is one of those that tensors go through, which take fewer options."""
+    return not binding.__name__.endswith(".numpy")
 
 
 def for_tensors(options: Options) -> dict[str, Any]:

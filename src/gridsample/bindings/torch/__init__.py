@@ -62,28 +62,11 @@ def check_call(
     last = channels_last(channel_axis if 3 <= len(image) <= 5 else 1, len(image))
     rank = check_shapes(image, grid, last)
     return last, (
-        check_modes(per_axis(mode, rank, "mode")),
+        per_axis(mode, rank, "mode"),
         per_axis(padding_mode, rank, "padding_mode"),
         check_flag(align_corners, "align_corners"),
         (0,) * rank,
     )
-
-
-def check_modes(modes: tuple[Any, ...]) -> tuple[str, ...]:
-    """The names of methods, if they are some that tensors can be sampled with."""
-    for mode in modes:
-        method = find_method(mode)
-        if method.prefilter > 1:
-            raise TypeError(
-                f"mode {method.name!r} weighs coefficients of a spline, which are made of NumPy "
-                "arrays only; accepted for tensors: every mode that weighs pixels"
-            )
-        if not isinstance(mode, str):
-            raise TypeError(
-                f"mode {method.name!r} is given as a Method; tensors take modes by name: "
-                "gridsample.methods.register gives it one"
-            )
-    return modes
 
 
 def grid_sample(
@@ -217,9 +200,12 @@ def sample_elsewhere(
 ) -> Tensor:
     """Sample as torch does, on a device that only torch has kernels for."""
     rank = len(mode)
-    methods, boundaries = {find_method(name).name for name in mode}, set(padding_mode)
+    methods = {find_method(name).name for name in mode}
+    boundaries = {check_boundary(name) for name in padding_mode}
     if not (
         len(methods) == len(boundaries) == 1
+        and methods <= TORCH_MODES.keys()
+        and boundaries <= TORCH_BOUNDARIES.keys()
         and rank in ((2,) if "cubic" in methods else (2, 3))
         and grid.dim() == image.dim()
         and image.is_floating_point()
@@ -227,8 +213,8 @@ def sample_elsewhere(
     ):
         raise ValueError(
             f"input is on {image.device}, where only what torch.nn.functional.grid_sample does is "
-            "available: one mode and one padding_mode for all axes, two or three axes, cubic in "
-            "two, floating input and grid of the same dtype and rank; "
+            "available: one mode and one padding_mode of torch's for all axes, two or three axes, "
+            "cubic in two, floating input and grid of the same dtype and rank; "
             f"got mode {tuple(mode)}, padding_mode {tuple(padding_mode)}, "
             f"input {image.dtype} {tuple(image.shape)}, grid {grid.dtype} {tuple(grid.shape)}"
         )
@@ -237,6 +223,6 @@ def sample_elsewhere(
         image.expand(items, *image.shape[1:]),
         grid.expand(items, *grid.shape[1:]),
         TORCH_MODES[methods.pop()],
-        TORCH_BOUNDARIES[check_boundary(boundaries.pop())],
+        TORCH_BOUNDARIES[boundaries.pop()],
         align_corners,
     )

@@ -36,17 +36,17 @@ def array_like(found: Tensor | None, like: Any) -> Any:
     return sys.modules[type(like).__module__.partition(".")[0]].from_dlpack(found.detach())
 
 
-def grid_sample(image: Any, grid: Any, *options: Any) -> Any:
+def grid_sample(image: Any, grid: Any, **options: Any) -> Any:
     """`gridsample.grid_sample` for CuPy arrays."""
     tensors = tensor("input", image), tensor("grid", grid)
-    return array_like(binding.grid_sample(*tensors, *options), image)
+    return array_like(binding.grid_sample(*tensors, **options), image)
 
 
-def grid_sample_vjp(grad_output: Any, image: Any, grid: Any, *options: Any) -> tuple[Any, Any]:
+def grid_sample_vjp(grad_output: Any, image: Any, grid: Any, **options: Any) -> tuple[Any, Any]:
     """`gridsample.grid_sample_vjp` for CuPy arrays."""
     given = {"grad_output": grad_output, "input": image, "grid": grid}
     tensors: list[Any] = [tensor(name, array) for name, array in given.items()]
-    first, second = binding.grid_sample_vjp(*tensors, *options)
+    first, second = binding.grid_sample_vjp(*tensors, **options)
     return array_like(first, image), array_like(second, image)
 
 
