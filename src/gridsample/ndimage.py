@@ -22,7 +22,7 @@ import numpy as np
 
 from gridsample.api import library
 from gridsample.filters import spline_filter as coefficients
-from gridsample.strips import Positions, sample, sample_axis, saturated
+from gridsample.strips import Positions, namespace, sample, sample_axis, saturated
 
 __all__ = [
     "affine_transform",
@@ -207,15 +207,6 @@ def as_array(given: Any) -> Any:
     return given if library(given) == "torch" else np.asarray(given)
 
 
-def namespace(array: Any) -> Any:
-    """The module whose functions take an array: torch or NumPy."""
-    if library(array) == "torch":
-        import torch
-
-        return torch
-    return np
-
-
 def one_each(given: Any, rank: int, name: str) -> list[Any]:
     """One entry an axis, from one or from a sequence of them."""
     if isinstance(given, str) or not np.iterable(given):
@@ -274,8 +265,7 @@ def store(values: Any, output: Any) -> Any:
 
 def store_tensor(values: Any, dtype: Any) -> Any:
     """Values as a type of torch's; integers as `store` rounds them."""
-    import torch
-
+    torch = namespace(values)
     if values.dtype == dtype or dtype.is_floating_point or dtype.is_complex:
         return values.to(dtype)
     if dtype == torch.bool:
@@ -301,8 +291,7 @@ def as_like(array: Any, like: Any) -> Any:
     """An array as one of the library (and device) of another; integers as that one's reals."""
     if library(like) != "torch":
         return array
-    import torch
-
+    torch = namespace(like)
     array = torch.as_tensor(array, device=like.device)
     wanted = like.real.dtype if kind(like) in "fc" else torch.float64
     return array if kind(array) in "fc" else array.to(wanted)
@@ -349,8 +338,7 @@ def padded(image: Any, axes: Sequence[int], spline: Spline) -> Any:
 
 def padded_tensor(image: Any, axes: Sequence[int], spline: Spline) -> Any:
     """`padded`, by indices, which torch differentiates for every type and rank."""
-    import torch
-
+    torch = namespace(image)
     for axis in axes:
         at = torch.arange(-PAD, image.shape[axis] + PAD, device=image.device)
         inside = (at >= 0) & (at < image.shape[axis])

@@ -9,6 +9,7 @@ can be worked on one after the other, they are: n taps along each of D axes inst
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +23,11 @@ POINTS = 1 << 15
 # The positions along each axis, slowest axis first, of output rows first to last; anything that
 # broadcasts to the shape of those rows.
 Positions = Callable[[int, int], Sequence[Any]]
+
+
+def namespace(array: Any) -> Any:
+    """The module whose functions take an array: torch, which a tensor's program has, or NumPy."""
+    return sys.modules["torch"] if library(array) == "torch" else np
 
 
 def sample(
@@ -46,11 +52,9 @@ def sample(
     rank, rows, rest = image.ndim - 1, shape[0], tuple(shape[1:])
     options |= {"coords": "pixel", "channel_axis": -1}
     if library(image) == "torch":
-        import torch
-
         axes = positions(0, rows)[::-1]
         # What is written as one row or one column stands for all of them.
-        grid = torch.stack([x.expand(rows, *rest) for x in axes], -1)
+        grid = namespace(image).stack([x.expand(rows, *rest) for x in axes], -1)
         return grid_sample(image[None], grid[None], **options)[0]
     if out is None:
         out = np.empty((*shape, image.shape[-1]), image.dtype.newbyteorder("="))
