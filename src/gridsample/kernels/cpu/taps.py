@@ -74,7 +74,8 @@ FROM, TO = 4, 5  # the positions of inside points
 BEFORE, AFTER = 6, 7  # points are out below the one and above the other
 STEEP = 8  # d position / d coordinate, before any fold
 MIRROR = 9  # where a mirror is that folds the position, for its rounding; else 0
-MEASURES = 10
+LIMIT = 10  # the largest position that is somewhere: none is infinite where the image repeats
+MEASURES = 11
 
 # What coordinates count: from one corner pixel's edge, or centre, to the other's; or pixels.
 TO_EDGES, TO_CENTRES, IN_PIXELS = range(3)
@@ -110,6 +111,8 @@ def describe(plan: Plan, a: int, order: int) -> tuple[list[int], list[float]]:
     if method.rounds or (folds and not drops):
         start += float(np.finfo(real).tiny) if start == 0 else abs(start) * np.finfo(real).eps
     end = below(size - taps - first + 1 - shift)
+    repeats = boundary.code >= REFLECTION and plan.extrapolate
+    limit = float(np.finfo(real).max) if repeats else math.inf
     mirror = -0.5 * plan.edges[a] if folds and boundary.code == REFLECTION else 0.0
     before, after = -math.inf, math.inf
     if drops and (method.normalized or not boundary.filled):
@@ -117,7 +120,7 @@ def describe(plan: Plan, a: int, order: int) -> tuple[list[int], list[float]]:
     if not plan.extrapolate:
         before, after = -plan.rim, last + plan.rim
         start, end = max(start, before), min(end, after)
-    return [int(n) for n in integers], [*scale, start, end, before, after, steep, mirror]
+    return [int(n) for n in integers], [*(*scale, start, end, before, after, steep, mirror, limit)]
 
 
 # A block as the kernels know it: a table of numbers that hold for all of it, and of where its
@@ -209,7 +212,8 @@ def stand(
     near = minimum(maximum(pos, measure[m + FROM]), measure[m + TO])
     whole = where(rounds, rint(near), floor(near))
     out = (pos < measure[m + BEFORE]) | (pos > measure[m + AFTER])
-    return near - whole, integer(integer(whole) * integer(stride)), pos == pos, near == pos, out
+    sure = maximum(pos, -pos) <= measure[m + LIMIT]
+    return near - whole, integer(integer(whole) * integer(stride)), sure, near == pos, out
 
 
 def place(
