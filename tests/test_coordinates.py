@@ -315,3 +315,13 @@ def test_images_of_more_pixels_than_32_bits_count(tmp_path, mode, channel_axis):
     expected = np.zeros(out.shape, np.uint8)
     expected[0, -1, 1], expected[0, 0, 0], expected[0, 1, 2] = 200, 100, 50
     np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_nowhere_along_one_axis_is_nowhere_though_another_is_out(packed):
+    image = np.ones((1, 1, 3, 3))
+    grid = np.array([[[np.inf, 9.0], [9.0, np.nan], [9.0, np.inf]]])
+    if not packed:  # each axis by itself
+        grid = np.asfortranarray(grid)
+    out = gridsample.grid_sample(image, grid, padding_mode=("reflection", "zeros"))
+    np.testing.assert_array_equal(out, [[[np.nan, np.nan, 0.0]]])
