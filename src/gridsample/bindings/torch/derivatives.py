@@ -75,7 +75,7 @@ def fuses(values: Tensor, image: Tensor, grid: Tensor, *upstream: Maybe) -> bool
     ):
         return False
     if values.device.type == "cpu":
-        return operators.differentiable(image)
+        return is_plain(*there) and operators.differentiable(image)
     return values.device.type in cuda.DEVICES and not (
         torch.are_deterministic_algorithms_enabled()
         or any(not one.is_floating_point() for one in there)
