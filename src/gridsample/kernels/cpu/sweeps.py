@@ -188,8 +188,6 @@ def gather_nearest(
                 plane = tail(image, source[p] + item * image_item)
                 here = tail(out, target[p] + item * out_item + (first + start) * out_step)
                 if inside:
-                    if far:
-                        fetch_ahead(plane, at, shifts, axes[COUNT], 1, n)
                     pick(plane, at, here, step, n)
                 if inside < n:
                     replace_bits(state, here, outside[p], step, n)
