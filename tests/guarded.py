@@ -20,7 +20,10 @@ import gridsample
 Array = np.ndarray[Any, Any]
 
 # The modules that allocate arrays for the kernels.
-ALLOCATING = ("bindings.numpy", "kernels.cpu", "kernels.memory")
+ALLOCATING = (
+    "bindings.numpy", "kernels.memory",
+    *(f"kernels.cpu{part}" for part in ("", ".calls", ".outside", ".work")),
+)  # fmt: skip
 
 
 def protect(memory: mmap.mmap, offset: int) -> None:

@@ -171,6 +171,11 @@ class Plan:
         return copies and not any(BOUNDARIES[name].odd for name in self.boundaries)
 
     @functools.cached_property
+    def prefilters(self) -> bool:
+        """Whether the methods of some axis weigh coefficients that a filter makes of the image."""
+        return any(method.prefilter > 1 for method in self.methods)
+
+    @functools.cached_property
     def edges(self) -> tuple[int, ...]:
         """Whether each axis's mirror doubles the edge pixel, 1 or 0, in x, y, z order."""
         return tuple(BOUNDARIES[name].edge_for(self.align_corners) for name in self.boundaries)

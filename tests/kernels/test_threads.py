@@ -16,7 +16,7 @@ import pytest
 
 import gridsample
 from gridsample.kernels import threads as pool
-from gridsample.kernels.cpu import portions
+from gridsample.kernels.cpu.work import portions
 
 Array = np.ndarray[Any, Any]
 
@@ -72,10 +72,10 @@ def test_portions_cover_every_place_once(
     items: int, planes: int, apart: bool, threads: int
 ) -> None:
     written = np.zeros((items if apart else 1, planes, 100), int)
-    for group, cut, (several, low, high) in portions(range(items), apart, planes, 100, threads):
+    for group, some, (several, low, high) in portions(range(items), apart, planes, 100, threads):
         assert several or (low, high) == (0, 100)
         for item in group if apart else range(1):
-            written[item, cut, low:high] += 1
+            written[item, some.start : some.stop, low:high] += 1
     np.testing.assert_array_equal(written, 1)
 
 

@@ -84,6 +84,8 @@ def as_fill(options: Options, plan: Plan) -> Array | None:
         ValueError: its shape is another, or nothing uses it.
     """
     given = options.fill_value
+    if type(given) in (int, float) and given == 0:
+        return None
     fill = as_array(given, "fill_value")
     if fill.dtype.kind not in "biufc" or (fill.dtype.kind == "c" and plan.dtype.kind != "c"):
         raise TypeError(
@@ -110,8 +112,7 @@ def as_fill(options: Options, plan: Plan) -> Array | None:
 
 def prefilters(plan: Plan, options: Options) -> bool:
     """Whether some axis weighs coefficients, and they are to be made of the image."""
-    wanted = check_flag(options.prefilter, "prefilter")
-    return wanted and any(method.prefilter > 1 for method in plan.methods)
+    return check_flag(options.prefilter, "prefilter") and plan.prefilters
 
 
 def prefilter(

@@ -59,13 +59,15 @@ def lower(
 
 
 @functools.cache
-def fingerprint() -> str:
-    """A short hash of every source that is compiled, so that no cache outlives a change of it.
+def fingerprint(*modules: str) -> str:
+    """A short hash of the sources of modules that are compiled: no cache outlives a change of them.
 
-    A compiler's own cache looks at the file of the outermost function only.
+    A compiler's own cache looks at the file of the outermost function only.  Modules go by their
+    names inside the package; if none is named, all kernels are meant.
     """
-    here = Path(__file__).parent
+    package = Path(__file__).parent.parent
+    paths = [package.joinpath(*name.split(".")).with_suffix(".py") for name in modules]
     digest = hashlib.sha256()
-    for path in (here.parent / "axis.py", *sorted(here.rglob("*.py"))):
+    for path in paths or (package / "axis.py", *sorted((package / "kernels").rglob("*.py"))):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]

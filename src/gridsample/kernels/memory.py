@@ -1,25 +1,86 @@
-"""Arrays as the kernels see them: a flat run of memory and the numbers that describe it.
+"""Arrays as the kernels see them: flat memory and the numbers that describe it.
 
 A kernel reads ``flat[plane + sum over axes of index * stride]``, so that channels-first,
 channels-last, sliced, transposed and broadcast arrays are all taken as they are.  A complex array
 is two real planes for each of its own.
+
+What there is to know of an array but where it is, is its layout.  All that follows from layouts is
+worked out once and remembered: a call on arrays laid out as earlier ones finds it.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+Shape = tuple[int, ...]
+# Shape, distances in bytes, and type.
+Layout = tuple[Shape, Shape, np.dtype[Any]]
+
+
+def layout_of(array: Array) -> Layout:
+    """All that there is to know of an array but where it is."""
+    return array.shape, array.strides, array.dtype
+
+
+class Flat(NamedTuple):
+    """How the memory of an array, from its first element to its last, becomes a flat array.
+
+    Attributes:
+        order: as which the array is flat without a copy: "C", "K" in order of its distances, or
+            "" where there are gaps in it or entries share memory.
+        extent: how many elements there are between the first and the last, both counted.
+        kind: the type that they are read as; None for their own.
+    """
+
+    order: str
+    extent: int
+    kind: np.dtype[Any] | None
+
+    def view(self, array: Array) -> Array:
+        """The memory of an array of the layout."""
+        if self.order == "C":
+            flat = array.reshape(-1)
+        elif self.order == "K":
+            flat = array.ravel("K")
+        else:
+            flat = np.lib.stride_tricks.as_strided(
+                array, (self.extent,), (array.itemsize,), writeable=array.flags.writeable
+            )
+        return flat if self.kind is None else flat.view(self.kind)
+
+
+def flat_of(layout: Layout, kind: np.dtype[Any]) -> Flat:
+    """How an array is flat, read as a ``kind``."""
+    shape, strides, dtype = layout
+    steps = [(stride, n) for n, stride in zip(shape, strides, strict=True) if n > 1]
+    extent = 1 + sum((n - 1) * (stride // dtype.itemsize) for stride, n in steps)
+    order = ""
+    if side_by_side(steps[::-1], dtype.itemsize):
+        order = "C"
+    elif side_by_side(sorted(steps), dtype.itemsize):
+        order = "K"
+    return Flat(order, extent, None if kind == dtype else kind)
+
+
+def side_by_side(steps: list[tuple[int, int]], size: int) -> bool:
+    """Whether elements fill memory without a gap, by distances and counts, nearest first."""
+    for stride, n in steps:
+        if stride != size:
+            return False
+        size *= n
+    return True
 
 
 class Memory(NamedTuple):
     """An array (N, C, *rest) of planes.
 
     Attributes:
-        flat: the memory between the array's first and last element, one-dimensional.
+        flat: its memory.
         item: distance between items, in elements; 0 where one item serves all.
         planes: where each plane of an item starts.
         strides: distance between neighbours along each axis of ``rest``, last axis first (x, y, z).
@@ -27,11 +88,54 @@ class Memory(NamedTuple):
             together are such runs; otherwise 0.
     """
 
-    flat: Array
+    flat: Flat
     item: int
     planes: Array
-    strides: tuple[int, ...]
+    strides: Shape
     run: int
+
+
+@functools.lru_cache(maxsize=256)
+def describe(layout: Layout, items: int, as_bits: bool = False) -> Memory:
+    """A plain array (N, C, *rest) as the kernels see it, for a call with so many items."""
+    shape, strides, dtype = layout
+    parts = 2 if dtype.kind == "c" else 1
+    size = dtype.itemsize // parts
+    channels, (item, channel, *rest) = shape[1], (stride // size for stride in strides)
+    starts = np.arange(channels, dtype=np.int64)[:, np.newaxis] * channel + np.arange(parts)
+    run = channels * parts > 1 and (channels == 1 or channel == parts)
+    return Memory(
+        flat_of(layout, np.dtype(f"u{size}") if as_bits else kind_of(dtype)),
+        item if shape[0] == items else 0,
+        frozen(starts.reshape(-1)),
+        tuple(rest[::-1]),
+        channels * parts if run else 0,
+    )
+
+
+def kind_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type that kernels read: bool as uint8, 16-bit floats as bits, complex as its parts."""
+    if dtype.kind == "c":
+        return np.dtype(f"f{dtype.itemsize // 2}")
+    if dtype.kind == "b":
+        return np.dtype(np.uint8)
+    return np.dtype(np.uint16) if dtype.kind in "fV" and dtype.itemsize == 2 else dtype
+
+
+@functools.lru_cache(maxsize=1024)
+def spacing(layout: Layout) -> tuple[int, int, int] | None:
+    """Distances in elements between items, points and last entries of an array (N, *points, D).
+
+    None where the points are unevenly spaced.
+    """
+    shape, strides, dtype = layout
+    steps = [(n, stride) for n, stride in zip(shape[1:-1], strides[1:-1], strict=True) if n > 1]
+    for (_, outer), (n, inner) in itertools.pairwise(steps):
+        if outer != n * inner:
+            return None
+    point = steps[-1][1] if steps else shape[-1] * strides[-1]
+    item, point, axis = (stride // dtype.itemsize for stride in (strides[0], point, strides[-1]))
+    return item, point, axis
 
 
 def plain(array: Array) -> Array:
@@ -39,14 +143,30 @@ def plain(array: Array) -> Array:
 
     It must be native, aligned, and without negative strides.
     """
-    size = array.itemsize
-    if (
-        array.dtype.isnative
-        and array.flags.aligned
-        and all(stride >= 0 and stride % size == 0 for stride in array.strides)
-    ):
+    if is_plain(array.strides, array.dtype) and array.flags.aligned:
         return array
     return array.astype(array.dtype.newbyteorder("="), order="C", copy=True)
+
+
+@functools.lru_cache(maxsize=1024)
+def is_plain(strides: Shape, dtype: np.dtype[Any]) -> bool:
+    """Whether a kernel can read an array that is laid out so."""
+    return dtype.isnative and all(
+        stride >= 0 and stride % dtype.itemsize == 0 for stride in strides
+    )
+
+
+def even(points: Array) -> Array:
+    """An array (N, *points, D) itself where a kernel can read it, otherwise a copy."""
+    points = plain(points)
+    return points if spacing(layout_of(points)) else np.ascontiguousarray(points)
+
+
+def is_even(values: Array) -> bool:
+    """Whether a kernel can write to an array (N, C, *points): plain, and evenly spaced."""
+    shape, strides, dtype = layout_of(values)
+    points = ((*shape[1:], 1), (*strides[1:], dtype.itemsize), dtype)
+    return plain(values) is values and spacing(points) is not None
 
 
 def as_parts(array: Array) -> Array:
@@ -60,19 +180,6 @@ def as_parts(array: Array) -> Array:
     )
 
 
-def flatten(array: Array) -> Array:
-    """The memory from an array's first element to its last."""
-    if array.flags.c_contiguous:
-        return array.reshape(-1)
-    size = array.itemsize
-    extent = 1 + sum(
-        (n - 1) * (stride // size) for n, stride in zip(array.shape, array.strides, strict=True)
-    )
-    return np.lib.stride_tricks.as_strided(
-        array, (extent,), (size,), writeable=array.flags.writeable
-    )
-
-
 def stored(array: Array) -> Array:
     """The array as a type that kernels have: bool as uint8, 16-bit floats as bits of uint16."""
     if array.dtype == np.bool_:
@@ -80,32 +187,6 @@ def stored(array: Array) -> Array:
     if array.dtype.kind in "fV" and array.itemsize == 2:
         return array.view(np.uint16)
     return array
-
-
-def describe(array: Array, items: int, as_bits: bool = False) -> Memory:
-    """A plain array (N, C, *rest) as the kernels see it, for a call with so many items."""
-    is_complex = array.dtype.kind == "c"
-    real = as_parts(array) if is_complex else array
-    real = real.view(f"u{real.itemsize}") if as_bits else stored(real)
-    size = real.itemsize
-    strides = tuple([stride // size for stride in array.strides])
-    return Memory(flatten(real), *lay_out(array.shape, strides, 2 if is_complex else 1, items))
-
-
-@functools.lru_cache(maxsize=1024)
-def lay_out(
-    shape: tuple[int, ...], strides: tuple[int, ...], parts: int, items: int
-) -> tuple[int, Array, tuple[int, ...], int]:
-    """All of a Memory but its first entry, for numbers that are so many parts each."""
-    channels, (item, channel, *rest) = shape[1], strides
-    starts = np.arange(channels, dtype=np.int64)[:, np.newaxis] * channel + np.arange(parts)
-    side_by_side = channels * parts > 1 and (channels == 1 or channel == parts)
-    return (
-        item if shape[0] == items else 0,
-        frozen(starts.reshape(-1)),
-        tuple(rest[::-1]),
-        channels * parts if side_by_side else 0,
-    )
 
 
 def frozen(array: Array) -> Array:

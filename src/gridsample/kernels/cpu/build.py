@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numba as nb
@@ -234,6 +235,31 @@ def compile_sum(function: Function) -> Any:
     return compile_inner(function, "reassoc", "nsz")
 
 
+class Driver:
+    """A compiled driver, of which there is one for the only types that it is ever called with.
+
+    ``call`` is the machine code's entry itself: Numba's dispatcher, which would look at the type
+    of every argument, is asked the first time only.
+    """
+
+    def __init__(self, dispatcher: Any) -> None:
+        """Nothing is compiled yet."""
+        self.dispatcher = dispatcher
+        self.call: Callable[..., None] = self.compile_and_call
+
+    def compile_and_call(self, *arguments: Any) -> None:
+        """Compile for the types of the arguments, or load what was; arrays may be read-only."""
+        typeof: Any = nb.typeof
+        kinds = [typeof(one) for one in arguments]
+        types = tuple(
+            kind.copy(readonly=False) if isinstance(kind, nb.types.Array) else kind
+            for kind in kinds
+        )
+        self.dispatcher.compile(types)
+        self.call = self.dispatcher.overloads[types].entry_point
+        self.call(*arguments)
+
+
 def compile_driver(function: Function) -> Any:
     """Compile a driver, and keep it on disk where there is a place to write to."""
     driver = jit(function, pipeline_class=WholeCompiler, no_cfunc_wrapper=True, **OPTIONS)
@@ -343,6 +369,11 @@ def bindings(spec: Spec) -> dict[str, Any]:
     }
 
 
+# All that is compiled into a driver; and this file, which says how.
+SOURCES = ("axis", "kernels.lower", *(f"kernels.cpu.{name}" for name in (
+    "build", "intrinsics", "passes", "runs", "second", "sweeps", "taps"
+)))  # fmt: skip
+
 DRIVERS: dict[str, Function] = {
     driver.__name__: driver
     for driver in (
@@ -357,10 +388,10 @@ DRIVERS: dict[str, Function] = {
 
 
 @functools.cache
-def driver_for(spec: Spec) -> Any:
+def driver_for(spec: Spec) -> Driver:
     """The compiled driver for a spec."""
     names = bindings(spec)
-    tag = "_".join(str(part) for part in spec[1:]) + "_" + fingerprint()
+    tag = "_".join(str(part) for part in spec[1:]) + "_" + fingerprint(*SOURCES)
     load_grid, load_image, load_values = loader(spec.grid), loader(spec.image), loader(spec.values)
 
     def add(*functions: Any, compile_: Any = compile_inner, **flags: Any) -> None:
@@ -393,4 +424,4 @@ def driver_for(spec: Spec) -> Any:
     add(*second.LOOPS, compile_=compile_separate)
     add(*second.STEPS, compile_=compile_loop)
     add(DRIVERS[spec.driver], compile_=compile_driver)
-    return names[spec.driver]
+    return Driver(names[spec.driver])

@@ -75,17 +75,17 @@ unsigned = int
 
 
 def backward_twice(
-    image: Array, source: Array, image_item: int,
-    upstream: Array, upstream_source: Array, upstream_item: int,
-    shadow: Array, shadow_source: Array, shadow_item: int, strides: Array, shifts: Array,
-    grid: Array, grid_item: int, axis_step: int, point_step: int,
-    moves: Array, moves_item: int, moves_axis: int, moves_point: int,
-    values: Array, target: Array, values_item: int, values_step: int,
-    results: Array, results_target: Array, results_item: int, results_step: int,
-    gradient: Array, gradient_item: int,
-    block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
-    first_item: int, last_item: int, first: int, last: int,
+    image: Array, upstream: Array, grid: Array, moves: Array, values: Array,
+    results: Array, shadow: Array, gradient: Array,
+    strides: Array, shifts: Array, source: Array, image_item: int,
+    upstream_source: Array, upstream_item: int, shadow_source: Array, shadow_item: int,
+    grid_item: int, axis_step: int, point_step: int,
+    moves_item: int, moves_axis: int, moves_point: int,
+    target: Array, values_item: int, values_step: int,
+    results_target: Array, results_item: int, results_step: int, gradient_item: int,
     has_image: bool, need_values: bool, need_image: bool, need_grid: bool,
+    block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
+    first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
     banded: bool, low: int, high: int,
 ) -> None:  # fmt: skip
     """Second derivatives of the points first..last of items first_item..last_item.
@@ -119,7 +119,7 @@ def backward_twice(
                     lean(block, axes, a, along, reals, n)
                 multiply_twice(block, axes, raised, reals, n)
                 clear_sums(sums, raised, width, n)
-            for p in range(len(target) if inside else 0):
+            for p in range(planes, end if inside else planes):
                 here = target[p] + item * values_item + (first + start) * values_step
                 fetch(tail(values, here), step, g, n)
                 if inside < n:
@@ -166,7 +166,7 @@ def backward_twice(
                     lean(block, axes, a, along, reals, n)
                 multiply_twice(block, axes, raised, reals, n)
                 clear_sums(sums, raised, width, n)
-                for p in range(len(target)):
+                for p in range(planes, end):
                     here = target[p] + item * values_item + first * values_step
                     fetch_edges(tail(values, here), step, which, g, n)
                     silence(places, g, count, wide, n)

@@ -5,9 +5,10 @@ taps of the inside points are weighed once and used for every plane, or every ru
 the same is done for the few edges.  Memory is flat and described by numbers (see
 `gridsample.kernels.memory`): ``source`` and ``target`` list where each plane starts, ``*_item`` is
 the distance from one item of the batch to the next (0 where the batch is broadcast), strides count
-elements.  ``shifts`` lists the distance of each tap from the first; ``outside`` what each plane has
-at points that are out, ``dropped`` what it has under dropped taps,
-``holes`` what it has at points that are nowhere.
+elements.  A task's points are first..last of items first_item..last_item, in the planes (or runs)
+from ``planes`` to ``end``.  ``shifts`` lists the distance of each tap from the first; ``outside``
+what each plane has at points that are out, ``dropped`` what it has under dropped taps, ``holes``
+what it has at points that are nowhere.
 """
 
 from __future__ import annotations
@@ -101,12 +102,11 @@ def window(out: Array, scratch: Array) -> Array:
 
 
 def gather(
-    image: Array, strides: Array, source: Array, image_item: int, shifts: Array, far: bool,
-    grid: Array, grid_item: int, axis_step: int, point_step: int,
-    out: Array, target: Array, out_item: int, out_step: int,
-    outside: Array, dropped: Array, holes: Array,
+    image: Array, grid: Array, out: Array, outside: Array, dropped: Array, holes: Array,
+    strides: Array, source: Array, image_item: int, shifts: Array, far: bool,
+    grid_item: int, axis_step: int, point_step: int, target: Array, out_item: int, out_step: int,
     block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
-    first_item: int, last_item: int, first: int, last: int,
+    first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
 ) -> None:  # fmt: skip
     """Sample points first..last of items first_item..last_item in every plane."""
     width, count = block[WIDTH], block[EACH]
@@ -127,7 +127,7 @@ def gather(
             )  # fmt: skip
             if inside and not LINEAR:
                 prepare_inside(block, axes, measures, tables, 1, 1, reals, n)
-            for p in range(len(source) if edges - before < n else 0):
+            for p in range(planes, end if edges - before < n else planes):
                 plane = tail(image, source[p] + item * image_item)
                 here = tail(out, target[p] + item * out_item + (first + start) * out_step)
                 numbers = window(here, room)
@@ -153,7 +153,7 @@ def gather(
                     block, axes, measures, tables, 1, 1, strides, points, axis_step, point_step,
                     first, which, indices, reals, n,
                 )  # fmt: skip
-                for p in range(len(source)):
+                for p in range(planes, end):
                     plane = tail(image, source[p] + item * image_item)
                     here = tail(out, target[p] + item * out_item + first * out_step)
                     collect_present(plane, places, pixels, count, wide, n)
@@ -164,12 +164,11 @@ def gather(
 
 
 def gather_nearest(
-    image: Array, strides: Array, source: Array, image_item: int, shifts: Array, far: bool,
-    grid: Array, grid_item: int, axis_step: int, point_step: int,
-    out: Array, target: Array, out_item: int, out_step: int,
-    outside: Array, dropped: Array, holes: Array,
+    image: Array, grid: Array, out: Array, outside: Array, dropped: Array, holes: Array,
+    strides: Array, source: Array, image_item: int, shifts: Array, far: bool,
+    grid_item: int, axis_step: int, point_step: int, target: Array, out_item: int, out_step: int,
     block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
-    first_item: int, last_item: int, first: int, last: int,
+    first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
 ) -> None:  # fmt: skip
     """As gather, where each axis has one tap of weight one: bits are copied, whatever they mean."""
     width, step = block[WIDTH], unsigned(out_step)
@@ -184,7 +183,7 @@ def gather_nearest(
                 block, axes, measures, strides, tail(points, start * point_step), axis_step,
                 point_step, indices, reals, first, start, edges, n,
             )  # fmt: skip
-            for p in range(len(source) if edges - before < n else 0):
+            for p in range(planes, end if edges - before < n else planes):
                 plane = tail(image, source[p] + item * image_item)
                 here = tail(out, target[p] + item * out_item + (first + start) * out_step)
                 if inside:
@@ -198,7 +197,7 @@ def gather_nearest(
                     block, axes, measures, tables, 0, 0, strides, points, axis_step, point_step,
                     first, which, indices, reals, n,
                 )  # fmt: skip
-                for p in range(len(source)):
+                for p in range(planes, end):
                     plane = tail(image, source[p] + item * image_item)
                     here = tail(out, target[p] + item * out_item + first * out_step)
                     pick_edges(plane, places, lost, dropped[p], holes[p], which, here, step, n)
@@ -206,12 +205,11 @@ def gather_nearest(
 
 
 def gather_runs(
-    image: Array, strides: Array, source: Array, image_item: int, shifts: Array, far: bool,
-    length: int, grid: Array, grid_item: int, axis_step: int, point_step: int,
-    out: Array, target: Array, out_item: int, out_step: int,
-    outside: Array, dropped: Array, holes: Array,
+    image: Array, grid: Array, out: Array, outside: Array, dropped: Array, holes: Array,
+    strides: Array, source: Array, image_item: int, shifts: Array, far: bool, length: int,
+    grid_item: int, axis_step: int, point_step: int, target: Array, out_item: int, out_step: int,
     block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
-    first_item: int, last_item: int, first: int, last: int,
+    first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
 ) -> None:  # fmt: skip
     """As gather, where a pixel's channels lie side by side: a tap is a run of ``length``."""
     width, taps, size = block[WIDTH], unsigned(block[EACH]), unsigned(length)
@@ -230,7 +228,7 @@ def gather_runs(
             )  # fmt: skip
             if inside:
                 prepare_inside(block, axes, measures, tables, 1, 1, reals, n)
-            for p in range(len(source) if edges - before < n else 0):
+            for p in range(planes, end if edges - before < n else planes):
                 pixels = tail(image, source[p] + item * image_item)
                 place = tail(out, target[p] + item * out_item + (first + start) * out_step)
                 empty = tail(outside, p * length)
@@ -252,7 +250,7 @@ def gather_runs(
                     block, axes, measures, tables, 1, 1, strides, points, axis_step, point_step,
                     first, which, indices, reals, n,
                 )  # fmt: skip
-                for p in range(len(source)):
+                for p in range(planes, end):
                     pixels = tail(image, source[p] + item * image_item)
                     place = tail(out, target[p] + item * out_item + first * out_step)
                     for j in range(n):
@@ -266,14 +264,14 @@ def gather_runs(
 
 
 def backward(
-    image: Array, source: Array, image_item: int,
-    shadow: Array, shadow_source: Array, shadow_item: int, strides: Array, shifts: Array,
-    grid: Array, grid_item: int, axis_step: int, point_step: int,
-    values: Array, target: Array, values_item: int, values_step: int, dropped: Array,
-    gradient: Array, gradient_item: int,
+    image: Array, grid: Array, values: Array, shadow: Array, gradient: Array, dropped: Array,
+    strides: Array, shifts: Array, source: Array, image_item: int,
+    shadow_source: Array, shadow_item: int, grid_item: int, axis_step: int, point_step: int,
+    target: Array, values_item: int, values_step: int, gradient_item: int,
+    need_image: bool, need_grid: bool,
     block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
-    first_item: int, last_item: int, first: int, last: int,
-    need_image: bool, need_grid: bool, banded: bool, low: int, high: int,
+    first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
+    banded: bool, low: int, high: int,
 ) -> None:  # fmt: skip
     """Scatter the values of every plane to their taps in ``shadow``, and sum the grid's gradient.
 
@@ -300,7 +298,7 @@ def backward(
             if inside:
                 prepare_inside(block, axes, measures, tables, orders, kinds, reals, n)
                 clear_sums(sums, block[AXES] * need_grid, width, n)
-            for p in range(len(target) if inside else 0):
+            for p in range(planes, end if inside else planes):
                 here = target[p] + item * values_item + (first + start) * values_step
                 fetch(tail(values, here), step, g, n)
                 if inside < n:
@@ -330,7 +328,7 @@ def backward(
                     point_step, first, which, indices, reals, n,
                 )  # fmt: skip
                 clear_sums(sums, block[AXES] * need_grid, width, n)
-                for p in range(len(target)):
+                for p in range(planes, end):
                     here = target[p] + item * values_item + first * values_step
                     fetch_edges(tail(values, here), step, which, g, n)
                     silence(places, g, count, wide, n)
@@ -353,14 +351,14 @@ def backward(
 
 
 def backward_runs(
-    image: Array, source: Array, image_item: int,
-    shadow: Array, shadow_source: Array, shadow_item: int, strides: Array, shifts: Array,
-    length: int, grid: Array, grid_item: int, axis_step: int, point_step: int,
-    values: Array, target: Array, values_item: int, values_step: int, dropped: Array,
-    gradient: Array, gradient_item: int,
+    image: Array, grid: Array, values: Array, shadow: Array, gradient: Array, dropped: Array,
+    strides: Array, shifts: Array, source: Array, image_item: int,
+    shadow_source: Array, shadow_item: int, grid_item: int, axis_step: int, point_step: int,
+    target: Array, values_item: int, values_step: int, gradient_item: int,
+    need_image: bool, need_grid: bool, length: int,
     block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
-    first_item: int, last_item: int, first: int, last: int,
-    need_image: bool, need_grid: bool, banded: bool, low: int, high: int,
+    first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
+    banded: bool, low: int, high: int,
 ) -> None:  # fmt: skip
     """As backward, where the channels of a pixel lie side by side."""
     width, taps, size = block[WIDTH], unsigned(block[EACH]), unsigned(length)
@@ -403,7 +401,7 @@ def backward_runs(
                         count = list_inside(at[j], shifts, taps, wide, j, here, tap)
                     for a in range(block[AXES]):
                         along[a] = real(0)
-                    for p in range(len(target) if count else 0):
+                    for p in range(planes, end if count else planes):
                         offset = target[p] + item * values_item + (first + point) * values_step
                         fetch(tail(values, offset), unsigned(1), g, size)
                         pixels = tail(image, source[p] + item * image_item)

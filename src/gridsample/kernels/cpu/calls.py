@@ -1,0 +1,458 @@
+"""Calls of the drivers: all that follows from a plan and the layouts of arrays, worked out once.
+
+A call takes flat memory alone; what else its drivers are told is here.  Each ``plan_*`` function is
+remembered for the layouts that it was given, so that to call again costs little more than the
+drivers' own work.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridsample.kernels import threads as pool
+from gridsample.kernels.cpu.build import Driver, Spec, driver_for
+from gridsample.kernels.cpu.outside import Outside, bits_outside, numbers_outside
+from gridsample.kernels.cpu.work import (
+    Work,
+    describe_axes,
+    divide,
+    fair,
+    few_threads,
+    organize,
+    portions,
+    shifts,
+)
+from gridsample.kernels.memory import Flat, Layout, Memory, describe, flat_of, kind_of, spacing
+from gridsample.plan import BOUNDARIES, Plan
+from gridsample.weights import LINEAR
+
+Array = np.ndarray[Any, Any]
+Order = tuple[int, ...]
+
+# Channels side by side from which it pays to work along them.
+LONG_RUN = 8
+# Bytes from which an image is asked for ahead: it will not be in the second-level cache.
+FAR = 1 << 21
+# Storage types whose grids are read by loops made for their rank; of others, fewer are compiled.
+QUICK = {"f4", "f8", "u1", "u4", "u8"}
+
+
+class Sweep(NamedTuple):
+    """One sweep of a driver: ``fixed`` is what it is told of its memories, ``tasks`` its ranges."""
+
+    driver: Driver
+    fixed: tuple[Any, ...]
+    work: Work
+    tasks: list[list[tuple[int, ...]]]
+
+    def jobs(self, *memories: Array) -> list[pool.Task]:
+        """What threads are to do."""
+        return [functools.partial(self.do, memories, ranges) for ranges in self.tasks]
+
+    def do(self, memories: tuple[Array, ...], ranges: list[tuple[int, ...]]) -> None:
+        """One task."""
+        scratch, call = self.work.scratch(), self.driver.call
+        for one in ranges:
+            call(*memories, *self.fixed, *scratch, *one)
+
+
+# What is compiled ---------------------------------------------------------------------------------
+
+
+def code(dtype: np.dtype[Any]) -> str:
+    """A storage type as Spec writes it; a complex type is stored as its parts."""
+    return f"f{dtype.itemsize // 2}" if dtype.kind == "c" else f"{dtype.kind}{dtype.itemsize}"
+
+
+class Points(NamedTuple):
+    """A grid as flat memory: distances between items, between axes and between points."""
+
+    flat: Flat
+    item: int
+    axis: int
+    point: int
+    code: str
+    packed: int  # the distance between points where they lie as usual, else 0
+
+
+def read_points(grid: Layout, plan: Plan) -> Points:
+    """An even grid (N, *out, D) as the drivers take it."""
+    distances = spacing(grid)
+    assert distances is not None
+    item, point, axis = distances
+    axes, dtype = len(plan.spatial), grid[2]
+    usual = point == axes and (axis == 1 or axes == 1) and plan.coords != "displacement"
+    return Points(
+        flat_of(grid, kind_of(dtype)),
+        item if plan.grid_items > 1 else 0,
+        axis,
+        point,
+        code(dtype),
+        axes if usual else 0,
+    )
+
+
+def read_values(values: Layout, plan: Plan, as_bits: bool = False) -> Memory:
+    """Even values (N, C, *out) as the drivers take them, as (N, C, points)."""
+    shape, strides, dtype = values
+    distances = spacing(((1, *shape[2:], 1), (0, *strides[2:], dtype.itemsize), dtype))
+    assert distances is not None
+    point = distances[1] * dtype.itemsize
+    one = describe(((*shape[:2], plan.points), (*strides[:2], point), dtype), plan.items, as_bits)
+    return one._replace(flat=flat_of(values, one.flat.kind or dtype))
+
+
+def specify(
+    plan: Plan,
+    driver: str,
+    bits: int,
+    points: Points,
+    image: np.dtype[Any],
+    values: np.dtype[Any],
+    **more: Any,
+) -> Spec:
+    """What is compiled for a call."""
+    return Spec(
+        driver,
+        code(plan.real),
+        bits,
+        points.code,
+        code(image),
+        code(values),
+        displaced=plan.coords == "displacement",
+        signed=any(BOUNDARIES[name].odd for name in plan.boundaries),
+        packed=points.packed if {points.code, code(image)} <= QUICK else 0,
+        **more,
+    )
+
+
+def is_linear(plan: Plan, order: Order) -> bool:
+    """Whether taps are weighed by distance alone, along every axis."""
+    return not any(order) and all(method.table == LINEAR.table for method in plan.methods)
+
+
+def index_bits(plan: Plan, *memories: Memory) -> int:
+    """Width of indices and offsets: 32 bits while they fit, else 64."""
+    limit = 2**31 - 64
+    return 32 if max(*plan.spatial, *(extent(plan, memory) for memory in memories)) < limit else 64
+
+
+def extent(plan: Plan, memory: Memory) -> int:
+    """The greatest offset in a plane of an image, plus one."""
+    return 1 + sum(
+        (n - 1) * stride for n, stride in zip(plan.spatial[::-1], memory.strides, strict=True)
+    )
+
+
+def starts(memory: Memory, plan: Plan, as_runs: bool) -> tuple[Array, int]:
+    """Where the planes (or runs) begin that one grid item serves; the distance to the next item's.
+
+    A grid that serves the whole batch has every item's planes at once, and works its taps out once.
+    """
+    planes = memory.planes[:1] if as_runs else memory.planes
+    if plan.grid_items > 1:
+        return planes, memory.item
+    if plan.items == 1:
+        return planes, 0
+    items = np.arange(plan.items, dtype=np.int64)[:, np.newaxis] * memory.item
+    return (items + planes).reshape(-1), 0
+
+
+def common_run(place: Memory, values: Memory) -> int:
+    """How many channels are worked on side by side; 0 where planes are."""
+    return place.run if place.run == values.run >= LONG_RUN else 0
+
+
+def strides_of(memory: Memory) -> Array:
+    """Distances along each axis, x first."""
+    return np.array(memory.strides, np.int64)
+
+
+# Gather -------------------------------------------------------------------------------------------
+
+
+class Gathering(NamedTuple):
+    """How to gather: the memories, what is outside where there is no fill, and the sweep."""
+
+    image: Flat
+    grid: Flat
+    out: Flat
+    bits: np.dtype[Any] | None  # as which pixels are copied, where they are not summed
+    times: int  # how many items a point serves
+    outside: Outside
+    sweep: Sweep
+
+
+@functools.lru_cache(maxsize=256)
+def plan_gather(
+    plan: Plan, order: Order, image: Layout, grid: Layout, values: Layout, threads: int
+) -> Gathering:
+    """How to gather for arrays that are laid out so."""
+    bits = plan.nearest
+    points = read_points(grid, plan)
+    source, target = describe(image, plan.items, bits), read_values(values, plan, bits)
+    run = 0 if bits else common_run(source, target)
+    kind = (source.flat.kind or image[2]) if bits else None
+    times = plan.items if plan.grid_items == 1 else 1
+    outside = find_outside(plan, None, kind, any(order)).repeat(times)
+    sweep = sweep_gather(plan, order, source, points, target, run, kind, image[2], values[2])
+    source_starts, _ = starts(source, plan, run > 0)
+    cost = len(source_starts) * max(1, run) * sweep.work.taps
+    ranges = divide(
+        range(plan.grid_items), plan.points, range(len(source_starts)), cost, sweep.work.width,
+        fair(cost * plan.points * plan.grid_items, threads),
+    )  # fmt: skip
+    tasks: list[list[tuple[int, ...]]] = [[one] for one in ranges]
+    return Gathering(
+        source.flat, points.flat, target.flat, kind, times, outside, sweep._replace(tasks=tasks)
+    )
+
+
+def find_outside(
+    plan: Plan, fill: Array | None, bits: np.dtype[Any] | None, differentiated: bool
+) -> Outside:
+    """What is outside, for one item."""
+    if bits is None:
+        return numbers_outside(plan, fill, differentiated)
+    return bits_outside(plan, fill, bits)
+
+
+def sweep_gather(
+    plan: Plan, order: Order, source: Memory, points: Points, target: Memory, run: int,
+    kind: np.dtype[Any] | None, image: np.dtype[Any], values: np.dtype[Any],
+) -> Sweep:  # fmt: skip
+    """The sweep that gathers, without its tasks."""
+    bits, real = index_bits(plan, source), code(plan.real)
+    if kind is not None:
+        spec = specify(plan, "gather_nearest", bits, points, kind, kind)
+    else:
+        planar = not run and real == code(image) and source.strides[0] == 1
+        pairs = planar and plan.methods[0].taps % 2 == 0
+        spec = specify(
+            plan, "gather_runs" if run else "gather", bits, points, image, values,
+            pairs=pairs,
+            linear=len(plan.spatial) if pairs and is_linear(plan, order) else 0,
+            in_place=code(values) == real and (run > 0 or target.strides[0] == 1),
+        )  # fmt: skip
+    work = organize(plan, order, 0 if kind is not None else 1, bits, run)
+    source_starts, source_item = starts(source, plan, run > 0)
+    target_starts, target_item = starts(target, plan, run > 0)
+    size = image.itemsize * source.flat.extent
+    fixed = (
+        strides_of(source), source_starts, source_item, shifts(work.axes.counts, source.strides),
+        size > FAR and kind is None, *((run,) if run else ()),
+        points.item, points.axis, points.point, target_starts, target_item, target.strides[0],
+        *work.tables,
+    )  # fmt: skip
+    return Sweep(driver_for(spec), fixed, work, [])
+
+
+# Backward -----------------------------------------------------------------------------------------
+
+
+class Shadow(NamedTuple):
+    """A new array of an image's shape and order in memory, in the type of the sums, to scatter to.
+
+    Attributes:
+        layout: shape, strides and type.
+        shape: its shape, slowest axis first.
+        back: from those axes to the image's.
+    """
+
+    layout: Layout
+    shape: tuple[int, ...]
+    back: tuple[int, ...]
+
+    def zeros(self) -> Array:
+        """Zeros: pages that the system gives when they are first written to."""
+        return np.zeros(self.shape, self.layout[2]).transpose(self.back)
+
+
+@functools.lru_cache(maxsize=256)
+def plan_shadow(plan: Plan, image: Layout) -> Shadow:
+    """The shadow of an image."""
+    shape, strides, dtype = image
+    kind = complex_of(plan.real) if dtype.kind == "c" else plan.real
+    slowest_first = sorted(range(len(shape)), key=lambda a: -strides[a])
+    steps, step = [0] * len(shape), kind.itemsize
+    for a in reversed(slowest_first):
+        steps[a] = step
+        step *= max(1, shape[a])
+    back = tuple(slowest_first.index(a) for a in range(len(shape)))
+    return Shadow((shape, tuple(steps), kind), tuple(shape[a] for a in slowest_first), back)
+
+
+def complex_of(real: np.dtype[Any]) -> np.dtype[Any]:
+    """The complex type whose parts are of a real type."""
+    return np.dtype(f"c{real.itemsize * 2}")
+
+
+class Scattering(NamedTuple):
+    """How to work out gradients: the memories, what dropped taps have, and the sweeps."""
+
+    image: Flat
+    grid: Flat
+    values: Flat
+    shadow: Flat
+    dropped: Array
+    times: int  # how many items a point serves
+    sweeps: list[tuple[bool, bool, Sweep]]  # whether it needs the image's gradient, and the grid's
+
+
+@functools.lru_cache(maxsize=256)
+def plan_backward(
+    plan: Plan, order: Order, image: Layout, grid: Layout, values: Layout,
+    needed: tuple[bool, bool], threads: int,
+) -> Scattering:  # fmt: skip
+    """How to work out the needed gradients for arrays that are laid out so."""
+    points, target = read_points(grid, plan), read_values(values, plan)
+    source = describe(image, plan.items)
+    shadow = describe(plan_shadow(plan, image).layout, plan.items)
+    count = few_threads(
+        plan.items * plan.channels * plan.points * math.prod(describe_axes(plan, order).counts),
+        threads,
+    )
+    alike = source.strides == shadow.strides and source.run == shadow.run
+    if needed == (True, True) and not (count == 1 and alike):
+        passes = [(True, False), (False, True)]
+    else:
+        passes = [needed]
+    times = plan.items if plan.grid_items == 1 else 1
+    return Scattering(
+        source.flat, points.flat, target.flat, shadow.flat,
+        np.tile(numbers_outside(plan, None).dropped, times), times,
+        [
+            (*one, sweep_backward(plan, order, source, shadow, points, target, one, count,
+                                  image[2], values[2]))
+            for one in passes
+        ],
+    )  # fmt: skip
+
+
+def sweep_backward(
+    plan: Plan, order: Order, source: Memory, shadow: Memory, points: Points, target: Memory,
+    needed: tuple[bool, bool], threads: int, image: np.dtype[Any], values: np.dtype[Any],
+) -> Sweep:  # fmt: skip
+    """A sweep for the needed gradients."""
+    need_image, need_grid = needed
+    place = shadow if need_image else source  # where the taps are looked up
+    run, bits = common_run(place, target), index_bits(plan, place)
+    spec = specify(
+        plan, "backward_runs" if run else "backward", bits, points,
+        image if need_grid else plan.real, values,
+    )  # fmt: skip
+    work = organize(plan, order, 1 + (len(plan.spatial) if need_grid else 0), bits, run)
+    fixed = (
+        strides_of(place), shifts(work.axes.counts, place.strides),
+        *starts_if(need_grid, source, plan, run > 0),
+        *starts_if(need_image, shadow, plan, run > 0),
+        points.item, points.axis, points.point,
+        *starts(target, plan, run > 0), target.strides[0], plan.points * len(plan.spatial),
+        need_image, need_grid, *((run,) if run else ()), *work.tables,
+    )  # fmt: skip
+    planes = len(starts(target, plan, run > 0)[0])
+    tasks = share_out(plan, place, need_image, planes, max(1, run), work, threads)
+    return Sweep(driver_for(spec), fixed, work, tasks)
+
+
+def starts_if(needed: bool, memory: Memory, plan: Plan, as_runs: bool) -> tuple[Array, int]:
+    """As `starts`; where a memory is not needed, within the one number that stands for it."""
+    planes, item = starts(memory, plan, as_runs)
+    return (planes, item) if needed else (np.zeros_like(planes), 0)
+
+
+def share_out(
+    plan: Plan, place: Memory, need_image: bool, planes: int, run: int, work: Work, threads: int
+) -> list[list[tuple[int, ...]]]:
+    """The tasks of a sweep that scatters to a memory, or if it need not, of any other."""
+    items, whole = range(plan.grid_items), extent(plan, place)
+    cost = planes * run * work.taps
+    if not need_image:
+        ideal = fair(len(items) * plan.points * cost, threads)
+        ranges = divide(items, plan.points, range(planes), cost, work.width, ideal)
+        return [[(*one, False, 0, whole)] for one in ranges]
+    # Pixels are added to range by range: the ranges must not depend on the number of threads.
+    ideal = fair(plan.points * cost, 1)
+    return [
+        [(*one, *band) for one in divide(group, plan.points, some, cost, work.width, ideal)]
+        for group, some, band in portions(
+            items, plan.grid_items > 1 and place.item != 0, planes, whole, threads
+        )
+    ]
+
+
+# Backward of backward -----------------------------------------------------------------------------
+
+
+class Second(NamedTuple):
+    """How to differentiate backward: the memories, and the sweeps."""
+
+    image: Flat  # and the upstream one's
+    grid: Flat
+    moves: Flat
+    values: Flat
+    shadow: Flat
+    sweeps: list[tuple[bool, bool, Sweep]]  # whether it needs the values' gradient, the image's
+
+
+@functools.lru_cache(maxsize=256)
+def plan_second(
+    plan: Plan, order: Order, image: Layout, grid: Layout, moves: Layout, values: Layout,
+    has_image: bool, needed: tuple[bool, bool, bool], threads: int,
+) -> Second:  # fmt: skip
+    """How to work out the needed second derivatives for arrays that are laid out so.
+
+    The image and the upstream one are laid out as the shadow.
+    """
+    points, shifted = read_points(grid, plan), read_points(moves, plan)
+    target, source = read_values(values, plan), describe(image, plan.items)
+    shadow = describe(plan_shadow(plan, image).layout, plan.items)
+    count = few_threads(
+        plan.items * plan.channels * plan.points * math.prod(describe_axes(plan, order).counts),
+        threads,
+    )
+    need_values, need_image, need_grid = needed
+    passes = [needed]
+    if count > 1 and need_image and (need_values or need_grid):
+        passes = [(False, True, False), (need_values, False, need_grid)]
+    return Second(
+        source.flat, points.flat, shifted.flat, target.flat, shadow.flat,
+        [
+            (*one[:2], sweep_second(plan, order, source, points, shifted, target, has_image, one,
+                                    count, image[2], values[2]))
+            for one in passes
+        ],
+    )  # fmt: skip
+
+
+def sweep_second(
+    plan: Plan, order: Order, source: Memory, points: Points, moves: Points, target: Memory,
+    has_image: bool, needed: tuple[bool, bool, bool], threads: int, image: np.dtype[Any],
+    values: np.dtype[Any],
+) -> Sweep:  # fmt: skip
+    """A sweep for the needed second derivatives; results are laid out as (N, C, points)."""
+    need_values, need_image, _ = needed
+    axes, bits = len(plan.spatial), index_bits(plan, source)
+    work = organize(plan, order, 2 * (1 + axes), bits, 0, True)
+    spec = specify(plan, "backward_twice", bits, points, image, values)
+    parts = 2 if values.kind == "c" else 1
+    shape = (plan.items, plan.channels, plan.points)
+    kind = complex_of(plan.real) if parts == 2 else plan.real
+    steps = (math.prod(shape[1:]) * kind.itemsize, plan.points * kind.itemsize, kind.itemsize)
+    results = describe((shape, steps, kind), plan.items)
+    fixed = (
+        strides_of(source), shifts(work.axes.counts, source.strides),
+        *starts(source, plan, False), *starts(source, plan, False),
+        *starts_if(need_image, source, plan, False),
+        points.item, points.axis, points.point, moves.item, moves.axis, moves.point,
+        *starts(target, plan, False), target.strides[0],
+        *starts_if(need_values, results, plan, False), results.strides[0],
+        plan.points * axes, has_image, *needed, *work.tables,
+    )  # fmt: skip
+    planes = len(starts(target, plan, False)[0])
+    tasks = share_out(plan, source, need_image, planes, 1, work, threads)
+    return Sweep(driver_for(spec), fixed, work, tasks)

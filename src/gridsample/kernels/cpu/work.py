@@ -1,0 +1,155 @@
+"""How a call is cut up: into blocks that stay in cache, and into tasks for threads.
+
+A task is a list of ranges, of items, points and planes, each for one call of a driver.  Ranges of
+points begin at multiples of a block, and no two tasks write to the same place, so that results do
+not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridsample.kernels.cpu import taps
+from gridsample.kernels.memory import frozen
+from gridsample.plan import Plan
+
+Array = np.ndarray[Any, Any]
+
+# Taps that are worth a thread of their own, and at most how many are worked on between two looks
+# at Ctrl-C.
+FEW, MANY = 1 << 17, 1 << 25
+# Points of a block, and reals that it works on, at most: it should stay in the second-level cache.
+BLOCK, BLOCK_REALS = 512, 16384
+
+
+class Axes(NamedTuple):
+    """The axes as the drivers know them."""
+
+    integers: Array  # (axis, taps.COLUMNS), flat
+    reals: Array  # (axis, taps.MEASURES), flat
+    tables: Array  # (axis, 0: the order asked for, 1, 2: the next ones; tap, power), flat
+    counts: tuple[int, ...]  # taps of each axis
+
+
+@functools.lru_cache(maxsize=256)
+def describe_axes(plan: Plan, order: tuple[int, ...]) -> Axes:
+    """A plan's axes, for a derivative order along each."""
+    counts = tuple(method.taps for method in plan.methods)
+    powers = max(method.powers for method in plan.methods)
+    tables = np.zeros((len(counts), taps.ORDERS, max(counts), powers), plan.real)
+    rows = []
+    for a, method in enumerate(plan.methods):
+        rows.append(taps.describe(plan, a, order[a]))
+        for raised in range(taps.ORDERS):
+            tables[a, raised, : method.taps, : method.powers] = method.derivative(order[a] + raised)
+    integers, reals = zip(*rows, strict=True)
+    return Axes(
+        frozen(np.array(integers, np.int64).reshape(-1)),
+        frozen(np.array(reals, plan.real).reshape(-1)),
+        frozen(tables.reshape(-1)),
+        counts,
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def shifts(counts: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+    """How far each tap of an inside point is from the first, x running fastest."""
+    along = [np.arange(n, dtype=np.int64) * s for n, s in zip(counts, strides, strict=True)]
+    return frozen(functools.reduce(lambda at, one: np.add.outer(one, at), along).reshape(-1))
+
+
+class Work(NamedTuple):
+    """How a call is cut into blocks, and what a block needs."""
+
+    axes: Axes
+    taps: int  # of a point
+    width: int  # points of a block
+    block: Array  # the table of a block: see taps
+    indices: tuple[int, np.dtype[Any]]
+    reals: tuple[int, np.dtype[Any]]
+
+    @property
+    def tables(self) -> tuple[Array, Array, Array, Array]:
+        """What every driver takes: the block's table, and those of the axes."""
+        return self.block, self.axes.integers, self.axes.reals, self.axes.tables
+
+    def scratch(self) -> tuple[Array, Array]:
+        """Memory for one task to work in."""
+        return np.empty(*self.indices), np.empty(*self.reals)
+
+
+def organize(
+    plan: Plan, order: tuple[int, ...], kinds: int, bits: int, run: int, twice: bool = False
+) -> Work:
+    """Blocks so wide that what is worked out for one stays in cache.
+
+    ``kinds`` are the kinds of products of weights, ``bits`` the width of an index, ``run`` the
+    channels side by side or 0, ``twice`` whether for second derivatives.
+    """
+    axes = describe_axes(plan, order)
+    each = math.prod(axes.counts)
+    width = max(16, min(BLOCK, BLOCK_REALS // (each * (2 + kinds)) // 16 * 16))
+    powers = max(method.powers for method in plan.methods)
+    inside = axes.reals.reshape(len(axes.counts), -1)
+    fits = bool((inside[:, taps.FROM] <= inside[:, taps.TO]).all())
+    table, indices, reals = taps.plan_block(axes.counts, powers, fits, kinds, width, run, twice)
+    kind = np.dtype(np.int32 if bits == 32 else np.int64)
+    block = frozen(np.array(table, np.int64))
+    return Work(axes, each, width, block, (indices, kind), (reals, plan.real))
+
+
+# First and last item, first and last point, first plane and last.
+Range = tuple[int, int, int, int, int, int]
+# Whether a plane has several, first offset, last offset.
+Band = tuple[int, int, int]
+
+
+def few_threads(cost: int, threads: int) -> int:
+    """As many threads as there is work for, of so many taps."""
+    return max(1, min(threads, cost // FEW))
+
+
+def fair(cost: int, threads: int) -> int:
+    """How many taps a range should have, of so many in all: several ranges for each thread."""
+    return min(MANY, max(FEW, cost // (4 * threads)))
+
+
+def divide(
+    items: range, points: int, planes: range, cost: int, width: int, ideal: int
+) -> list[Range]:
+    """Cut items x points, of so many taps a point, into ranges; points at multiples of a block."""
+    ends = planes.start, planes.stop
+    if points * cost <= ideal:
+        step = max(1, ideal // (points * cost))
+        return [(item, min(items.stop, item + step), 0, points, *ends) for item in items[::step]]
+    step = max(1, ideal // cost // width) * width
+    return [
+        (item, item + 1, first, min(points, first + step), *ends)
+        for item in items
+        for first in range(0, points, step)
+    ]
+
+
+def portions(
+    items: range, apart: bool, planes: int, whole: int, threads: int
+) -> list[tuple[range, range, Band]]:
+    """Share out what is scattered to, so that each thread has places of its own.
+
+    By item where each has its own image (``apart``), then by plane, then by bands of a plane's
+    ``whole`` extent.
+    """
+    groups = [items[i : i + 1] for i in range(len(items))] if apart and threads > 1 else [items]
+    cuts = min(planes, -(-threads // len(groups)))
+    bands = -(-threads // (len(groups) * cuts))
+    return [
+        (group, range(planes * cut // cuts, planes * (cut + 1) // cuts), (bands > 1, low, high))
+        for group in groups
+        for cut in range(cuts)
+        for low, high in (
+            (whole * band // bands, whole * (band + 1) // bands) for band in range(bands)
+        )
+    ]
