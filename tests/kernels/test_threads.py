@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -58,11 +59,30 @@ def test_every_number_of_threads_gives_the_same_bits(
         )
         return [sampled, *both]
 
+    check_threads(results)
+
+
+def check_threads(results: Callable[[int], list[Array]]) -> None:
+    """Compare what one thread gives with what several give, bit for bit."""
     expected = results(1)
     for threads in (2, 3, 7):
         for mine, single in zip(results(threads), expected, strict=True):
             np.testing.assert_array_equal(mine, single)
             assert mine.tobytes() == single.tobytes()
+
+
+@pytest.mark.parametrize("mode", ["trilinear", "tricubic"])
+@pytest.mark.parametrize("kind", ["float16", "float32"])
+def test_every_number_of_threads_gives_the_same_bits_in_a_volume(kind: str, mode: str) -> None:
+    rng = np.random.default_rng(5)
+    image = rng.standard_normal((1, 2, 9, 10, 11)).astype(kind)
+    grid = rng.uniform(-1.3, 1.3, (1, 30, 40, 50, 3)).astype(np.float32)
+    upstream = rng.standard_normal((1, 2, 30, 40, 50)).astype(np.float32)
+    check_threads(
+        lambda threads: list(
+            gridsample.grid_sample_vjp(upstream, image, grid, mode, threads=threads)
+        )
+    )
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8, 33])

@@ -37,8 +37,9 @@ class Spec(NamedTuple):
     displaced: bool = False  # coordinates are displacements
     signed: bool = False  # a boundary is odd
     packed: int = 0  # the distance between points of the grid, or 0 where it is an argument
-    pairs: bool = False
-    linear: int = 0  # the rank, where all axes are linear and pixels come in pairs
+    pairs: bool = False  # taps come in pairs that are neighbours in an image's memory, as numbers
+    joined: bool = False  # and in the memory of what is scattered to
+    linear: int = 0  # the rank, where all axes are linear
     in_place: bool = False
 
 
@@ -350,12 +351,14 @@ def bindings(spec: Spec) -> dict[str, Any]:
         "unsigned": nb.uint64,
         "int64": nb.int64,
         "copy_pair": intrinsics.copy_pair,
+        "add_pair": intrinsics.add_pair,
         "prefetch": intrinsics.prefetch,
         "tail": intrinsics.tail,
         "ZERO": real(0),
         "HALF": real(0.5),
         "ONE": real(1),
         "PAIRS": spec.pairs,
+        "JOINED": spec.joined,
         "PACKED": spec.packed,
         "DISPLACED": spec.displaced,
         "SIGNED": spec.signed,
@@ -403,7 +406,10 @@ def driver_for(spec: Spec) -> Driver:
     add(taps.read, taps.read_edges, compile_=compile_loop, **load_grid)
     add(*taps.LOOPS, *passes.LOOPS, compile_=compile_separate)
     # Collecting is compiled as if arrays could overlap, lest LLVM choose gather instructions.
-    add(passes.collect, passes.collect_present, compile_=compile_loop, **load_image)
+    add(
+        passes.collect, passes.collect_pairs, passes.collect_present,
+        compile_=compile_loop, **load_image,
+    )  # fmt: skip
     add(*passes.SCATTERED, *taps.SCATTERED, compile_=compile_loop)
     add(passes.fetch, passes.fetch_edges, compile_=compile_loop, **load_values)
     add(

@@ -130,6 +130,13 @@ def specify(
     )
 
 
+def in_pairs(plan: Plan, memory: Memory, dtype: np.dtype[Any]) -> bool:
+    """Whether taps come in pairs that are neighbours in memory, as numbers."""
+    return (
+        plan.methods[0].taps % 2 == 0 and memory.strides[0] == 1 and code(dtype) == code(plan.real)
+    )
+
+
 def is_linear(plan: Plan, order: Order) -> bool:
     """Whether taps are weighed by distance alone, along every axis."""
     return not any(order) and all(method.table == LINEAR.table for method in plan.methods)
@@ -165,6 +172,11 @@ def starts(memory: Memory, plan: Plan, as_runs: bool) -> tuple[Array, int]:
 def common_run(place: Memory, values: Memory) -> int:
     """How many channels are worked on side by side; 0 where planes are."""
     return place.run if place.run == values.run >= LONG_RUN else 0
+
+
+def is_far(plan: Plan, memory: Memory, count: int) -> bool:
+    """Whether so many images will not be in the second-level cache."""
+    return memory.flat.extent * plan.real.itemsize * count > FAR
 
 
 def strides_of(memory: Memory) -> Array:
@@ -230,21 +242,18 @@ def sweep_gather(
     if kind is not None:
         spec = specify(plan, "gather_nearest", bits, points, kind, kind)
     else:
-        planar = not run and real == code(image) and source.strides[0] == 1
-        pairs = planar and plan.methods[0].taps % 2 == 0
         spec = specify(
             plan, "gather_runs" if run else "gather", bits, points, image, values,
-            pairs=pairs,
-            linear=len(plan.spatial) if pairs and is_linear(plan, order) else 0,
+            pairs=not run and in_pairs(plan, source, image),
+            linear=len(plan.spatial) if not run and is_linear(plan, order) else 0,
             in_place=code(values) == real and (run > 0 or target.strides[0] == 1),
         )  # fmt: skip
     work = organize(plan, order, 0 if kind is not None else 1, bits, run)
     source_starts, source_item = starts(source, plan, run > 0)
     target_starts, target_item = starts(target, plan, run > 0)
-    size = image.itemsize * source.flat.extent
     fixed = (
         strides_of(source), source_starts, source_item, shifts(work.axes.counts, source.strides),
-        size > FAR and kind is None, *((run,) if run else ()),
+        kind is None and is_far(plan, source, 1), *((run,) if run else ()),
         points.item, points.axis, points.point, target_starts, target_item, target.strides[0],
         *work.tables,
     )  # fmt: skip
@@ -344,15 +353,20 @@ def sweep_backward(
     spec = specify(
         plan, "backward_runs" if run else "backward", bits, points,
         image if need_grid else plan.real, values,
+        pairs=need_grid and not run and in_pairs(plan, source, image),
+        joined=need_image and not run and in_pairs(plan, shadow, plan.real),
+        linear=len(plan.spatial) if not run and is_linear(plan, order) else 0,
     )  # fmt: skip
-    work = organize(plan, order, 1 + (len(plan.spatial) if need_grid else 0), bits, run)
+    # As wide as for both, whatever is needed: pixels are added to in an order that goes by blocks.
+    work = organize(plan, order, 1 + len(plan.spatial), bits, run)
     fixed = (
         strides_of(place), shifts(work.axes.counts, place.strides),
         *starts_if(need_grid, source, plan, run > 0),
         *starts_if(need_image, shadow, plan, run > 0),
         points.item, points.axis, points.point,
         *starts(target, plan, run > 0), target.strides[0], plan.points * len(plan.spatial),
-        need_image, need_grid, *((run,) if run else ()), *work.tables,
+        is_far(plan, place, need_image + need_grid), need_image, need_grid,
+        *((run,) if run else ()), *work.tables,
     )  # fmt: skip
     planes = len(starts(target, plan, run > 0)[0])
     tasks = share_out(plan, place, need_image, planes, max(1, run), work, threads)
@@ -438,7 +452,12 @@ def sweep_second(
     need_values, need_image, _ = needed
     axes, bits = len(plan.spatial), index_bits(plan, source)
     work = organize(plan, order, 2 * (1 + axes), bits, 0, True)
-    spec = specify(plan, "backward_twice", bits, points, image, values)
+    spec = specify(
+        plan, "backward_twice", bits, points, image, values,
+        pairs=in_pairs(plan, source, image),
+        joined=need_image and in_pairs(plan, source, plan.real),
+        linear=axes if is_linear(plan, order) else 0,
+    )  # fmt: skip
     parts = 2 if values.kind == "c" else 1
     shape = (plan.items, plan.channels, plan.points)
     kind = complex_of(plan.real) if parts == 2 else plan.real
@@ -451,7 +470,8 @@ def sweep_second(
         points.item, points.axis, points.point, moves.item, moves.axis, moves.point,
         *starts(target, plan, False), target.strides[0],
         *starts_if(need_values, results, plan, False), results.strides[0],
-        plan.points * axes, has_image, *needed, *work.tables,
+        plan.points * axes, is_far(plan, source, 1 + has_image + need_image), has_image, *needed,
+        *work.tables,
     )  # fmt: skip
     planes = len(starts(target, plan, False)[0])
     tasks = share_out(plan, source, need_image, planes, 1, work, threads)

@@ -139,6 +139,27 @@ def copy_pair(context: Any, plane: Any, at: Any, pixels: Any, to: Any) -> Any:
 
 
 @intrinsic
+def add_pair(context: Any, plane: Any, at: Any, left: Any, right: Any) -> Any:
+    """Add to two neighbouring numbers in one load and one store, aligned or not."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        number = context.get_value_type(signature.args[0].dtype)
+        two = ir.VectorType(number, 2)
+        place = builder.bitcast(
+            _pointer(context, builder, signature, arguments, 0, 1), two.as_pointer()
+        )
+        more = ir.Constant(two, ir.Undefined)
+        for k in range(2):
+            more = builder.insert_element(more, arguments[2 + k], ir.IntType(32)(k))
+        size = context.get_abi_sizeof(number)
+        builder.store(builder.fadd(builder.load(place, align=size), more), place, align=size)
+        return context.get_dummy_value()
+
+    number = plane.dtype
+    return nb.void(plane, at, number, number), generate
+
+
+@intrinsic
 def prefetch(context: Any, plane: Any, at: Any) -> Any:
     """Ask for the memory of an entry, which will soon be read.  No address is wrong."""
 

@@ -19,6 +19,8 @@ integer = int
 unsigned = int
 address = int
 LINEAR = 0  # the rank, where all axes are linear
+PAIRS = False  # whether neighbours along x are side by side in an image, as numbers
+JOINED = False  # whether they are in what is scattered to, and every second tap is the next one's
 
 
 def load(value: Any) -> Any:
@@ -35,6 +37,12 @@ def copy_pair(plane: Array, at: int, pixels: Array, to: int) -> None:
     """Copy two neighbours: one load and one store."""
     pixels[to] = plane[at]
     pixels[to + 1] = plane[at + 1]
+
+
+def add_pair(plane: Array, at: int, left: Any, right: Any) -> None:
+    """Add to two neighbours: one load and one store."""
+    plane[at] += left
+    plane[at + 1] += right
 
 
 def prefetch(plane: Array, at: int) -> None:
@@ -54,15 +62,21 @@ def collect(
 def collect_pairs(
     plane: Array, at: Array, shifts: Array, pixels: Array, taps: int, width: int, n: int
 ) -> None:
-    """As collect, where every second tap is the right neighbour of the one before: half the loads.
+    """As collect, for an even number of taps along x, with the two pixels of a pair side by side.
 
-    The two pixels of a pair are put side by side: tap t of point i at ``t * width + 2 * i``, for
-    even t.
+    Tap t of point i is at ``t * width + 2 * i`` for even t, and the next one after it.  Where
+    they are neighbours in memory too, as numbers, both are copied at once: half the loads.
     """
+    one = unsigned(1)
     for t in range(0, taps, 2):
-        begin, shift = unsigned(t) * width, address(shifts[t])
-        for i in range(n):
-            copy_pair(plane, address(at[i]) + shift, pixels, begin + i + i)
+        begin, shift, other = unsigned(t) * width, address(shifts[t]), address(shifts[t + 1])
+        if PAIRS:
+            for i in range(n):
+                copy_pair(plane, address(at[i]) + shift, pixels, begin + i + i)
+        else:
+            for i in range(n):
+                pixels[begin + i + i] = real(load(plane[address(at[i]) + shift]))
+                pixels[begin + i + i + one] = real(load(plane[address(at[i]) + other]))
 
 
 def fetch_ahead(plane: Array, at: Array, shifts: Array, row: int, taps: int, n: int) -> None:
@@ -210,9 +224,66 @@ def blend_linear(
             acc[i] = between(near, between(upper, lower, y[i]), z[i])
 
 
+def slope_linear(
+    sums: Array, g: Array, pixels: Array, x: Array, y: Array, z: Array, state: Array,
+    width: int, n: int,
+) -> None:  # fmt: skip
+    """Add g times the slope of inside points along each axis to sums (axis, point).
+
+    Where every axis is linear: for pixels that were collected in pairs, from the fractions.
+    """
+    one, b = unsigned(1), width + width
+    c, d = b + b, b + b + b
+    if LINEAR == 1:
+        for i in range(n):
+            sums[i] += where(state[i] == 0, g[i] * (pixels[i + i + one] - pixels[i + i]), real(0))
+    elif LINEAR == 2:
+        for i in range(n):
+            j = i + i
+            p, q, r, s = pixels[j], pixels[j + one], pixels[b + j], pixels[b + j + one]
+            along = between(q - p, s - r, y[i])
+            down = between(r - p, s - q, x[i])
+            sums[i] += where(state[i] == 0, g[i] * along, real(0))
+            sums[width + i] += where(state[i] == 0, g[i] * down, real(0))
+    else:
+        for i in range(n):
+            j = i + i
+            p, q, r, s = pixels[j], pixels[j + one], pixels[b + j], pixels[b + j + one]
+            t, u, v, w = pixels[c + j], pixels[c + j + one], pixels[d + j], pixels[d + j + one]
+            along = between(between(q - p, s - r, y[i]), between(u - t, w - v, y[i]), z[i])
+            down = between(between(r - p, s - q, x[i]), between(v - t, w - u, x[i]), z[i])
+            deep = between(between(t - p, u - q, x[i]), between(v - r, w - s, x[i]), y[i])
+            sums[i] += where(state[i] == 0, g[i] * along, real(0))
+            sums[width + i] += where(state[i] == 0, g[i] * down, real(0))
+            sums[b + i] += where(state[i] == 0, g[i] * deep, real(0))
+
+
 def between(a: Any, b: Any, t: Any) -> Any:
     """The number at t between a and b."""
     return a * (ONE - t) + b * t
+
+
+def share_linear(g: Array, shares: Array, x: Array, y: Array, z: Array, width: int, n: int) -> None:
+    """As share, where every axis is linear."""
+    b = width + width
+    c, d = b + b, b + b + b
+    if LINEAR == 1:
+        for i in range(n):
+            shares[i], shares[width + i] = g[i] * (ONE - x[i]), g[i] * x[i]
+    elif LINEAR == 2:
+        for i in range(n):
+            upper, lower = g[i] * (ONE - y[i]), g[i] * y[i]
+            shares[i], shares[width + i] = upper * (ONE - x[i]), upper * x[i]
+            shares[b + i], shares[b + width + i] = lower * (ONE - x[i]), lower * x[i]
+    else:
+        for i in range(n):
+            near, far = g[i] * (ONE - z[i]), g[i] * z[i]
+            upper, lower = near * (ONE - y[i]), near * y[i]
+            shares[i], shares[width + i] = upper * (ONE - x[i]), upper * x[i]
+            shares[b + i], shares[b + width + i] = lower * (ONE - x[i]), lower * x[i]
+            upper, lower = far * (ONE - y[i]), far * y[i]
+            shares[c + i], shares[c + width + i] = upper * (ONE - x[i]), upper * x[i]
+            shares[d + i], shares[d + width + i] = lower * (ONE - x[i]), lower * x[i]
 
 
 def share(g: Array, amount: Array, shares: Array, taps: int, width: int, n: int) -> None:
@@ -233,17 +304,58 @@ def spread(
             plane[address(at[i]) + shift] += shares[a + i]
 
 
+def spread_pairs(
+    plane: Array, at: Array, shifts: Array, shares: Array, taps: int, width: int, n: int
+) -> None:
+    """As spread, where every second tap is the right neighbour of the one before: two at once.
+
+    Points that follow each other mostly share pixels, and to read what was just written, but in
+    other pieces, is slow: so some thirty places in the block take turns.
+    """
+    turns = unsigned(32)
+    far, fours = n // turns, taps // 4 * 4
+    for t in range(0, fours, 4):
+        a, upper, lower = unsigned(t) * width, address(shifts[t]), address(shifts[t + 2])
+        b, c, d = a + width, a + width + width, a + width + width + width
+        for i in range(far):
+            for turn in range(turns):
+                k = i + turn * far
+                add_pair(plane, address(at[k]) + upper, shares[a + k], shares[b + k])
+                add_pair(plane, address(at[k]) + lower, shares[c + k], shares[d + k])
+        for k in range(far * turns, n):
+            add_pair(plane, address(at[k]) + upper, shares[a + k], shares[b + k])
+            add_pair(plane, address(at[k]) + lower, shares[c + k], shares[d + k])
+    for t in range(fours, taps, 2):
+        a, upper = unsigned(t) * width, address(shifts[t])
+        b = a + width
+        for i in range(far):
+            for turn in range(turns):
+                k = i + turn * far
+                add_pair(plane, address(at[k]) + upper, shares[a + k], shares[b + k])
+        for k in range(far * turns, n):
+            add_pair(plane, address(at[k]) + upper, shares[a + k], shares[b + k])
+
+
 def spread_band(
     plane: Array, at: Array, shifts: Array, shares: Array, low: int, high: int,
     taps: int, width: int, n: int,
 ) -> None:  # fmt: skip
-    """As spread, but only to the taps in [low, high)."""
-    for t in range(taps):
-        a, shift = unsigned(t) * width, shifts[t]
-        for i in range(n):
-            place = at[i] + shift
-            if low <= place < high:
-                plane[address(place)] += shares[a + i]
+    """As spread or spread_pairs, in the same order, but only to the taps in [low, high)."""
+    turns, together = (unsigned(32), 4 if taps % 4 == 0 else 2) if JOINED else (unsigned(1), 1)
+    far = n // turns
+    for first in range(0, taps, together):
+        for i in range(far):
+            for turn in range(turns):
+                k = i + turn * far
+                for t in range(first, first + together):
+                    place = at[k] + shifts[t]
+                    if low <= place < high:
+                        plane[address(place)] += shares[unsigned(t) * width + k]
+        for k in range(far * turns, n):
+            for t in range(first, first + together):
+                place = at[k] + shifts[t]
+                if low <= place < high:
+                    plane[address(place)] += shares[unsigned(t) * width + k]
 
 
 def spread_present(
@@ -297,6 +409,12 @@ def settle_edges(
         out[unsigned(which[j]) * step] = store(value)
 
 
+def scale(numbers: Array, factor: Any, n: int) -> None:
+    """Multiply by a factor."""
+    for i in range(n):
+        numbers[i] *= factor
+
+
 def add(sums: Array, more: Array, n: int) -> None:
     """Add one array to another."""
     for i in range(n):
@@ -341,12 +459,15 @@ LOOPS = (
     blend,
     blend_pairs,
     blend_linear,
+    slope_linear,
     share,
+    share_linear,
+    scale,
     accumulate,
     add,
     accumulate_edges,
 )
 SCATTERED = (
-    collect_pairs, fetch_ahead, pick, pick_edges, replace_bits, spread, spread_band,
+    fetch_ahead, pick, pick_edges, replace_bits, spread, spread_band, spread_pairs,
     spread_present, silence, settle_axis, settle_axis_edges,
 )  # fmt: skip

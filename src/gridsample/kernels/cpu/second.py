@@ -16,14 +16,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from gridsample.axis import ONE, where
 from gridsample.kernels.cpu.passes import (
     accumulate,
     accumulate_edges,
     add,
+    between,
     blend,
     collect,
+    collect_pairs,
     collect_present,
     fetch,
+    fetch_ahead,
     fetch_edges,
     mask,
     replace,
@@ -33,9 +37,16 @@ from gridsample.kernels.cpu.passes import (
     silence,
     spread,
     spread_band,
+    spread_pairs,
     spread_present,
 )
-from gridsample.kernels.cpu.sweeps import clear_sums, enough, settle_sums, settle_sums_edges
+from gridsample.kernels.cpu.sweeps import (
+    clear_sums,
+    enough,
+    settle_sums,
+    settle_sums_edges,
+    steepen,
+)
 from gridsample.kernels.cpu.taps import (
     ALONG,
     AMOUNT,
@@ -44,7 +55,9 @@ from gridsample.kernels.cpu.taps import (
     COLUMNS,
     COUNT,
     EACH,
+    FRACTION,
     LEANS,
+    MEASURES,
     MOST,
     NUMBERS,
     ORDERS,
@@ -53,11 +66,13 @@ from gridsample.kernels.cpu.taps import (
     PLACES,
     POS,
     STATE,
+    STEEP,
     SUMS,
     WEIGHT,
     WHICH,
     WIDTH,
     copy,
+    fill,
     prepare_edges,
     prepare_inside,
     read,
@@ -72,6 +87,8 @@ Array = Any
 real = float
 int64 = int
 unsigned = int
+LINEAR = 0  # the rank, where all axes are linear
+JOINED = False  # whether taps come in pairs that are neighbours in memory
 
 
 def backward_twice(
@@ -83,7 +100,7 @@ def backward_twice(
     moves_item: int, moves_axis: int, moves_point: int,
     target: Array, values_item: int, values_step: int,
     results_target: Array, results_item: int, results_step: int, gradient_item: int,
-    has_image: bool, need_values: bool, need_image: bool, need_grid: bool,
+    far: bool, has_image: bool, need_values: bool, need_image: bool, need_grid: bool,
     block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
     first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
     banded: bool, low: int, high: int,
@@ -101,6 +118,8 @@ def backward_twice(
     amount, g = tail(reals, block[AMOUNT]), tail(reals, block[NUMBERS])
     along, more = tail(reals, block[ALONG]), tail(reals, block[POS])
     raised, size = block[AXES] if need_grid else 0, 2 * count * width
+    x, moved = tail(reals, block[FRACTION]), tail(reals, block[LEANS])
+    y, z = tail(x, width), tail(x, 2 * width)
     for item in range(first_item, last_item):
         points, edges = tail(grid, item * grid_item + first * point_step), unsigned(0)
         shifted = tail(moves, item * moves_item + first * moves_point)
@@ -112,46 +131,77 @@ def backward_twice(
                 point_step, indices, reals, first, start, edges, n,
             )  # fmt: skip
             if inside:
-                prepare_inside(block, axes, measures, tables, ORDERS, 0, reals, n)
+                clear_sums(sums, raised, width, n)
+                if not LINEAR:
+                    prepare_inside(block, axes, measures, tables, ORDERS, 0, reals, n)
                 for a in range(block[AXES]):
                     here = tail(shifted, start * moves_point + a * moves_axis)
                     read(here, unsigned(moves_point), along, n)
-                    lean(block, axes, a, along, reals, n)
-                multiply_twice(block, axes, raised, reals, n)
-                clear_sums(sums, raised, width, n)
+                    if LINEAR:
+                        steep = measures[a * MEASURES + STEEP]
+                        measure_move(along, steep, tail(moved, a * width), n)
+                    else:
+                        lean(block, axes, a, along, reals, n)
+                if not LINEAR:
+                    multiply_twice(block, axes, raised, reals, n)
+                elif not has_image:
+                    fill(others, real(0), unsigned(count) * wide)
             for p in range(planes, end if inside else planes):
                 here = target[p] + item * values_item + (first + start) * values_step
                 fetch(tail(values, here), step, g, n)
                 if inside < n:
                     replace(state, g, real(0), n)
-                if need_values or need_grid:
+                out = results_target[p] + item * results_item + (first + start) * results_step
+                if far:
+                    plane = tail(image, source[p] + item * image_item)
+                    fetch_ahead(plane, at, shifts, axes[COUNT], count, n)
+                    if has_image:
+                        plane = tail(upstream, upstream_source[p] + item * upstream_item)
+                        fetch_ahead(plane, at, shifts, axes[COUNT], count, n)
+                    if need_image:
+                        plane = tail(shadow, shadow_source[p] + item * shadow_item)
+                        fetch_ahead(plane, at, shifts, axes[COUNT], count, n)
+                if LINEAR and (need_values or need_grid):
+                    plane = tail(image, source[p] + item * image_item)
+                    collect_pairs(plane, at, shifts, pixels, count, wide, n)
+                    if has_image:
+                        plane = tail(upstream, upstream_source[p] + item * upstream_item)
+                        collect_pairs(plane, at, shifts, others, count, wide, n)
+                    slope_twice(along, sums, g, pixels, others, x, y, z, moved, state, wide, n)
+                    if need_values:
+                        settle_axis(along, tail(results, out), unsigned(results_step), n)
+                elif need_values or need_grid:
                     plane = tail(image, source[p] + item * image_item)
                     collect(plane, at, shifts, pixels, count, wide, n)
                     if has_image:
                         plane = tail(upstream, upstream_source[p] + item * upstream_item)
                         collect(plane, at, shifts, others, count, wide, n)
-                for b in range(0 if need_values else 1, 1 + raised):
-                    weights = tail(amount, b * size)
-                    blend(along, pixels, tail(weights, count * width), count, wide, n)
-                    if has_image:
-                        blend(more, others, weights, count, wide, n)
-                        add(along, more, n)
-                    if b:
-                        accumulate(tail(sums, (b - 1) * width), g, along, state, n)
-                    else:
-                        replace(state, along, real(0), n)
-                        out = (
-                            results_target[p] + item * results_item + (first + start) * results_step
-                        )
-                        settle_axis(along, tail(results, out), unsigned(results_step), n)
+                    for b in range(0 if need_values else 1, 1 + raised):
+                        weights = tail(amount, b * size)
+                        blend(along, pixels, tail(weights, count * width), count, wide, n)
+                        if has_image:
+                            blend(more, others, weights, count, wide, n)
+                            add(along, more, n)
+                        if b:
+                            accumulate(tail(sums, (b - 1) * width), g, along, state, n)
+                        else:
+                            replace(state, along, real(0), n)
+                            settle_axis(along, tail(results, out), unsigned(results_step), n)
                 if need_image:
                     plane = tail(shadow, shadow_source[p] + item * shadow_item)
-                    share(g, tail(amount, count * width), pixels, count, wide, n)
+                    if LINEAR:
+                        share_twice(g, pixels, x, y, z, moved, wide, n)
+                    else:
+                        share(g, tail(amount, count * width), pixels, count, wide, n)
                     if banded:
                         spread_band(plane, at, shifts, pixels, low, high, count, wide, n)
+                    elif JOINED:
+                        spread_pairs(plane, at, shifts, pixels, count, wide, n)
                     else:
                         spread(plane, at, shifts, pixels, count, wide, n)
             if need_grid and inside:
+                if LINEAR:
+                    steepen(sums, measures, block[AXES], width, n)
                 settle_sums(sums, tail(slopes, start * block[AXES]), block[AXES], width, n)
             many = enough(edges, wide, start + width >= last - first)
             for begin in range(unsigned(0), many, wide):
@@ -199,6 +249,116 @@ def backward_twice(
                 if need_grid:
                     settle_sums_edges(sums, slopes, which, block[AXES], width, n)
             edges -= many
+
+
+def measure_move(move: Array, steep: Any, moved: Array, n: int) -> None:
+    """A move along an axis, in pixels."""
+    for i in range(n):
+        moved[i] = move[i] * steep
+
+
+def slope_twice(
+    result: Array, sums: Array, g: Array, pixels: Array, others: Array, x: Array, y: Array,
+    z: Array, moved: Array, state: Array, width: int, n: int,
+) -> None:  # fmt: skip
+    """Where every axis is linear: what becomes of g, and of the grid, at inside points.
+
+    ``pixels`` are the image's, ``others`` the upstream one's, both collected in pairs.  Along one
+    axis a linear image has no second derivative: only mixed ones are left.
+    """
+    one, b = unsigned(1), width + width
+    c, d = b + b, b + b + b
+    if LINEAR == 1:
+        for i in range(n):
+            j, inside = i + i, state[i] == 0
+            slope = pixels[j + one] - pixels[j]
+            value = between(others[j], others[j + one], x[i]) + moved[i] * slope
+            result[i] = where(inside, value, real(0))
+            sums[i] += where(inside, g[i] * (others[j + one] - others[j]), real(0))
+    elif LINEAR == 2:
+        for i in range(n):
+            j, inside = i + i, state[i] == 0
+            p, q, r, s = pixels[j], pixels[j + one], pixels[b + j], pixels[b + j + one]
+            e, f, h, k = others[j], others[j + one], others[b + j], others[b + j + one]
+            upper, lower = q - p, s - r
+            along, down = between(upper, lower, y[i]), between(r - p, s - q, x[i])
+            value = between(between(e, f, x[i]), between(h, k, x[i]), y[i])
+            value += moved[i] * along + moved[width + i] * down
+            result[i] = where(inside, value, real(0))
+            along = between(f - e, k - h, y[i]) + moved[width + i] * (lower - upper)
+            down = between(h - e, k - f, x[i]) + moved[i] * (lower - upper)
+            sums[i] += where(inside, g[i] * along, real(0))
+            sums[width + i] += where(inside, g[i] * down, real(0))
+    else:
+        for i in range(n):
+            j, inside = i + i, state[i] == 0
+            across, under, beyond = moved[i], moved[width + i], moved[b + i]
+            # Blended along x, then y, then z; and how that changes along x.
+            p, q, r, s = pixels[j], pixels[j + one], pixels[b + j], pixels[b + j + one]
+            t, u, v, w = pixels[c + j], pixels[c + j + one], pixels[d + j], pixels[d + j + one]
+            p, q = between(p, q, x[i]), q - p
+            r, s = between(r, s, x[i]), s - r
+            t, u = between(t, u, x[i]), u - t
+            v, w = between(v, w, x[i]), w - v
+            near, far = between(q, s, y[i]), between(u, w, y[i])
+            first, last = r - p, v - t
+            value = across * between(near, far, z[i]) + under * between(first, last, z[i])
+            value += beyond * (between(t, v, y[i]) - between(p, r, y[i]))
+            xy, xz, yz = between(s - q, w - u, z[i]), far - near, last - first
+            along, down, deep = (
+                under * xy + beyond * xz, across * xy + beyond * yz, across * xz + under * yz
+            )  # fmt: skip
+            p, q, r, s = others[j], others[j + one], others[b + j], others[b + j + one]
+            t, u, v, w = others[c + j], others[c + j + one], others[d + j], others[d + j + one]
+            p, q = between(p, q, x[i]), q - p
+            r, s = between(r, s, x[i]), s - r
+            t, u = between(t, u, x[i]), u - t
+            v, w = between(v, w, x[i]), w - v
+            near, far = between(p, r, y[i]), between(t, v, y[i])
+            result[i] = where(inside, value + between(near, far, z[i]), real(0))
+            along += between(between(q, s, y[i]), between(u, w, y[i]), z[i])
+            down += between(r - p, v - t, z[i])
+            deep += far - near
+            sums[i] += where(inside, g[i] * along, real(0))
+            sums[width + i] += where(inside, g[i] * down, real(0))
+            sums[b + i] += where(inside, g[i] * deep, real(0))
+
+
+def share_twice(
+    g: Array, shares: Array, x: Array, y: Array, z: Array, moved: Array, width: int, n: int
+) -> None:
+    """What each tap gets of g where its weight changes so, where every axis is linear."""
+    b = width + width
+    c, d = b + b, b + b + b
+    if LINEAR == 1:
+        for i in range(n):
+            change = g[i] * moved[i]
+            shares[i], shares[width + i] = -change, change
+    elif LINEAR == 2:
+        for i in range(n):
+            across, down = g[i] * moved[i], g[i] * moved[width + i]
+            left, right = down * (ONE - x[i]), down * x[i]
+            upper, lower = across * (ONE - y[i]), across * y[i]
+            shares[i], shares[width + i] = -upper - left, upper - right
+            shares[b + i], shares[b + width + i] = left - lower, right + lower
+    else:
+        for i in range(n):
+            across, down, deep = g[i] * moved[i], g[i] * moved[width + i], g[i] * moved[b + i]
+            left, right, upper, lower = ONE - x[i], x[i], ONE - y[i], y[i]
+            near, far = ONE - z[i], z[i]
+            # How the product of the weights along y and z changes, and that product.
+            change = -down * near - deep * upper
+            shares[i] = change * left - across * upper * near
+            shares[width + i] = change * right + across * upper * near
+            change = down * near - deep * lower
+            shares[b + i] = change * left - across * lower * near
+            shares[b + width + i] = change * right + across * lower * near
+            change = deep * upper - down * far
+            shares[c + i] = change * left - across * upper * far
+            shares[c + width + i] = change * right + across * upper * far
+            change = deep * lower + down * far
+            shares[d + i] = change * left - across * lower * far
+            shares[d + width + i] = change * right + across * lower * far
 
 
 def lean(block: Array, axes: Array, a: int, move: Array, reals: Array, n: int) -> None:
@@ -254,5 +414,5 @@ def multiply_dual(
 
 
 # What lowering compiles before the driver: a loop over separate arrays, and what calls loops.
-LOOPS = (multiply_dual,)
+LOOPS = (measure_move, slope_twice, share_twice, multiply_dual)
 STEPS = (lean, multiply_twice)

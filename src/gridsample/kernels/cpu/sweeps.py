@@ -33,15 +33,19 @@ from gridsample.kernels.cpu.passes import (
     pick_edges,
     replace,
     replace_bits,
+    scale,
     settle,
     settle_axis,
     settle_axis_edges,
     settle_edges,
     settle_run,
     share,
+    share_linear,
     silence,
+    slope_linear,
     spread,
     spread_band,
+    spread_pairs,
     spread_present,
 )
 from gridsample.kernels.cpu.runs import (
@@ -67,6 +71,7 @@ from gridsample.kernels.cpu.taps import (
     HERE,
     LISTED,
     LOST,
+    MEASURES,
     NUMBERS,
     ORDER,
     PIXELS,
@@ -74,6 +79,7 @@ from gridsample.kernels.cpu.taps import (
     POWERS,
     RUN,
     STATE,
+    STEEP,
     SUMS,
     WHICH,
     WIDTH,
@@ -91,9 +97,9 @@ real = float
 integer = int
 int64 = int
 unsigned = int
-PAIRS = False
+PAIRS = JOINED = False
 IN_PLACE = False
-LINEAR = 0  # the rank, where all axes are linear and pixels come in pairs
+LINEAR = 0  # the rank, where all axes are linear
 
 
 def window(out: Array, scratch: Array) -> Array:
@@ -134,7 +140,7 @@ def gather(
                 if inside:
                     if far:
                         fetch_ahead(plane, at, shifts, axes[COUNT], count, n)
-                    if PAIRS and LINEAR:
+                    if LINEAR:
                         collect_pairs(plane, at, shifts, pixels, count, wide, n)
                         blend_linear(numbers, pixels, x, y, z, wide, n)
                     elif PAIRS:
@@ -268,7 +274,7 @@ def backward(
     strides: Array, shifts: Array, source: Array, image_item: int,
     shadow_source: Array, shadow_item: int, grid_item: int, axis_step: int, point_step: int,
     target: Array, values_item: int, values_step: int, gradient_item: int,
-    need_image: bool, need_grid: bool,
+    far: bool, need_image: bool, need_grid: bool,
     block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
     first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
     banded: bool, low: int, high: int,
@@ -285,6 +291,8 @@ def backward(
     places, sums = tail(indices, block[PLACES]), tail(reals, block[SUMS])
     pixels, amount = tail(reals, block[PIXELS]), tail(reals, block[AMOUNT])
     g, along = tail(reals, block[NUMBERS]), tail(reals, block[ALONG])
+    x = tail(reals, block[FRACTION])
+    y, z = tail(x, width), tail(x, 2 * width)
     orders, kinds = (2, 1 + block[AXES]) if need_grid else (1, 1)
     for item in range(first_item, last_item):
         points, edges = tail(grid, item * grid_item + first * point_step), unsigned(0)
@@ -295,30 +303,47 @@ def backward(
                 block, axes, measures, strides, tail(points, start * point_step), axis_step,
                 point_step, indices, reals, first, start, edges, n,
             )  # fmt: skip
-            if inside:
+            if inside and not LINEAR:
                 prepare_inside(block, axes, measures, tables, orders, kinds, reals, n)
+            if inside:
                 clear_sums(sums, block[AXES] * need_grid, width, n)
             for p in range(planes, end if inside else planes):
                 here = target[p] + item * values_item + (first + start) * values_step
                 fetch(tail(values, here), step, g, n)
                 if inside < n:
                     replace(state, g, real(0), n)
+                if far and need_image:
+                    plane = tail(shadow, shadow_source[p] + item * shadow_item)
+                    fetch_ahead(plane, at, shifts, axes[COUNT], count, n)
                 if need_grid:
                     plane = tail(image, source[p] + item * image_item)
-                    collect(plane, at, shifts, pixels, count, wide, n)
-                    for a in range(block[AXES]):
-                        if raises(axes, a):
-                            weights = tail(amount, (1 + a) * count * width)
-                            blend(along, pixels, weights, count, wide, n)
-                            accumulate(tail(sums, a * width), g, along, state, n)
+                    if far:
+                        fetch_ahead(plane, at, shifts, axes[COUNT], count, n)
+                    if LINEAR:
+                        collect_pairs(plane, at, shifts, pixels, count, wide, n)
+                        slope_linear(sums, g, pixels, x, y, z, state, wide, n)
+                    else:
+                        collect(plane, at, shifts, pixels, count, wide, n)
+                        for a in range(block[AXES]):
+                            if raises(axes, a):
+                                weights = tail(amount, (1 + a) * count * width)
+                                blend(along, pixels, weights, count, wide, n)
+                                accumulate(tail(sums, a * width), g, along, state, n)
                 if need_image:
                     plane = tail(shadow, shadow_source[p] + item * shadow_item)
-                    share(g, amount, pixels, count, wide, n)
+                    if LINEAR:
+                        share_linear(g, pixels, x, y, z, wide, n)
+                    else:
+                        share(g, amount, pixels, count, wide, n)
                     if banded:
                         spread_band(plane, at, shifts, pixels, low, high, count, wide, n)
+                    elif JOINED:
+                        spread_pairs(plane, at, shifts, pixels, count, wide, n)
                     else:
                         spread(plane, at, shifts, pixels, count, wide, n)
             if need_grid and inside:
+                if LINEAR:
+                    steepen(sums, measures, block[AXES], width, n)
                 settle_sums(sums, tail(slopes, start * block[AXES]), block[AXES], width, n)
             many = enough(edges, wide, start + width >= last - first)
             for begin in range(unsigned(0), many, wide):
@@ -355,7 +380,7 @@ def backward_runs(
     strides: Array, shifts: Array, source: Array, image_item: int,
     shadow_source: Array, shadow_item: int, grid_item: int, axis_step: int, point_step: int,
     target: Array, values_item: int, values_step: int, gradient_item: int,
-    need_image: bool, need_grid: bool, length: int,
+    far: bool, need_image: bool, need_grid: bool, length: int,
     block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
     first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
     banded: bool, low: int, high: int,
@@ -440,6 +465,12 @@ def clear_sums(sums: Array, axes: int, width: int, n: int) -> None:
         fill(tail(sums, a * width), real(0), n)
 
 
+def steepen(sums: Array, measures: Array, axes: int, width: int, n: int) -> None:
+    """Sums for each pixel along an axis -> for each unit of the coordinate."""
+    for a in range(axes):
+        scale(tail(sums, a * width), measures[a * MEASURES + STEEP], n)
+
+
 def settle_sums(sums: Array, gradient: Array, axes: int, width: int, n: int) -> None:
     """The sums of a block -> the grid's gradient, (point, axis)."""
     for a in range(axes):
@@ -455,4 +486,4 @@ def settle_sums_edges(
 
 
 # What lowering compiles before the drivers.
-STEPS = (clear_sums, settle_sums, settle_sums_edges)
+STEPS = (clear_sums, steepen, settle_sums, settle_sums_edges)
