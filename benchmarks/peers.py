@@ -36,14 +36,14 @@ class Contender:
         read: makes its result arrays: the output (N, C, *out), or the gradients of the image and of
             the grid; float64.
         tolerance: how far its numbers may be from ours, relative to the greatest of them.
-        odd: which share of them may be farther: on ties and edges both sides are right.
+        odd: which share of them may be farther, beside ties.
         why: what the tolerance comes from, if it is more than rounding.
     """
 
     call: Call
     read: Callable[[Any], Arrays]
     tolerance: float = 0.0
-    odd: float = 1e-4
+    odd: float = 0.0
     why: str = ""
 
 
@@ -57,6 +57,15 @@ def rounding(case: Case) -> float:
     position = 4 * max(*case.shape[2:], *case.out) * (2.0**-24 if single else 2.0**-53)
     stored = {"uint8": 1 / 255, "float16": 2.0**-10, "bfloat16": 2.0**-7}.get(case.dtype, 0.0)
     return position * (4 if case.mode in ("cubic", "spline3") else 1) + 1.01 * stored
+
+
+def ties(case: Case) -> float:
+    """The share of numbers that may differ by more: both sides of a tie or an edge are right.
+
+    That is the share of positions that rounding can take to the next pixel, where nearest picks
+    another one, and a slope is another one.
+    """
+    return max(1e-4, 2 * case.rank * rounding(case))
 
 
 # Reading results ----------------------------------------------------------------------------------
@@ -340,7 +349,7 @@ def opencvs(case: Case, given: Inputs, threads: int) -> Contender | None:
         return Contender(contender.call, contender.read, rounding(case))
     # Each of two fractions is off by up to 1/64; cubic weights are up to 1.6 times as steep.
     coarse = 0.0 if case.mode == "nearest" else 2 / 64 * (1.6 if case.mode == "cubic" else 1)
-    odd = 4 / 64 if case.mode == "nearest" else 1e-4
+    odd = 4 / 64 if case.mode == "nearest" else 0.0
     why = "before OpenCV 5 fractions are rounded to 1/32 of a pixel"
     return Contender(contender.call, contender.read, rounding(case) + coarse, odd, why)
 
@@ -352,7 +361,7 @@ def scipys(case: Case, given: Inputs, threads: int) -> Contender | None:
     if case.operation in ("map_coordinates", "affine_transform", "zoom"):
         contender = scipy_call(ndimage, case, given)
         tolerance = rounding(case) if case.dtype == "float32" else 1e-9
-        return Contender(contender.call, contender.read, tolerance, odd=1e-3)
+        return Contender(contender.call, contender.read, tolerance)
     if not plain_sampling(case) or case.direction != "forward" or case.dtype == "uint8":
         return None
     order, coordinates = ("nearest", "linear").index(case.mode), scipy_coordinates(case, given)
@@ -410,9 +419,7 @@ def jaxs(case: Case, given: Inputs, threads: int) -> Contender | None:
         image, places = (np.asarray(array, np.float64)[np.newaxis] for array in result)
         return image, per_coordinate(case, np.moveaxis(places, 1, -1))
 
-    return Contender(
-        lambda: jax.block_until_ready(compiled(*arguments)), read, 4 * rounding(case), odd=1e-3
-    )
+    return Contender(lambda: jax.block_until_ready(compiled(*arguments)), read, 4 * rounding(case))
 
 
 def per_coordinate(case: Case, gradient: Array) -> Array:
@@ -437,7 +444,6 @@ def skimages(case: Case, given: Inputs, threads: int) -> Contender | None:
         lambda: warp(image, how, order=order, preserve_range=True, clip=False),
         read_picture,
         rounding(case),
-        odd=1e-3,
         why="bytes are not rounded" if case.dtype == "uint8" else "",
     )
 
@@ -474,7 +480,7 @@ def interpols(case: Case, given: Inputs, threads: int) -> Contender | None:
         first, *rest = read_tensors(result)
         return first, *(per_coordinate(case, gradient) for gradient in rest)
 
-    return Contender(contender.call, read, 4 * rounding(case), odd=1e-3)
+    return Contender(contender.call, read, 4 * rounding(case))
 
 
 @dataclass(frozen=True)
