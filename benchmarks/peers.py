@@ -47,16 +47,21 @@ class Contender:
     why: str = ""
 
 
-def rounding(case: Case) -> float:
-    """How far results of the same meaning may be apart: positions are rounded, and then values.
+def misplaced(case: Case) -> float:
+    """How far positions may be apart, in pixels: a few halves of an ulp of the image's size."""
+    ulp = 2.0**-53 if case.real == "float64" else 2.0**-24
+    return 4 * max(*case.shape[2:], *case.out) * ulp
 
-    A position is off by a few halves of an ulp of the image's size, and a value changes by at most
-    the image's range from one pixel to the next (by more with cubic weights).
+
+def rounding(case: Case) -> float:
+    """How far results of the same meaning may be apart, relative to the range.
+
+    A value changes by at most the image's range from one pixel to the next, by more with cubic
+    weights; and then it is rounded to what it is stored as.
     """
-    single = case.real != "float64"
-    position = 4 * max(*case.shape[2:], *case.out) * (2.0**-24 if single else 2.0**-53)
     stored = {"uint8": 1 / 255, "float16": 2.0**-10, "bfloat16": 2.0**-7}.get(case.dtype, 0.0)
-    return position * (4 if case.mode in ("cubic", "spline3") else 1) + 1.01 * stored
+    steepness = 4 if case.mode in ("cubic", "spline3") else 1
+    return misplaced(case) * steepness + 1.01 * stored
 
 
 def ties(case: Case) -> float:
@@ -65,7 +70,7 @@ def ties(case: Case) -> float:
     That is the share of positions that rounding can take to the next pixel, where nearest picks
     another one, and a slope is another one.
     """
-    return max(1e-4, 2 * case.rank * rounding(case))
+    return max(1e-4, 2 * case.rank * misplaced(case))
 
 
 # Reading results ----------------------------------------------------------------------------------
@@ -521,10 +526,10 @@ PEERS = {
 def truth(case: Case, given: Inputs) -> Array | None:
     """An output in float64 of the numbers given, by torch; None where torch has no such thing."""
     sampled = case.operation in ("sample", "affine", "remap", "warpAffine")
-    odd = case.mode not in ("nearest", "linear", "cubic") or (
+    unknown = case.mode not in ("nearest", "linear", "cubic") or (
         case.mode == "cubic" and case.rank == 3
     )
-    if PEERS["torch"].version is None or case.direction != "forward" or not sampled or odd:
+    if PEERS["torch"].version is None or case.direction != "forward" or not sampled or unknown:
         return None
     import torch
 
