@@ -18,7 +18,7 @@ from benchmarks.timing import Timer, extra_memory, ratio, rounds, timer
 
 Row = dict[str, Any]
 
-MEMORY = ("affine", "step")  # operations and directions whose extra memory is of interest
+MEMORY = ("affine", "step", "double")  # operations and directions whose memory is of interest
 
 
 class Disagreement(Exception):
@@ -110,14 +110,17 @@ def measure(
             except Exception as failure:
                 left_out[name] = f"{type(failure).__name__}: {failure}"
 
-        for name, contender in find_peers(case, given, threads, names, left_out).items():
+        found = find_peers(case, given, threads, names, left_out)
+        for name, contender in found.items():
             take(name, contender, lambda call=contender.call: timer(call))  # type: ignore[misc]
         if base is not None:
             take("base", base.contender(case, threads), lambda: base.seconds)
         times = dict(zip(timers, rounds(list(timers.values()), seconds), strict=True))
         memory = None
         if {case.operation, case.direction} & set(MEMORY):
-            memory = extra_memory(own.call)
+            memory = beside(own.call, results(case, given))
+            for name in set(figures) - {"base"}:
+                figures[name]["extra_bytes"] = beside(found[name].call, results(case, given))
     for name, figure in figures.items():
         figure["ms"] = statistics.median(times[name]) * 1e3
         figure["ratio"] = ratio(times[""], times[name])
@@ -130,7 +133,7 @@ def measure(
         "rounds": len(times[""]),
         "bytes": touched(case, given),
         "share_of_copy": touched(case, given) / bandwidth / median,
-        "extra_bytes": memory if memory is None else memory - results(case, given),
+        "extra_bytes": memory,
         "error": errors(mine, true, case),
         "peers": figures,
         "left_out": left_out,
@@ -138,13 +141,18 @@ def measure(
     }
 
 
+def beside(call: Callable[[], Any], results: int) -> float | None:
+    """Bytes that a call takes at its peak, without those of its results."""
+    memory = extra_memory(call)
+    return None if memory is None else memory - results
+
+
 def results(case: Case, given: Inputs) -> int:
-    """Bytes of what a call returns or keeps: its output, and gradients of a step."""
-    made = given.upstream.nbytes
-    if case.direction == "step":
-        made += given.image.nbytes
-        made += given.theta.nbytes if case.operation == "affine" else given.grid.nbytes
-    return made
+    """Bytes of what a call returns or keeps: outputs and gradients."""
+    size, where = given.image.nbytes, given.theta if case.operation == "affine" else given.grid
+    kept = {"input": size, "grid": where.nbytes}.get(case.direction, size + where.nbytes)
+    out = 0 if case.direction in ("input", "grid", "both") else given.upstream.nbytes
+    return out + (0 if case.direction in ("forward", "jvp") else kept)
 
 
 @contextlib.contextmanager

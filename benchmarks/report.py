@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks.cases import HALVES, Case
 from benchmarks.measuring import Row
@@ -31,7 +32,7 @@ def heading(record: Record) -> Iterator[str]:
         yield f"A copy reads and writes {speed / 1e9:.1f} GB/s on {threads} thread(s)."
 
 
-TABLE_HEAD = ("case", "threads", "ms", "of copy", "peers: ms, ratio", "error (peer's)")
+TABLE_HEAD = ("case", "threads", "ms", "of copy", "peers: ms, ratio", "error", "memory, MB")
 
 
 def cells(row: Row) -> tuple[str, ...]:
@@ -40,18 +41,24 @@ def cells(row: Row) -> tuple[str, ...]:
         f"{name} {one['ms']:.4g}, **{one['ratio']:.2f}**" for name, one in row["peers"].items()
     ]
     peers += [f"{name}: {why}" for name, why in {**row["left_out"], **row["differ"]}.items()]
-    errors = []
-    if row["error"]:
-        errors = [f"{row['error']['rms']:.1e}"]
-        errors += [
-            f"({name} {one['error']['rms']:.1e})"
-            for name, one in row["peers"].items()
-            if one["error"] and name != "torch"
-        ]
+    errors = {"": row["error"]} | {name: one["error"] for name, one in row["peers"].items()}
+    memory = {"": row["extra_bytes"]}
+    memory |= {name: one.get("extra_bytes") for name, one in row["peers"].items()}
     return (
-        row["case"], str(row["threads"]), f"{row['ms']:.4g}", f"{row['share_of_copy']:.0%}",
-        "; ".join(peers).replace("|", "/").replace("\n", " "), " ".join(errors),
-    )  # fmt: skip
+        row["case"],
+        str(row["threads"]),
+        f"{row['ms']:.4g}",
+        f"{row['share_of_copy']:.0%}",
+        "; ".join(peers).replace("|", "/").replace("\n", " "),
+        beside_ours(errors, lambda error: f"{error['rms']:.1e}"),
+        beside_ours(memory, lambda number: f"{number / 1e6:.1f}"),
+    )
+
+
+def beside_ours(values: dict[str, Any], text: Callable[[Any], str]) -> str:
+    """Our value, and those of peers by name; nothing where there is none."""
+    known = {name: text(value) for name, value in values.items() if value is not None}
+    return ", ".join(f"{name} {value}".strip() for name, value in known.items())
 
 
 def page(record: Record) -> str:
@@ -64,7 +71,10 @@ def page(record: Record) -> str:
     lines += ["", "![Ratios](cpu.png)", "", "## Targets", ""]
     lines += [*lines_of(SUMMARY_HEAD, summary(rows, cores), True), "", "## Peers", ""]
     lines += [*lines_of(PEERS_HEAD, peers_summary(rows), True), "", "## Cases", ""]
-    lines += ["A ratio is the peer's time over ours; errors are root mean squares, of the range."]
+    lines += [
+        "A ratio is the peer's time over ours.  Errors against float64 are root mean squares,"
+    ]
+    lines += ["of the image's range; memory is what a call takes beside its results."]
     lines += ["", *lines_of(TABLE_HEAD, map(cells, rows), True)]
     return "\n".join(lines) + "\n"
 

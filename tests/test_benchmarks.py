@@ -81,7 +81,8 @@ def test_bytes_are_those_of_the_arrays() -> None:
 @pytest.mark.parametrize("case", SMALL, ids=lambda case: case.name)
 def test_everybody_agrees(case: Case) -> None:
     row = measure(case, 1, 0.0, 1e9, INSTALLED)
-    assert row["differ"] == {} and row["left_out"] == {} and row["peers"]
+    assert row["differ"] == {} and row["left_out"] == {}
+    assert row["peers"] or (case.operation == "remap" and "OpenCV" not in INSTALLED)
     assert all(one["ms"] > 0 and one["ratio"] > 0 for one in row["peers"].values())
     json.dumps(row)
 
