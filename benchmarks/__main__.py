@@ -114,7 +114,7 @@ def run(given: argparse.Namespace, threads: int, record: Record, deadline: float
     if not left:
         return 0
     limit_cores(threads)
-    bandwidth = record.bandwidth[threads] = copy_bandwidth(threads)
+    bandwidth = record.saw_copy(threads, copy_bandwidth(threads))
     print("\n".join([*heading(record), "", line_head(threads)]), flush=True)
     base = Base(given.base, threads) if given.base else None
     columns = (
@@ -123,7 +123,7 @@ def run(given: argparse.Namespace, threads: int, record: Record, deadline: float
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    longest = 0.0
+    longest, failed = 0.0, 0
     seconds = QUICK if given.quick else given.seconds
     try:
         with Progress(*columns, transient=True, disable=not sys.stdout.isatty()) as bar:
@@ -132,19 +132,22 @@ def run(given: argparse.Namespace, threads: int, record: Record, deadline: float
             for done, case in enumerate(left):
                 start = time.monotonic()
                 if done and start + min(longest, 15) > deadline:
-                    return len(left) - done
+                    return len(left) - done + failed
                 try:
                     row = measure(case, threads, seconds, bandwidth, peers, base)
                     record.add(row, asked)
                     say(line(row))
                 except Missing as why:
                     say(f"{case.name:62} skipped: {why}")
+                except Exception as why:  # ours: the case is left, and the others are measured
+                    say(f"{case.name:62} FAILED: {type(why).__name__}: {why}")
+                    failed += 1
                 bar.advance(task)
                 longest = max(longest, time.monotonic() - start)
     finally:
         if base is not None:
             base.close()
-    return 0
+    return failed
 
 
 def line_head(threads: int) -> str:
@@ -182,7 +185,11 @@ def conclude(record: Record, base: str | None) -> bool:
     print(*lines_of(PEERS_HEAD, peers_summary(rows), False), sep="\n")
     print()
     print(*lines_of(SUMMARY_HEAD, summary(rows, record.machine["cores"]), False), sep="\n")
-    changes = {row["case"]: row["peers"]["base"]["ratio"] for row in rows if "base" in row["peers"]}
+    changes = {
+        f"{row['case']} ({row['threads']} t)": row["peers"]["base"]["ratio"]
+        for row in rows
+        if "base" in row["peers"]
+    }
     if base and changes:
         mean = geometric_mean(changes.values())
         print(f"\nagainst {base}: {mean:.2f} times as fast; by a tenth and more:")

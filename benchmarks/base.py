@@ -81,10 +81,8 @@ class Base:
         return float(self.ask(number))
 
     def close(self) -> None:
-        """End the process."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
+        """End the process, which stops when nothing more is asked."""
+        self.process.communicate()
 
 
 def serve() -> None:

@@ -87,6 +87,14 @@ class Record:
         self.rows[row["case"], row["threads"]] = {**row, "source": source(), "asked": list(peers)}
         self.save()
 
+    def saw_copy(self, threads: int, speed: float) -> float:
+        """The best bandwidth seen so far, to which all rows are related."""
+        best = self.bandwidth[threads] = max(speed, self.bandwidth.get(threads, 0.0))
+        for row in self.rows.values():
+            if row["threads"] == threads:
+                row["share_of_copy"] = row["bytes"] / best / (row["ms"] / 1e3)
+        return best
+
     def save(self) -> None:
         """Write all; whoever interrupts that leaves the file as it was."""
         self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -20,6 +20,7 @@ Timer = Callable[[int], float]  # seconds that so many calls take
 
 ROUNDS = 5, 60  # at least and at most
 SHORTEST = 1e-3  # seconds: calls that are shorter are timed many at once
+PAUSE = 2e-3  # seconds between two turns, in which idle threads of the one before stop spinning
 
 
 def timer(call: Call) -> Timer:
@@ -44,6 +45,7 @@ def rounds(timers: Sequence[Timer], seconds: float) -> list[list[float]]:
     try:
         for turn in range(ROUNDS[1]):
             for i in sorted(range(len(timers)), key=lambda i: (i + turn) % len(timers)):
+                time.sleep(PAUSE)
                 times[i].append(timers[i](numbers[i]) / numbers[i])
             if turn + 1 >= ROUNDS[0] and time.perf_counter() > end:
                 break

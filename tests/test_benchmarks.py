@@ -153,6 +153,13 @@ def test_a_record_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         Record(path, resume=True)
 
 
+def test_shares_are_of_the_best_copy(tmp_path: Path) -> None:
+    kept = Record(tmp_path / "cpu.json", resume=False)
+    kept.add(a_row(PLANE, 1, 2.0) | {"bytes": 4e6, "ms": 2.0}, [])
+    assert kept.saw_copy(1, 8e9) == 8e9 == kept.saw_copy(1, 1e9)
+    assert kept.rows[PLANE.name, 1]["share_of_copy"] == pytest.approx(0.25)
+
+
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The command, on all cores and with little to copy; it counts what is measured."""
