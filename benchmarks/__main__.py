@@ -1,172 +1,244 @@
-"""Times gridsample against its peers, in one run, interleaved, after checking that they agree.
+"""Times gridsample against its peers, interleaved in one process, after checking that they agree.
 
-    python -m benchmarks                 every case, one thread
-    python -m benchmarks --threads 2     with so many threads on both sides
-    python -m benchmarks --only 1024     cases whose name holds a text
-    python -m benchmarks --json FILE     also write the figures
-    python -m benchmarks --device cuda   on a GPU: see benchmarks/gpu.py
+    python -m benchmarks                        everything, on one thread and on all cores
+    python -m benchmarks --list                 the cases, and the peers that are installed
+    python -m benchmarks --case '1024*both'     cases whose name holds a text; * and ? are wild
+    python -m benchmarks --peer torch           against this one alone; may be given again
+    python -m benchmarks --threads 1            with so many threads; as it stands, 1,all
+    python -m benchmarks --quick                a few pixels, a moment each: does it run at all
+    python -m benchmarks --base HEAD~3          against the library as it was at a commit, too
+    python -m benchmarks --time-limit 100       stop in time; what was measured is kept ...
+    python -m benchmarks --resume               ... and this goes on: measured is what is not yet,
+                                                or was of another state of the source
+    python -m benchmarks --device cuda          on a GPU: see benchmarks/gpu.py
 
-A ratio is the peer's time over ours, pair by pair; above 1 we are faster.
+A ratio is the peer's time over ours, the median over rounds in each of which everybody has a turn;
+above 1 we are faster.  "Of copy" is the share of the bandwidth of a plain copy at which input, grid
+and output, each touched once, would take as long.
+
+Figures, a page and a chart (cpu.json, cpu.md, cpu.png) go to docs/benchmarks; those of a part of
+the cases go to a temporary folder, unless --out or --resume is given.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import math
-import platform
-import statistics
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from benchmarks.base import Base
+from benchmarks.cases import Case, chosen
+from benchmarks.measuring import Missing, Row, measure
+from benchmarks.peers import PEERS
+from benchmarks.record import OtherMachine, Record
+from benchmarks.report import heading, keep
+from benchmarks.targets import (
+    PEERS_HEAD,
+    SUMMARY_HEAD,
+    geometric_mean,
+    lines_of,
+    peers_summary,
+    summary,
+)
+from benchmarks.timing import copy_bandwidth, cores, interleave, limit_cores
 
-import gridsample
-from benchmarks.cases import Case, every_case
+__all__ = ["interleave", "main"]
 
-Array = np.ndarray[Any, Any]
-Call = Callable[[], tuple[Array, ...]]
-
-
-def ours(case: Case, image: Array, grid: Array, upstream: Array, threads: int) -> Call:
-    """The case on gridsample."""
-    channel_axis = -1 if case.last else 1
-    if case.last:
-        image, upstream = np.moveaxis(image, 1, -1), np.moveaxis(upstream, 1, -1)
-    options: dict[str, Any] = {"channel_axis": channel_axis, "threads": threads}
-    if case.direction == "forward":
-        return lambda: (gridsample.grid_sample(image, grid, case.mode, **options),)
-    return lambda: gridsample.grid_sample_vjp(upstream, image, grid, case.mode, **options)
-
-
-def torchs(case: Case, image: Array, grid: Array, upstream: Array, threads: int) -> Call:
-    """The case on torch, whose tensors share the arrays' memory."""
-    import torch
-
-    torch.set_num_threads(threads)
-    tensors = [torch.from_numpy(array) for array in (image, grid, upstream)]
-    inputs = [tensor.requires_grad_(case.direction == "backward") for tensor in tensors[:2]]
-    options: dict[str, Any] = {"mode": case.mode, "align_corners": False}
-    sample = torch.nn.functional.grid_sample
-    if case.direction == "forward":
-        return lambda: (channels(case, sample(*inputs, **options).numpy()),)
-    out = sample(*inputs, **options)
-
-    def backward() -> tuple[Array, ...]:
-        grads = torch.autograd.grad(out, inputs, tensors[2], retain_graph=True)
-        return channels(case, grads[0].numpy()), grads[1].numpy()
-
-    return backward
+DOCS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
+QUICK = 0.02  # seconds a case
 
 
-def channels(case: Case, array: Array) -> Array:
-    """Torch's result in our axes."""
-    return np.moveaxis(array, 1, -1) if case.last else array
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    it = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    it.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    it.add_argument("--case", "--only", action="append", metavar="PATTERN")
+    it.add_argument("--peer", action="append", choices=PEERS)
+    it.add_argument("--threads", type=threads_of, default="1,all", metavar="N,...")
+    it.add_argument("--seconds", type=float, default=1.0, help="how long to time a case")
+    it.add_argument("--quick", action="store_true")
+    it.add_argument("--list", action="store_true")
+    it.add_argument("--base", metavar="COMMIT")
+    it.add_argument("--time-limit", type=float, default=float("inf"), metavar="S")
+    it.add_argument("--resume", action="store_true")
+    it.add_argument("--out", type=Path, metavar="FOLDER")
+    it.add_argument("--json", type=Path, help="with --device cuda: where the figures go")
+    return it
 
 
-def agree(case: Case, mine: tuple[Array, ...], theirs: tuple[Array, ...]) -> float:
-    """The greatest difference relative to the scale; an error where it is more than rounding.
-
-    Nearest may pick the other pixel, and a grid's gradient the other side of one, where a position
-    is on a tie to rounding: at most one point in ten thousand.
-    """
-    worst = 0.0
-    for a, b in zip(mine, theirs, strict=True):
-        difference = np.abs(a - b) / np.abs(b).max()
-        if (difference > 1e-3).mean() > 1e-4:
-            sys.exit(f"{case.name}: the results differ by up to {difference.max():.2g}")
-        worst = max(worst, float(np.quantile(difference, 0.9999)))
-    return worst
+def threads_of(text: str) -> list[int]:
+    """Numbers of threads, each once."""
+    numbers = [cores() if word == "all" else int(word) for word in text.split(",")]
+    for number in numbers:
+        if not 1 <= number <= cores():
+            raise argparse.ArgumentTypeError(f"{number} is not from 1 to {cores()}, the cores here")
+    return list(dict.fromkeys(numbers))
 
 
-def interleave(a: Call, b: Call, seconds: float) -> tuple[list[float], list[float]]:
-    """Times of two calls, in turn, for about so long."""
-    times: tuple[list[float], list[float]] = ([], [])
-    end = time.perf_counter() + seconds
-    while len(times[0]) < 5 or (time.perf_counter() < end and len(times[0]) < 50):
-        for call, spent in zip((a, b), times, strict=True):
-            start = time.perf_counter()
-            call()
-            spent.append(time.perf_counter() - start)
-    return times
+def folder_of(given: argparse.Namespace) -> Path:
+    """Where figures go: to the documents only if they are of everything."""
+    part = given.case or given.peer or given.quick or given.base
+    if given.out is None and part and (given.quick or not given.resume):
+        return Path(tempfile.gettempdir()) / "gridsample-benchmarks"
+    return given.out or DOCS
 
 
-def copy_bandwidth() -> float:
-    """Bytes a second that a copy of 64 MB reads and writes, one thread."""
-    source = np.ones(1 << 24, np.float32)
-    target = np.empty_like(source)
-    best = math.inf
-    for _ in range(10):
-        start = time.perf_counter()
-        np.copyto(target, source)
-        best = min(best, time.perf_counter() - start)
-    return 2 * source.nbytes / best
+def cases_of(given: argparse.Namespace) -> list[Case]:
+    """What was asked for."""
+    found = [case for pattern in given.case or [""] for case in chosen(pattern)]
+    return list(dict.fromkeys(case.small() if given.quick else case for case in found))
 
 
-def measure(case: Case, threads: int, seconds: float, bandwidth: float) -> dict[str, Any]:
-    """One row of the table."""
-    arrays = case.inputs()
-    mine, theirs = ours(case, *arrays, threads), torchs(case, *arrays, threads)
-    difference = agree(case, mine(), theirs())
-    a, b = interleave(mine, theirs, seconds)
-    return {
-        "case": case.name,
-        "required": case.required,
-        "ms": statistics.median(a) * 1e3,
-        "torch_ms": statistics.median(b) * 1e3,
-        "ratio": statistics.median(y / x for x, y in zip(a, b, strict=True)),
-        "difference": difference,
-        "share_of_copy": case.bytes / bandwidth / statistics.median(a),
-        "runs": len(a),
+def run(given: argparse.Namespace, threads: int, record: Record, deadline: float) -> int:
+    """Measure in this process; how many cases are left."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    peers = [name for name in given.peer or PEERS if PEERS[name].version is not None]
+    asked = [*peers, f"base {given.base}"] if given.base else peers
+    left = [case for case in cases_of(given) if not record.holds(case.name, threads, asked)]
+    if not left:
+        return 0
+    limit_cores(threads)
+    bandwidth = record.saw_copy(threads, copy_bandwidth(threads))
+    print("\n".join([*heading(record), "", line_head(threads)]), flush=True)
+    base = Base(given.base, threads) if given.base else None
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    longest, failed = 0.0, 0
+    seconds = QUICK if given.quick else given.seconds
+    try:
+        with Progress(*columns, transient=True, disable=not sys.stdout.isatty()) as bar:
+            task = bar.add_task(f"{threads} thread(s)", total=len(left))
+            say: Callable[..., Any] = bar.console.out if sys.stdout.isatty() else print
+            for done, case in enumerate(left):
+                start = time.monotonic()
+                if done and start + min(longest, 15) > deadline:
+                    return len(left) - done + failed
+                try:
+                    row = measure(case, threads, seconds, bandwidth, peers, base)
+                    record.add(row, asked)
+                    say(line(row))
+                except Missing as why:
+                    say(f"{case.name:62} skipped: {why}")
+                except Exception as why:  # ours: the case is left, and the others are measured
+                    say(f"{case.name:62} FAILED: {type(why).__name__}: {why}")
+                    failed += 1
+                bar.advance(task)
+                longest = max(longest, time.monotonic() - start)
+    finally:
+        if base is not None:
+            base.close()
+    return failed
+
+
+def line_head(threads: int) -> str:
+    """What stands above the lines."""
+    return f"{f'{threads} thread(s)':62}{'ms':>10}{'of copy':>9}   peer ms ratio"
+
+
+def line(row: Row) -> str:
+    """A row as it comes."""
+    peers = [f"{name} {one['ms']:.4g} {one['ratio']:.2f}" for name, one in row["peers"].items()]
+    peers += [f"{name} DIFFERS: {why}" for name, why in row["differ"].items()]
+    peers += [f"{name} failed: {why}"[:150] for name, why in row["left_out"].items()]
+    return f"{row['case']:62}{row['ms']:10.4g}{row['share_of_copy']:9.0%}   " + "; ".join(peers)
+
+
+def run_each(given: argparse.Namespace, words: Sequence[str], deadline: float, path: Path) -> int:
+    """A process for each number of threads: only what starts with few cores keeps to them."""
+    for threads in given.threads:
+        limit = ["--time-limit", str(max(0.0, deadline - time.monotonic()))]
+        where = ["--resume", "--threads", str(threads), "--out", str(path.parent)]
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks", *words, *limit, *where], check=False
+        )
+        if done.returncode not in (0, 1, 3):
+            return done.returncode
+        if time.monotonic() > deadline:
+            return 3
+    return 0
+
+
+def conclude(record: Record, base: str | None) -> bool:
+    """Print the summaries, write the page and the chart; whether everybody agreed."""
+    rows = list(record.rows.values())
+    print()
+    print(*lines_of(PEERS_HEAD, peers_summary(rows), False), sep="\n")
+    print()
+    print(*lines_of(SUMMARY_HEAD, summary(rows, record.machine["cores"]), False), sep="\n")
+    changes = {
+        f"{row['case']} ({row['threads']} t)": row["peers"]["base"]["ratio"]
+        for row in rows
+        if "base" in row["peers"]
     }
+    if base and changes:
+        mean = geometric_mean(changes.values())
+        print(f"\nagainst {base}: {mean:.2f} times as fast; by a tenth and more:")
+        for name, ratio in sorted(changes.items(), key=lambda item: item[1]):
+            if abs(ratio - 1) > 0.1:
+                print(f"  {ratio:.2f}  {name}")
+    keep(record)
+    print(f"\nfigures, page and chart: {record.path.parent}/cpu.*")
+    differ = [row["case"] for row in rows if row["differ"]]
+    for name in differ:
+        print(f"results differ: {name}")
+    return not differ
 
 
-def main() -> None:
-    """Run and print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--seconds", type=float, default=1.5)
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
-    if arguments.device == "cuda":
+def show() -> None:
+    """The cases and the peers."""
+    for case in chosen(""):
+        print(case.name)
+    for name, peer in PEERS.items():
+        print(f"peer {name}: {peer.version or 'not installed'}")
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run and print; 0, 1 where results differ, 2 for what cannot be done, 3 if time ran out."""
+    words = list(sys.argv[1:] if words is None else words)
+    given = parser().parse_args(words)
+    deadline = time.monotonic() + given.time_limit
+    if given.device == "cuda":
         from benchmarks import gpu
 
-        gpu.main(arguments.only, arguments.seconds, arguments.json or Path("gpu-benchmarks.json"))
-        return
-    import torch
-
-    bandwidth = copy_bandwidth()
-    print(f"{platform.machine()}, {arguments.threads} thread(s), copy {bandwidth / 1e9:.1f} GB/s")
-    print(f"gridsample {gridsample.__version__}, torch {torch.__version__}\n")
-    print(f"{'case':58}{'ours ms':>10}{'torch ms':>10}{'ratio':>7}{'of copy':>9}")
-    rows = []
-    for case in every_case():
-        if arguments.only in case.name:
-            row = measure(case, arguments.threads, arguments.seconds, bandwidth)
-            rows.append(row)
-            print(
-                f"{row['case']:58}{row['ms']:10.2f}{row['torch_ms']:10.2f}{row['ratio']:7.2f}"
-                f"{row['share_of_copy']:8.0%}{' *' if row['required'] else ''}",
-                flush=True,
-            )
-    if rows:
-        mean = math.exp(statistics.fmean(math.log(row["ratio"]) for row in rows))
-        slower = [row["case"] for row in rows if row["required"] and row["ratio"] < 1]
-        print(
-            f"\ngeometric mean of the ratios {mean:.2f}; * must not be below 1: {slower or 'met'}"
-        )
-    if arguments.json:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        machine = {"copy_bytes_per_second": bandwidth, "machine": platform.machine()}
-        versions = {"torch": torch.__version__, "numpy": np.__version__}
-        setting = {"machine": machine, "versions": versions, "threads": arguments.threads}
-        arguments.json.write_text(json.dumps({**setting, "rows": rows}, indent=1) + "\n")
+        gpu.main((given.case or [""])[0], given.seconds, given.json or Path("gpu-benchmarks.json"))
+        return 0
+    if given.list:
+        show()
+        return 0
+    try:
+        record = Record(folder_of(given) / "cpu.json", given.resume)
+    except OtherMachine as why:
+        print(why, file=sys.stderr)
+        return 2
+    if len(given.threads) == 1:
+        left = run(given, given.threads[0], record, deadline)
+        if left:
+            print(f"\n{left} cases are left: --resume goes on")
+        return 0 if conclude(record, given.base) and not left else 3 if left else 1
+    record.save()
+    code = run_each(given, words, deadline, record.path)
+    return code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,9 +1,14 @@
-"""What is timed: shapes, grids, methods and directions.  Inputs are made as in the tests."""
+"""What is timed: every case is a record, and all of them are products of a few tables.
+
+Images, grids and gradients are made as in the tests, from random numbers that a case's name gives.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -11,6 +16,10 @@ import numpy as np
 from tests import cases
 
 Array = np.ndarray[Any, Any]
+Shape = tuple[int, ...]
+
+HALVES = ("float16", "bfloat16")
+DERIVATIVES = ("input", "grid", "both", "step", "double", "jvp")
 
 
 @dataclass(frozen=True)
@@ -19,70 +28,325 @@ class Case:
 
     Attributes:
         shape: the image, (N, C, *spatial); channels first or last in memory as ``last`` says.
-        mode: "nearest", "bilinear" or "bicubic".
-        grid: "rotation" (smooth) or "random".
-        direction: "forward", or "backward" for both gradients.
+        operation: "sample" (`grid_sample`), "affine" (`affine_sample`: no grid in memory), "resize"
+            (`interpolate`); "remap" and "warpAffine" (`gridsample.cv`); "map_coordinates",
+            "affine_transform" and "zoom" (`gridsample.ndimage`).
+        mode: "nearest", "linear", "cubic", or "spline3" with its prefilter.
+        grid: "rotation" (smooth), "noisy" (that, and up to two pixels of noise) or "random".
+        direction: "forward"; "input", "grid" or "both": those gradients alone; "step": forward and
+            both gradients; "double": the derivatives of both; "jvp": forward mode.
+        dtype: of the image, and of a floating image's grid.
         last: whether the channels of a pixel lie side by side.
-        required: whether it is one that must not be slower than torch.
+        tensors: whether torch tensors are sampled; arrays otherwise.
+        points: how many points a random grid has; as many as pixels if 0.
+        factor: of "resize" and "zoom".
     """
 
-    shape: tuple[int, ...]
-    mode: str = "bilinear"
+    shape: Shape
+    operation: str = "sample"
+    mode: str = "linear"
     grid: str = "rotation"
     direction: str = "forward"
+    dtype: str = "float32"
     last: bool = False
-    required: bool = False
+    tensors: bool = False
+    points: int = 0
+    factor: float = 1.0
+
+    @property
+    def rank(self) -> int:
+        """How many spatial axes there are."""
+        return len(self.shape) - 2
 
     @property
     def name(self) -> str:
         """A short name, the same in every run."""
-        size = "x".join(map(str, self.shape))
-        layout = " channels-last" if self.last else ""
-        return f"{size}{layout} {self.mode} {self.grid} {self.direction}"
+        words = [self.operation, "x".join(map(str, self.shape))]
+        words += ["channels-last"] * self.last + [self.dtype] * (self.dtype != "float32")
+        words += [self.mode]
+        words += [f"x{self.factor:g}"] if self.factor != 1 else [self.grid]
+        words += [f"{self.points} points"] * bool(self.points) + ["tensors"] * self.tensors
+        return " ".join([*words, self.direction])
 
     @property
-    def bytes(self) -> int:
-        """Input, grid and output, touched once; twice that with their gradients."""
-        items, channels, *spatial = self.shape
-        points = items * int(np.prod(spatial))
-        touched = 4 * points * (2 * channels + len(spatial))
-        return touched if self.direction == "forward" else 2 * touched
+    def out(self) -> Shape:
+        """The output's spatial shape."""
+        if self.points:
+            return (self.points,)
+        return tuple(round(n * self.factor) for n in self.shape[2:])
 
-    def inputs(self) -> tuple[Array, Array, Array]:
-        """Image, grid and upstream gradient, float32."""
-        rng = cases.generator(self.name)
-        items, _, *spatial = self.shape
-        image = rng.random(self.shape, dtype=np.float32)
-        upstream = rng.random(self.shape, dtype=np.float32)
-        if self.grid == "random":
-            grid = rng.uniform(-1, 1, (items, *spatial, len(spatial)))
-        else:
-            grid = cases.rotation(spatial, False, items)
-        if self.last:
-            image, upstream = (
-                np.moveaxis(np.ascontiguousarray(np.moveaxis(a, 1, -1)), -1, 1)
-                for a in (image, upstream)
-            )
-        return image, np.ascontiguousarray(grid, np.float32), upstream
+    @property
+    def real(self) -> str:
+        """The type of the grid."""
+        return self.dtype if self.dtype in ("float64", *HALVES) else "float32"
+
+    def small(self) -> Case:
+        """The same with a few pixels: to see that it works."""
+        most = {1: 64, 2: 12, 3: 7}[self.rank]
+        spatial = (min(n, most + i) for i, n in enumerate(self.shape[2:]))
+        items, channels = min(self.shape[0], 2), min(self.shape[1], 16)
+        return replace(self, shape=(items, channels, *spatial), points=min(self.points, 50))
 
 
-REQUIRED = ((1, 3, 1024, 1024), (8, 64, 128, 128), (1, 1, 128, 128, 128))
-OTHERS = ((1, 1, 2048, 2048), (32, 3, 224, 224), (1, 256, 64, 64), (2, 16, 64, 64, 64))
+@dataclass(frozen=True)
+class Inputs:
+    """What a case's contenders are given.
+
+    bfloat16 is unknown to NumPy: there the numbers are float32, but exact in bfloat16.
+
+    Attributes:
+        image: (N, C, *spatial).
+        grid: (N, *out, D).
+        theta: (N, D, D + 1), what the rotation's grid is made of.
+        upstream: (N, C, *out), of the image's dtype.
+        d_image: a direction of the image's shape, for "double" and "jvp".
+        d_grid: a direction of the grid's shape.
+    """
+
+    image: Array
+    grid: Array
+    theta: Array
+    upstream: Array
+    d_image: Array
+    d_grid: Array
+
+
+def make_inputs(case: Case) -> Inputs:
+    """The same numbers in every run."""
+    rng = cases.generator(case.name)
+    items, channels = case.shape[:2]
+    out = (items, channels, *case.out)
+    stored = case.dtype if case.dtype != "bfloat16" else "float32"
+    real = case.real if case.real != "bfloat16" else "float32"
+
+    def numbers(shape: Shape, dtype: str) -> Array:
+        if dtype == "uint8":
+            return rng.integers(0, 256, shape, np.uint8)
+        return exact(rng.random(shape, np.float32).astype(dtype), case)
+
+    image, upstream = numbers(case.shape, stored), numbers(out, real)
+    if case.last:
+        image, upstream = channels_last(image), channels_last(upstream)
+    grid = exact(make_grid(case, rng).astype(real), case)
+    derived = case.direction in ("double", "jvp")
+    return Inputs(
+        image,
+        grid,
+        exact(matrices(case).astype(real), case),
+        upstream,
+        numbers(case.shape, stored) if derived else image,
+        numbers(grid.shape, real) if derived else grid,
+    )
+
+
+def make_grid(case: Case, rng: np.random.Generator) -> Array:
+    """The grid in float64, (N, *out, D)."""
+    items, _, *spatial = case.shape
+    if case.grid == "random" or case.points:
+        return rng.uniform(-1, 1, (items, *case.out, case.rank))
+    grid = cases.rotation(spatial, False, items)
+    if case.grid == "noisy":
+        grid += rng.uniform(-2, 2, grid.shape) * 2 / np.array(spatial[::-1])
+    # Away from ties between pixels, at which the two sides of an edge are both right.
+    return grid * 0.999
+
+
+def matrices(case: Case) -> Array:
+    """The rotation of `tests.cases.rotation`, and the same shrinking, as matrices (N, D, D + 1)."""
+    corners = np.concatenate([np.zeros((1, case.rank)), np.eye(case.rank)])
+    # A linear map is known by what it does to the axes' unit vectors.
+    turned = rotated(corners) * 0.999
+    theta = np.concatenate([(turned[1:] - turned[0]).T, turned[:1].T], axis=1)
+    return np.repeat(theta[np.newaxis], case.shape[0], axis=0)
+
+
+def rotated(points: Array, degrees: float = 30) -> Array:
+    """`tests.cases.rotation` of given points (..., D)."""
+    points = points.copy()
+    cosine, sine = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    for a in range(points.shape[-1] - 1):
+        near, far = points[..., a].copy(), points[..., a + 1].copy()
+        points[..., a] = cosine * near - sine * far
+        points[..., a + 1] = sine * near + cosine * far
+    return points
+
+
+def exact(array: Array, case: Case) -> Array:
+    """Numbers that bfloat16 holds, if the case is of that type: 16 bits of them dropped."""
+    if case.dtype != "bfloat16":
+        return array
+    return (np.ascontiguousarray(array).view(np.uint32) & 0xFFFF0000).view(np.float32)
+
+
+def channels_last(array: Array) -> Array:
+    """The same (N, C, *spatial), with the channels of a pixel side by side in memory."""
+    return np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 1, -1)), -1, 1)
+
+
+def positions(case: Case, given: Inputs) -> Array:
+    """The grid in pixels, float64, (N, *out, D)."""
+    return cases.positions(given.grid, case.shape[2:], False)
+
+
+def pixel_matrix(case: Case, given: Inputs) -> Array:
+    """theta of the first item in pixels, in x, y, z: (D, D + 1), float64."""
+    size = np.array(case.shape[:1:-1], float)
+    middle, theta = (size - 1) / 2, given.theta[0].astype(float)
+    linear = theta[:, :-1] * size[:, np.newaxis] / size
+    shift = theta[:, -1] * size / 2 + middle - linear @ middle
+    return np.concatenate([linear, shift[:, np.newaxis]], axis=1)
+
+
+def touched(case: Case, given: Inputs) -> int:
+    """Bytes of input, grid and output, and of gradients where they are asked for, each once."""
+    image, grid = math.prod(case.shape), given.grid.size
+    out = given.upstream.size
+    size, wide = item_size(case.dtype), item_size(case.real)
+    needs_grid = case.operation in ("sample", "remap", "map_coordinates")
+    forward = size * (image + out) + wide * grid * needs_grid
+    extra = {
+        "forward": 0,
+        "input": size * image,
+        "grid": wide * grid,
+        "both": size * image + wide * grid,
+        "step": size * (image + out) + wide * grid,
+        "double": 2 * size * (image + out) + 3 * wide * grid,
+        "jvp": size * image + wide * grid + size * out,
+    }
+    return forward + extra[case.direction]
+
+
+def item_size(dtype: str) -> int:
+    """Bytes of a number."""
+    return 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
+
+
+# The tables ---------------------------------------------------------------------------------------
+
+PHOTO, FEATURES, LARGE = (1, 3, 1024, 1024), (8, 64, 128, 128), (1, 1, 2048, 2048)
+BATCH, DEEP = (32, 3, 224, 224), (1, 256, 64, 64)
+VOLUME, VOLUMES, FIELD = (1, 1, 128, 128, 128), (2, 16, 64, 64, 64), (1, 3, 96, 96, 96)
+POINTS, SIGNAL, TINY = (1, 64, 64, 64), (16, 32, 65536), (1, 3, 4, 4)
+
+PLANES = (PHOTO, FEATURES, LARGE, BATCH, DEEP)
+SOLIDS = (VOLUME, VOLUMES, FIELD)
+GRIDS = ("rotation", "noisy", "random")
 
 
 def every_case() -> Iterator[Case]:
-    """All cases, those that must hold first."""
-    for shape in REQUIRED:
-        yield Case(shape, required=True)
-    for shape in OTHERS:
-        yield Case(shape)
-    for shape in REQUIRED + OTHERS:
-        yield Case(shape, grid="random")
-    for shape in (REQUIRED[0], OTHERS[0]):
-        yield Case(shape, "nearest")
-        yield Case(shape, "bicubic")
-    yield Case(REQUIRED[1], last=True)
-    yield Case(OTHERS[2], last=True)
-    for shape in REQUIRED + OTHERS:
-        yield Case(shape, direction="backward")
-    yield Case(REQUIRED[1], direction="backward", last=True)
+    """All cases; each table is what one of the targets needs."""
+    yield from forward()
+    yield from backward()
+    yield from tensors()
+    yield from pictures()
+    yield from fused()
+    yield from scipy_names()
+    yield from resizing()
+
+
+def forward() -> Iterator[Case]:
+    """The whole matrix of shapes, grids and methods, and what is beside it."""
+    for shape in PLANES + SOLIDS:
+        for grid in GRIDS:
+            for mode in (
+                ("nearest", "linear", "cubic") if shape in PLANES else ("nearest", "linear")
+            ):
+                yield Case(shape, mode=mode, grid=grid)
+    for shape in (FEATURES, DEEP, VOLUMES):
+        for mode in ("nearest", "linear"):
+            yield Case(shape, mode=mode, last=True)
+    for shape in (FEATURES, DEEP):
+        yield Case(shape, mode="cubic", last=True)
+    yield Case(FEATURES, grid="random", last=True)
+    for mode in ("nearest", "linear", "cubic"):
+        yield Case(POINTS, mode=mode, grid="random", points=100_000)
+    for mode, grid in (
+        ("linear", "noisy"),
+        ("linear", "random"),
+        ("nearest", "noisy"),
+        ("cubic", "noisy"),
+    ):
+        yield Case(SIGNAL, mode=mode, grid=grid)
+    for shape in (PHOTO, FEATURES, VOLUME):
+        yield Case(shape, dtype="float64")
+    yield Case(PHOTO, mode="cubic", dtype="float64")
+    for tensor in (False, True):
+        yield Case(TINY, tensors=tensor)
+
+
+def backward() -> Iterator[Case]:
+    """Gradients of arrays."""
+    for shape in PLANES + SOLIDS:
+        for grid in GRIDS:
+            yield Case(shape, grid=grid, direction="both")
+    for shape in (PHOTO, FEATURES, VOLUME):
+        for direction in ("input", "grid"):
+            yield Case(shape, direction=direction)
+        yield Case(shape, mode="nearest", direction="input")
+    for shape in (PHOTO, FEATURES):
+        yield Case(shape, mode="cubic", direction="both")
+    for shape in (FEATURES, DEEP, VOLUMES):
+        yield Case(shape, direction="both", last=True)
+    yield Case(POINTS, grid="random", points=100_000, direction="both")
+    yield Case(SIGNAL, grid="noisy", direction="both")
+    yield Case(PHOTO, direction="both", dtype="float64")
+
+
+def tensors() -> Iterator[Case]:
+    """What is for tensors: half precision, second derivatives, forward mode, a training step."""
+    for dtype in HALVES:
+        for shape in (PHOTO, FEATURES, VOLUME):
+            for direction in ("forward", "both"):
+                yield Case(shape, direction=direction, dtype=dtype, tensors=True)
+    for shape in ((4, 16, 128, 128), PHOTO, (1, 1, 96, 96, 96)):
+        for direction in ("double", "jvp"):
+            yield Case(shape, direction=direction, tensors=True)
+    yield Case((4, 16, 128, 128), mode="cubic", direction="double", tensors=True)
+    for shape in (PHOTO, (1, 1, 96, 96, 96), TINY):
+        yield Case(shape, direction="step", tensors=True)
+
+
+def pictures() -> Iterator[Case]:
+    """Height, width, channels: what OpenCV and scikit-image are for."""
+    gray = (1, 1, 1024, 1024)
+    for mode in ("nearest", "linear", "cubic"):
+        for dtype in ("uint8", "float32"):
+            for grid in ("rotation", "random"):
+                yield Case(PHOTO, mode=mode, grid=grid, dtype=dtype, last=True)
+            for operation in ("remap", "warpAffine"):
+                yield Case(PHOTO, operation, mode, dtype=dtype, last=True)
+        yield Case(gray, mode=mode, dtype="uint8")
+
+
+def fused() -> Iterator[Case]:
+    """Affine maps without a grid in memory."""
+    for shape in (PHOTO, FEATURES, BATCH, VOLUME, FIELD):
+        yield Case(shape, "affine")
+    for shape in (PHOTO, VOLUME):
+        yield Case(shape, "affine", "nearest")
+        yield Case(shape, "affine", tensors=True)
+        yield Case(shape, "affine", tensors=True, direction="step")
+
+
+def scipy_names() -> Iterator[Case]:
+    """Splines of order 0, 1 and 3, the prefilter included."""
+    for shape, factor in (((1, 1, 1024, 1024), 1.3), (VOLUME, 1.2)):
+        for mode in ("nearest", "linear", "spline3"):
+            for operation in ("map_coordinates", "affine_transform"):
+                yield Case(shape, operation, mode, dtype="float64")
+            yield Case(shape, "zoom", mode, dtype="float64", factor=factor)
+            yield Case(shape, "map_coordinates", mode)
+
+
+def resizing() -> Iterator[Case]:
+    """A few of the cases of benchmarks.resize."""
+    for factor in (0.5, 2.0):
+        for mode in ("linear", "cubic"):
+            yield Case(PHOTO, "resize", mode, factor=factor)
+    yield Case(VOLUME, "resize", factor=0.5)
+
+
+def chosen(pattern: str) -> list[Case]:
+    """The cases whose name holds a text, in which * and ? are wild; every one once."""
+    wanted = f"*{pattern}*"
+    return [case for case in dict.fromkeys(every_case()) if fnmatchcase(case.name, wanted)]

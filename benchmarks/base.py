@@ -1,0 +1,116 @@
+"""An older commit as a contender: its source in a process of its own, which takes turns with us.
+
+Run as a module this is that process.  It is told a case, gives the results once, and then the time
+of so many calls whenever it is asked; what is sent either way is pickled.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.cases import Case, make_inputs
+from benchmarks.peers import Contender, Missing, ours, rounding
+from benchmarks.timing import limit_cores, timer
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def git(*words: str) -> bytes:
+    """What git says about this repository."""
+    return subprocess.run(
+        ["git", "-C", str(ROOT), *words], check=True, stdout=subprocess.PIPE
+    ).stdout
+
+
+def checked_out(commit: str) -> Path:
+    """The ``src`` of a commit, in a temporary folder that is kept: so are its compiled kernels."""
+    full = git("rev-parse", "--verify", f"{commit}^{{commit}}").decode().strip()
+    folder = Path(tempfile.gettempdir()) / "gridsample-base" / full
+    if not (folder / "src").exists():
+        folder.parent.mkdir(exist_ok=True)
+        with (
+            tempfile.TemporaryDirectory(dir=folder.parent) as new,
+            tarfile.open(fileobj=io.BytesIO(git("archive", full, "src"))) as files,
+        ):
+            files.extractall(new, filter="data")
+            folder.mkdir(exist_ok=True)
+            (Path(new) / "src").rename(folder / "src")
+    return folder / "src"
+
+
+class Base:
+    """The process, from here."""
+
+    def __init__(self, commit: str, threads: int) -> None:
+        path = [str(checked_out(commit)), str(ROOT), os.environ.get("PYTHONPATH", "")]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.base", str(threads)],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def ask(self, question: Any) -> Any:
+        """Send, and wait for the answer; a failure there is one here."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        pickle.dump(question, self.process.stdin)
+        self.process.stdin.flush()
+        answer = pickle.load(self.process.stdout)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def contender(self, case: Case, threads: int) -> Contender:
+        """The case as the commit does it; its numbers may be rounded differently."""
+        return Contender(
+            lambda: self.ask((case, threads)), lambda result: result, 4 * rounding(case)
+        )
+
+    def seconds(self, number: int) -> float:
+        """The time of so many calls of the case that was asked for last."""
+        return float(self.ask(number))
+
+    def close(self) -> None:
+        """End the process, which stops when nothing more is asked."""
+        self.process.communicate()
+
+
+def serve() -> None:
+    """What the process does."""
+    threads = int(sys.argv[1])
+    limit_cores(threads)
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print is no answer
+    contender: Contender | None = None
+    while True:
+        try:
+            question = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        answer: Any
+        try:
+            if isinstance(question, int):
+                assert contender is not None
+                answer = timer(contender.call)(question)
+            else:
+                case, threads = question
+                contender = ours(case, make_inputs(case), threads)
+                answer = contender.read(contender.call())
+        except Exception as failure:
+            answer = Missing(f"{type(failure).__name__}: {failure}")
+        pickle.dump(answer, answers)
+        answers.flush()
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,550 @@
+"""Who takes part: gridsample and what people use today.
+
+A peer is a function that makes a `Contender` of a case, or None where it has no such operation, or
+one with another meaning.  Drop-ins are called by the same lines as what they stand in for.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cases import TINY, Case, Inputs, pixel_matrix, positions
+from tests import cases
+
+Array = np.ndarray[Any, Any]
+Arrays = tuple[Array, ...]
+Call = Callable[[], Any]
+
+
+class Missing(Exception):
+    """A contender lacks what a case is about."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A call, and how to judge what it gives.
+
+    Attributes:
+        call: what is timed.
+        read: makes its result arrays: the output (N, C, *out), or the gradients of the image and of
+            the grid; float64.
+        tolerance: how far its numbers may be from ours, relative to the greatest of them.
+        odd: which share of them may be farther, beside ties.
+        why: what the tolerance comes from, if it is more than rounding.
+    """
+
+    call: Call
+    read: Callable[[Any], Arrays]
+    tolerance: float = 0.0
+    odd: float = 0.0
+    why: str = ""
+
+
+def misplaced(case: Case) -> float:
+    """How far positions may be apart, in pixels: a few halves of an ulp of the image's size."""
+    ulp = 2.0**-53 if case.real == "float64" else 2.0**-24
+    return 4 * max(*case.shape[2:], *case.out) * ulp
+
+
+def rounding(case: Case) -> float:
+    """How far results of the same meaning may be apart, relative to the range.
+
+    A value changes by at most the image's range from one pixel to the next, by more with cubic
+    weights; and then it is rounded to what it is stored as.
+    """
+    stored = {"uint8": 1 / 255, "float16": 2.0**-10, "bfloat16": 2.0**-7}.get(case.dtype, 0.0)
+    steepness = 4 if case.mode in ("cubic", "spline3") else 1
+    return misplaced(case) * steepness + 1.01 * stored
+
+
+def ties(case: Case) -> float:
+    """The share of numbers that may differ by more: both sides of a tie or an edge are right.
+
+    That is the share of positions that rounding can take to the next pixel, where nearest picks
+    another one, and a slope is another one.
+    """
+    return max(1e-4, 2 * case.rank * misplaced(case))
+
+
+# Reading results ----------------------------------------------------------------------------------
+
+
+def read_arrays(case: Case) -> Callable[[Any], Arrays]:
+    """Of arrays, channels first or last: an output, or gradients of which some are None."""
+
+    def read(result: Any) -> Arrays:
+        results = result if isinstance(result, tuple) else (result,)
+        given = [np.asarray(a, np.float64) for a in results if a is not None]
+        if case.last and case.direction != "grid":
+            given[0] = np.moveaxis(given[0], -1, 1)
+        return tuple(given)
+
+    return read
+
+
+def read_tensors(result: Any) -> Arrays:
+    """Of tensors, whose channels are the second axis however they lie in memory."""
+    results = result if isinstance(result, tuple) else (result,)
+    return tuple(tensor.detach().double().numpy() for tensor in results)
+
+
+def read_picture(result: Any) -> Arrays:
+    """Of (H, W) or (H, W, C)."""
+    picture = np.asarray(result, np.float64)
+    picture = picture[..., np.newaxis] if picture.ndim == 2 else picture
+    return (np.moveaxis(picture, -1, 0)[np.newaxis],)
+
+
+def read_plane(result: Any) -> Arrays:
+    """Of one channel of one item."""
+    return (np.asarray(result, np.float64)[np.newaxis, np.newaxis],)
+
+
+# Calls that two libraries share -------------------------------------------------------------------
+
+
+def picture_of(case: Case, given: Inputs) -> Array:
+    """(H, W, C), or (H, W) of one channel."""
+    picture = np.ascontiguousarray(np.moveaxis(given.image[0], 0, -1))
+    return picture[..., 0] if case.shape[1] == 1 else picture
+
+
+def opencv_call(module: Any, case: Case, given: Inputs) -> Contender:
+    """`remap` or `warpAffine` of a module with OpenCV's names."""
+    picture, (height, width) = picture_of(case, given), case.out
+    names = {"nearest": "INTER_NEAREST", "linear": "INTER_LINEAR", "cubic": "INTER_CUBIC"}
+    how = getattr(module, names[case.mode])
+    if case.operation == "warpAffine":
+        matrix, how = pixel_matrix(case, given), how | module.WARP_INVERSE_MAP
+        return Contender(
+            lambda: module.warpAffine(picture, matrix, (width, height), flags=how), read_picture
+        )
+    places = positions(case, given)[0].astype(np.float32)
+    x, y = np.ascontiguousarray(places[..., 0]), np.ascontiguousarray(places[..., 1])
+    return Contender(lambda: module.remap(picture, x, y, how), read_picture)
+
+
+def scipy_call(module: Any, case: Case, given: Inputs) -> Contender:
+    """An interpolation function of a module with SciPy's names, on one plane."""
+    image = given.image[0, 0]
+    options = {"order": {"nearest": 0, "linear": 1, "spline3": 3}[case.mode], "mode": "mirror"}
+    arguments: tuple[Any, ...]
+    if case.operation == "zoom":
+        arguments = (case.factor,)
+    elif case.operation == "affine_transform":
+        matrix = pixel_matrix(case, given)
+        arguments = (matrix[::-1, -2::-1], matrix[::-1, -1])
+    else:
+        arguments = (scipy_coordinates(case, given),)
+    function = getattr(module, case.operation)
+    return Contender(lambda: function(image, *arguments, **options), read_plane)
+
+
+def scipy_coordinates(case: Case, given: Inputs, dtype: str = "float64") -> Array:
+    """Positions of the first item, (D, *out), along the image's axes in their order."""
+    places = positions(case, given)[0, ..., ::-1]
+    return np.ascontiguousarray(np.moveaxis(places, -1, 0), dtype)
+
+
+Sampler = Callable[[Any, Any], Any]
+
+
+def tensor_call(case: Case, image: Any, where: Any, given: Inputs, sample: Sampler) -> Contender:
+    """A direction of ``sample(image, where)``, ``where`` being a grid or a theta."""
+    import torch
+
+    def tensor(array: Array, like: Any) -> Any:
+        return torch.from_numpy(array).to(like.dtype).reshape(like.shape)
+
+    direction = case.direction
+    if direction == "forward":
+        return Contender(lambda: sample(image, where), read_tensors)
+    if direction == "jvp":
+        along = tensor(given.d_image, image), tensor(given.d_grid, where)
+        # Torch 2.13 has no forward mode here: its jvp is the reverse of a reverse.
+        own = getattr(sample, "forward_mode", True)
+        take = torch.func.jvp if own else torch.autograd.functional.jvp
+        return Contender(lambda: take(sample, (image, where), along), read_tensors)
+    needs = {"input": (True, False), "grid": (False, True)}.get(direction, (True, True))
+    leaves = [x.requires_grad_(need) for x, need in zip((image, where), needs, strict=True)]
+    wanted = [x for x in leaves if x.requires_grad]
+    out = sample(*leaves)
+    upstream = tensor(given.upstream, out)
+    if direction == "double":
+        upstream.requires_grad_()
+        firsts = torch.autograd.grad(out, leaves, upstream, create_graph=True)
+        along = tensor(given.d_image, image), tensor(given.d_grid, where)
+        return Contender(
+            lambda: torch.autograd.grad(firsts, (*leaves, upstream), along, retain_graph=True),
+            read_tensors,
+        )
+    if direction == "step":
+        return Contender(
+            lambda: torch.autograd.grad(sample(*leaves), leaves, upstream), read_tensors
+        )
+    return Contender(
+        lambda: torch.autograd.grad(out, wanted, upstream, retain_graph=True), read_tensors
+    )
+
+
+def as_tensor(array: Array, case: Case) -> Any:
+    """A tensor of the case's type, of the array's memory and strides; one of its own for a grid."""
+    import torch
+
+    tensor = torch.from_numpy(array).detach()
+    return tensor.bfloat16() if case.dtype == "bfloat16" else tensor
+
+
+# gridsample ---------------------------------------------------------------------------------------
+
+
+def ours(case: Case, given: Inputs, threads: int) -> Contender:
+    """The case on gridsample.
+
+    Raises:
+        Missing: a function that it is about is not there.
+    """
+    import gridsample
+
+    if case.operation in ("remap", "warpAffine"):
+        from gridsample import cv
+
+        return opencv_call(cv, case, given)
+    if case.operation in ("map_coordinates", "affine_transform", "zoom"):
+        from gridsample import ndimage
+
+        return scipy_call(ndimage, case, given)
+    names = {"sample": "grid_sample", "affine": "affine_sample", "resize": "interpolate"}
+    function = getattr(gridsample, names[case.operation], None)
+    if function is None:
+        raise Missing(f"gridsample has no {names[case.operation]}")
+    if case.tensors:
+        import torch
+
+        torch.set_num_threads(threads)
+        image = as_tensor(given.image, case)
+        if case.operation == "affine":
+            theta, size = as_tensor(given.theta, case), (*case.shape[:2], *case.out)
+            return tensor_call(
+                case, image, theta, given, lambda i, t: function(i, t, size, mode=case.mode)
+            )
+        grid = as_tensor(given.grid, case)
+        return tensor_call(case, image, grid, given, lambda i, g: function(i, g, case.mode))
+    return our_arrays(case, given, threads, function)
+
+
+def our_arrays(case: Case, given: Inputs, threads: int, function: Any) -> Contender:
+    """The case on arrays."""
+    import gridsample
+
+    image, upstream = given.image, given.upstream
+    if case.last:
+        image, upstream = np.moveaxis(image, 1, -1), np.moveaxis(upstream, 1, -1)
+    options: dict[str, Any] = {"channel_axis": -1 if case.last else 1, "threads": threads}
+    mode, grid, theta = case.mode, given.grid, given.theta
+    size = (*case.shape[:2], *case.out)
+    calls: dict[str, Call] = {
+        "sample": lambda: function(image, grid, mode, **options),
+        "affine": lambda: function(image, theta, size, mode=mode),
+        "resize": lambda: function(image, case.out, mode=mode, **options),
+    }
+    call = calls[case.operation]
+    if case.direction != "forward":
+        needs = {"need_input": case.direction != "grid", "need_grid": case.direction != "input"}
+
+        def call() -> Any:
+            return gridsample.grid_sample_vjp(upstream, image, grid, mode, **needs, **options)
+
+    return Contender(call, read_arrays(case))
+
+
+# Peers --------------------------------------------------------------------------------------------
+
+
+def torchs(case: Case, given: Inputs, threads: int) -> Contender | None:
+    """torch: `grid_sample`, `affine_grid` and `grid_sample`, or `interpolate`.
+
+    Bytes it refuses, and half precision it gets wrong on CPUs: positions and offsets in memory are
+    rounded to half, so that it reads what lies beyond the image (2.13.0).  Both go through
+    float32, which is also what its autocast does.
+    """
+    import torch
+    from torch.nn import functional
+
+    if case.operation not in ("sample", "affine", "resize"):
+        return None
+    names = {"nearest": "nearest", "linear": "bilinear", "cubic": "bicubic"}
+    if case.mode not in names or (case.mode == "cubic" and case.rank == 3):
+        return None
+    torch.set_num_threads(threads)
+    mode, image = names[case.mode], as_tensor(given.image, case)
+    if case.operation == "resize":
+        mode = "trilinear" if case.rank == 3 else mode
+        return Contender(
+            lambda: functional.interpolate(image, case.out, mode=mode), read_tensors, rounding(case)
+        )
+    size = (*case.shape[:2], *case.out)
+
+    def sample(image: Any, where: Any) -> Any:
+        if case.operation == "affine":
+            where = functional.affine_grid(where, size, align_corners=False)
+        return functional.grid_sample(image, where, mode=mode, align_corners=False)
+
+    def sample_as_single(image: Any, where: Any) -> Any:
+        out = sample(image.float(), where.float())
+        return out.clamp_(0, 255).round_().byte() if case.dtype == "uint8" else out.to(image.dtype)
+
+    widened = case.dtype in ("uint8", "float16", "bfloat16")
+    grid = given.theta if case.operation == "affine" else torch_grid(case, given.grid)
+    image = image.unsqueeze(2) if case.rank == 1 else image
+    call: Any = sample_as_single if widened else sample
+    call.forward_mode = False
+    contender = tensor_call(case, image, as_tensor(grid, case), given, call)
+
+    def read(result: Any) -> Arrays:
+        return ours_of_torch(case, given, read_tensors(result))
+
+    return Contender(contender.call, read, rounding(case) * len(case.shape))
+
+
+def torch_grid(case: Case, grid: Array) -> Array:
+    """A grid with as many output axes as the image has; torch knows no other, and no lines."""
+    if case.rank == 1:
+        x = grid[:, np.newaxis, :, 0]
+        return np.stack([x, 0 * x], axis=-1)
+    missing = case.rank + 2 - grid.ndim
+    return grid.reshape(*grid.shape[:-1], *(1,) * missing, grid.shape[-1])
+
+
+def ours_of_torch(case: Case, given: Inputs, results: Arrays) -> Arrays:
+    """Torch's results in the shapes of ours."""
+    if case.rank > 1 and not case.points:
+        return results
+    shapes = {given.image.size: given.image.shape, given.upstream.size: given.upstream.shape}
+    return tuple(
+        array[..., 0].reshape(given.grid.shape)
+        if case.rank == 1 and array.shape[-1] == 2
+        else array.reshape(shapes.get(array.size, given.grid.shape))
+        for array in results
+    )
+
+
+def opencvs(case: Case, given: Inputs, threads: int) -> Contender | None:
+    """OpenCV: one picture of up to four channels, of bytes or floats."""
+    import cv2
+
+    picture = case.rank == 2 and case.shape[0] == 1 and case.shape[1] <= 4 and not case.points
+    interleaved = case.last or case.shape[1] == 1
+    known = case.operation in ("sample", "remap", "warpAffine") and case.dtype in (
+        "uint8",
+        "float32",
+    )
+    if not (picture and interleaved and known) or case.tensors or case.direction != "forward":
+        return None
+    cv2.setNumThreads(threads)
+    contender = opencv_call(cv2, case, given)
+    if int(cv2.__version__.split(".")[0]) >= 5:
+        return Contender(contender.call, contender.read, rounding(case))
+    # Each of two fractions is off by up to 1/64; cubic weights are up to 1.6 times as steep.
+    coarse = 0.0 if case.mode == "nearest" else 2 / 64 * (1.6 if case.mode == "cubic" else 1)
+    odd = 4 / 64 if case.mode == "nearest" else 0.0
+    why = "before OpenCV 5 fractions are rounded to 1/32 of a pixel"
+    return Contender(contender.call, contender.read, rounding(case) + coarse, odd, why)
+
+
+def scipys(case: Case, given: Inputs, threads: int) -> Contender | None:
+    """SciPy's interpolation functions, each channel by itself; it uses one thread."""
+    from scipy import ndimage
+
+    if case.operation in ("map_coordinates", "affine_transform", "zoom"):
+        contender = scipy_call(ndimage, case, given)
+        tolerance = rounding(case) if case.dtype == "float32" else 1e-9
+        return Contender(contender.call, contender.read, tolerance)
+    if not plain_sampling(case) or case.direction != "forward" or case.dtype == "uint8":
+        return None
+    order, coordinates = ("nearest", "linear").index(case.mode), scipy_coordinates(case, given)
+    planes = list(map(np.ascontiguousarray, given.image[0]))
+
+    def call() -> Array:
+        return np.stack(
+            [
+                ndimage.map_coordinates(plane, coordinates, order=order, mode="grid-constant")
+                for plane in planes
+            ]
+        )
+
+    return Contender(call, lambda out: (out[np.newaxis].astype(float),), rounding(case))
+
+
+def plain_sampling(case: Case) -> bool:
+    """Few channels of one image of two or three axes, nearest or linear: what everybody has."""
+    few = case.shape[0] == 1 and case.shape[1] <= 3 and case.rank > 1
+    sampled = case.operation == "sample" and case.mode in ("nearest", "linear")
+    return few and sampled and not case.last and not case.tensors and case.shape != TINY
+
+
+def jaxs(case: Case, given: Inputs, threads: int) -> Contender | None:
+    """JAX's `map_coordinates`, compiled, mapped over channels; with its gradients."""
+    named = case.operation == "map_coordinates" and case.mode != "spline3"
+    if not (named or plain_sampling(case)) or case.dtype != "float32":
+        return None
+    if case.direction not in ("forward", "both"):
+        return None
+    import jax
+
+    order = ("nearest", "linear").index(case.mode)
+    mode = "mirror" if named else "constant"
+
+    def sample(image: Any, coordinates: Any) -> Any:
+        one = jax.scipy.ndimage.map_coordinates
+        return jax.vmap(lambda plane: one(plane, list(coordinates), order, mode))(image)
+
+    def gradients(image: Any, coordinates: Any, upstream: Any) -> Any:
+        return jax.vjp(sample, image, coordinates)[1](upstream)
+
+    arguments = [
+        jax.numpy.asarray(np.ascontiguousarray(array))
+        for array in (given.image[0], scipy_coordinates(case, given, "float32"), given.upstream[0])
+    ]
+    if case.direction == "forward":
+        compiled, arguments = jax.jit(sample), arguments[:2]
+    else:
+        compiled = jax.jit(gradients)
+
+    def read(result: Any) -> Arrays:
+        if case.direction == "forward":
+            return (np.asarray(result, np.float64)[np.newaxis],)
+        image, places = (np.asarray(array, np.float64)[np.newaxis] for array in result)
+        return image, per_coordinate(case, np.moveaxis(places, 1, -1))
+
+    return Contender(lambda: jax.block_until_ready(compiled(*arguments)), read, 4 * rounding(case))
+
+
+def per_coordinate(case: Case, gradient: Array) -> Array:
+    """A gradient along positions in z, y, x as one along coordinates in x, y, z."""
+    return gradient[..., ::-1] * (np.array(case.shape[:1:-1], float) / 2)
+
+
+def skimages(case: Case, given: Inputs, threads: int) -> Contender | None:
+    """scikit-image's `warp`: by a matrix, or by coordinates for one channel; on one thread."""
+    gray = case.operation == "sample" and plain_sampling(case) and case.shape[1] == 1
+    picture = case.rank == 2 and case.direction == "forward" and case.mode in ("nearest", "linear")
+    if not picture or not (gray or case.operation == "warpAffine"):
+        return None
+    from skimage.transform import warp
+
+    image, order = picture_of(case, given), ("nearest", "linear").index(case.mode)
+    if case.operation == "warpAffine":
+        how = np.concatenate([pixel_matrix(case, given), [[0.0, 0.0, 1.0]]])
+    else:
+        how = scipy_coordinates(case, given)
+    return Contender(
+        lambda: warp(image, how, order=order, preserve_range=True, clip=False),
+        read_picture,
+        rounding(case),
+        why="bytes are not rounded" if case.dtype == "uint8" else "",
+    )
+
+
+def interpols(case: Case, given: Inputs, threads: int) -> Contender | None:
+    """torch-interpol's `grid_pull`, whose grids are in pixels and in z, y, x."""
+    sampled = case.operation == "sample" and case.mode in ("nearest", "linear") and case.rank > 1
+    sampled = (
+        sampled
+        and not (case.last or case.tensors or case.points)
+        and case.direction in ("forward", "both")
+    )
+    named = case.operation == "map_coordinates"
+    if not (sampled or named) or case.dtype != "float32" or not math.prod(case.shape) < 3.5e6:
+        return None
+    import interpol
+    import torch
+
+    torch.set_num_threads(threads)
+    options = {
+        "interpolation": {"nearest": 0, "linear": 1, "spline3": 3}[case.mode],
+        "bound": "dct1" if named else "zero",
+        "extrapolate": True,
+        "prefilter": named,
+    }
+    places = torch.from_numpy(np.ascontiguousarray(positions(case, given)[..., ::-1], np.float32))
+
+    def sample(image: Any, grid: Any) -> Any:
+        return interpol.grid_pull(image, grid, **options)
+
+    contender = tensor_call(case, as_tensor(given.image, case), places, given, sample)
+
+    def read(result: Any) -> Arrays:
+        first, *rest = read_tensors(result)
+        return first, *(per_coordinate(case, gradient) for gradient in rest)
+
+    return Contender(contender.call, read, 4 * rounding(case))
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A library.
+
+    Attributes:
+        module: what is imported.
+        package: what is installed, whose version is named.
+        make: the case on it.
+    """
+
+    module: str
+    package: str
+    make: Callable[[Case, Inputs, int], Contender | None]
+
+    @property
+    def version(self) -> str | None:
+        """None where it is not installed."""
+        if importlib.util.find_spec(self.module) is None:
+            return None
+        try:
+            return importlib.metadata.version(self.package)
+        except importlib.metadata.PackageNotFoundError:
+            return str(getattr(importlib.import_module(self.module), "__version__", "unknown"))
+
+
+PEERS = {
+    "torch": Peer("torch", "torch", torchs),
+    "OpenCV": Peer("cv2", "opencv-python-headless", opencvs),
+    "SciPy": Peer("scipy", "scipy", scipys),
+    "JAX": Peer("jax", "jax", jaxs),
+    "scikit-image": Peer("skimage", "scikit-image", skimages),
+    "torch-interpol": Peer("interpol", "torch-interpol", interpols),
+}
+
+
+def truth(case: Case, given: Inputs) -> Array | None:
+    """An output in float64 of the numbers given, by torch; None where torch has no such thing."""
+    sampled = case.operation in ("sample", "affine", "remap", "warpAffine")
+    unknown = case.mode not in ("nearest", "linear", "cubic") or (
+        case.mode == "cubic" and case.rank == 3
+    )
+    if PEERS["torch"].version is None or case.direction != "forward" or not sampled or unknown:
+        return None
+    import torch
+
+    grid = torch_grid(case, given.grid.astype(np.float64))
+    if case.operation == "remap":  # whose maps are rounded to float32
+        places = positions(case, given).astype(np.float32).astype(np.float64)
+        grid = cases.coordinates(places, case.shape[2:], False)
+    if case.operation in ("affine", "warpAffine"):
+        theta, size = torch.from_numpy(given.theta.astype(np.float64)), (*case.shape[:2], *case.out)
+        grid = torch.nn.functional.affine_grid(theta, size, align_corners=False).numpy()
+    image = torch.from_numpy(given.image.astype(np.float64))
+    image = image.unsqueeze(2) if case.rank == 1 else image
+    mode = {"linear": "bilinear", "cubic": "bicubic"}.get(case.mode, case.mode)
+    out = torch.nn.functional.grid_sample(
+        image, torch.from_numpy(grid), mode=mode, align_corners=False
+    )
+    result: Array = out.numpy().reshape(given.upstream.shape)
+    return result.clip(0, 255) if case.dtype == "uint8" else result

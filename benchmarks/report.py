@@ -1,0 +1,171 @@
+"""What is kept beside the figures: a page with the tables, and a chart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.cases import HALVES, Case
+from benchmarks.measuring import Row
+from benchmarks.record import Record, source
+from benchmarks.targets import (
+    PEERS_HEAD,
+    SUMMARY_HEAD,
+    case_of,
+    geometric_mean,
+    lines_of,
+    peers_summary,
+    summary,
+)
+
+
+def heading(record: Record) -> Iterator[str]:
+    """Machine, versions and bandwidth."""
+    machine = record.machine
+    yield (
+        f"{machine['processor']}, {machine['cores']} cores, {machine['system']}, "
+        f"Python {machine['python']}"
+    )
+    yield ", ".join(f"{name} {version}" for name, version in record.versions.items())
+    for threads, speed in sorted(record.bandwidth.items()):
+        yield f"A copy reads and writes {speed / 1e9:.1f} GB/s on {threads} thread(s)."
+
+
+TABLE_HEAD = ("case", "threads", "ms", "of copy", "peers: ms, ratio", "error", "memory, MB")
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """A row of the table."""
+    peers = [
+        f"{name} {one['ms']:.4g}, **{one['ratio']:.2f}**" for name, one in row["peers"].items()
+    ]
+    peers += [f"{name}: {why}" for name, why in {**row["left_out"], **row["differ"]}.items()]
+    errors = {"": row["error"]} | {name: one["error"] for name, one in row["peers"].items()}
+    memory = {"": row["extra_bytes"]}
+    memory |= {name: one.get("extra_bytes") for name, one in row["peers"].items()}
+    return (
+        row["case"],
+        str(row["threads"]),
+        f"{row['ms']:.4g}",
+        f"{row['share_of_copy']:.0%}",
+        "; ".join(peers).replace("|", "/").replace("\n", " "),
+        beside_ours(errors, lambda error: f"{error['rms']:.1e}"),
+        beside_ours(memory, lambda number: f"{number / 1e6:.1f}"),
+    )
+
+
+def beside_ours(values: dict[str, Any], text: Callable[[Any], str]) -> str:
+    """Our value, and those of peers by name; nothing where there is none."""
+    known = {name: text(value) for name, value in values.items() if value is not None}
+    return ", ".join(f"{name} {value}".strip() for name, value in known.items())
+
+
+def page(record: Record) -> str:
+    """Everything as Markdown."""
+    rows, cores = list(record.rows.values()), record.machine["cores"]
+    old = sum(row["source"] != source() for row in rows)
+    lines = ["# Figures on the CPU", "", "Written by `python -m benchmarks`; see README.md.", ""]
+    lines += [f"* {line}" for line in heading(record)]
+    lines += [f"* {old} of {len(rows)} rows are of another state of the source."] * bool(old)
+    lines += ["", "![Ratios](cpu.png)", "", "## Targets", ""]
+    lines += [*lines_of(SUMMARY_HEAD, summary(rows, cores), True), "", "## Peers", ""]
+    lines += [*lines_of(PEERS_HEAD, peers_summary(rows), True), "", "## Cases", ""]
+    lines += [
+        "A ratio is the peer's time over ours.  Errors against float64 are root mean squares,"
+    ]
+    lines += ["of the image's range; memory is what a call takes beside its results."]
+    lines += ["", *lines_of(TABLE_HEAD, map(cells, rows), True)]
+    return "\n".join(lines) + "\n"
+
+
+GROUPS = {
+    "arrays, forward": lambda case: case.direction == "forward",
+    "arrays, gradients": lambda case: case.direction in ("input", "grid", "both"),
+    "second derivatives, jvp": lambda case: case.direction in ("double", "jvp"),
+    "training step": lambda case: case.direction == "step",
+}
+OPERATIONS = {
+    "affine": "affine, no grid",
+    "resize": "resizing",
+    "remap": "OpenCV's names",
+    "warpAffine": "OpenCV's names",
+    "map_coordinates": "SciPy's names",
+    "affine_transform": "SciPy's names",
+    "zoom": "SciPy's names",
+}
+
+
+def group_of(case: Case) -> str:
+    """Which line of the chart a case is on."""
+    if case.operation in OPERATIONS:
+        return OPERATIONS[case.operation]
+    if case.dtype in HALVES:
+        return "half precision"
+    if case.last:
+        return "channels-last" if case.shape[1] > 4 else "pictures (H, W, C)"
+    if case.dtype == "uint8":
+        return "pictures (H, W, C)"
+    return next(name for name, holds in GROUPS.items() if holds(case))
+
+
+def chart(record: Record, path: Path) -> None:
+    """A dot for each ratio, on a line for each group and peer; a panel for each setting."""
+    from matplotlib import rcParams
+    from matplotlib.figure import Figure
+
+    rows = [row for row in record.rows.values() if row["peers"]]
+    if not rows:
+        return
+    threads = sorted({row["threads"] for row in rows})
+    lines = sorted({(group_of(case_of(row)), peer) for row in rows for peer in row["peers"]})
+    peers = sorted({peer for _, peer in lines})
+    colors = dict(zip(peers, rcParams["axes.prop_cycle"].by_key()["color"], strict=False))
+    figure = Figure(
+        figsize=(5.6 * len(threads) + 2.4, 0.3 * len(lines) + 1.9), layout="constrained"
+    )
+    panels = figure.subplots(1, len(threads), sharey=True, sharex=True, squeeze=False)[0]
+    for panel, count in zip(panels, threads, strict=True):
+        for y, (group, peer) in enumerate(reversed(lines)):
+            ratios = ratios_of(rows, count, group, peer)
+            if ratios:
+                panel.plot(
+                    ratios, [y] * len(ratios), "o", color=colors[peer], alpha=0.45, ms=5, mew=0
+                )
+                panel.plot([geometric_mean(ratios)], [y], "|", color="black", ms=13, mew=2)
+        panel.axvline(1, color="black", lw=1)
+        panel.set_xscale("log")
+        panel.set_xlabel("peer's time / ours (right of 1 we are faster; bar: geometric mean)")
+        panel.set_title(f"{count} thread{'s' * (count > 1)}")
+        panel.grid(axis="x", which="both", color="0.9")
+        panel.set_axisbelow(True)
+        ticks = (0.01, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
+        low, high = panel.get_xlim()
+        panel.set_xticks([t for t in ticks if low <= t <= high], minor=False)
+        panel.set_xticks([], minor=True)
+        panel.set_xticklabels([f"{t:g}" for t in ticks if low <= t <= high])
+        panel.set_yticks(
+            range(len(lines)), [f"{group} · {peer}" for group, peer in reversed(lines)]
+        )
+    figure.suptitle("gridsample against its peers, a dot for each case", fontsize=12)
+    machine = record.machine["processor"]
+    named = ", ".join(f"{peer} {record.versions.get(peer, '')}".strip() for peer in peers)
+    figure.text(
+        0.995, -0.005, f"{machine}; {named}", ha="right", va="top", fontsize=7, color="0.35"
+    )
+    figure.savefig(path, dpi=110, bbox_inches="tight")
+
+
+def ratios_of(rows: Sequence[Row], threads: int, group: str, peer: str) -> list[float]:
+    """What is on one line."""
+    return [
+        row["peers"][peer]["ratio"]
+        for row in rows
+        if row["threads"] == threads and peer in row["peers"] and group_of(case_of(row)) == group
+    ]
+
+
+def keep(record: Record) -> None:
+    """Write the page and the chart beside the figures."""
+    record.path.with_suffix(".md").write_text(page(record))
+    chart(record, record.path.with_suffix(".png"))
