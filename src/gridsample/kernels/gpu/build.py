@@ -24,16 +24,16 @@ Function = Callable[..., Any]
 FUNCTIONS: tuple[Function, ...] = (
     *(taps.where, taps.minimum, taps.maximum, taps.floor, taps.rint),
     taps.row,
-    *(axis.position, axis.slope, axis.known, axis.confine, axis.fold, axis.split),
-    *(axis.fold_index, axis.weight),
-    *(taps.locate, taps.lay, taps.weigh),
+    *(axis.position, axis.slope, axis.known, axis.inside, axis.confine, axis.fold, axis.split),
+    *(axis.fold_index, axis.fold_sign, axis.weight),
+    *(taps.locate, taps.lay, taps.any_kept, taps.weigh),
     *sweeps.FUNCTIONS,
 )
 
 # Arguments for whose values no kernel is compiled anew.
 COUNTS = [
     *("size_x", "size_y", "size_z", "out_x", "out_y", "out_z"),
-    *("points", "grid_items", "units", "splits", "limb"),
+    *("points", "grid_items", "units", "splits", "limb", "room", "count"),
 ]
 
 
@@ -44,7 +44,7 @@ class Strip(ast.NodeTransformer):
         """Strip a function."""
         self.generic_visit(node)
         node.returns = None
-        node.body = node.body[1:] if ast.get_docstring(node) else node.body
+        node.body = nested(node.body[1:] if ast.get_docstring(node) else node.body)
         return node
 
     def visit_arg(self, node: ast.arg) -> ast.arg:
@@ -60,6 +60,19 @@ class Strip(ast.NodeTransformer):
             return ast.Assign([node.target], node.value)
         node.annotation = static
         return node
+
+
+def nested(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Statements in which what follows a choice that returns is the other choice.
+
+    Triton compiles only one of two choices that it knows, but whatever follows them.
+    """
+    for i, one in enumerate(body):
+        if isinstance(one, ast.If) and isinstance(one.body[-1], ast.Return) and body[i + 1 :]:
+            assert not one.orelse
+            one.orelse = nested(body[i + 1 :])
+            return body[: i + 1]
+    return body
 
 
 def kept(annotation: ast.expr | None) -> ast.expr | None:
@@ -104,8 +117,8 @@ def kernels(rolled: bool = False, interpreted: bool = False) -> SimpleNamespace:
 
     names: dict[str, Any] = {"tl": tl, "__builtins__": __builtins__}
     names |= {name: tl.constexpr(value) for name, value in constants().items()}
-    # Those that the interpreter knows are done at once, and not number by number.
-    names |= {"plus": tl.standard._sum_combine, "greater": tl.standard._elementwise_max}
+    # One that the interpreter knows: it is done at once, and not number by number.
+    names |= {"plus": tl.standard._sum_combine}
     jit = InterpretedFunction if interpreted else JITFunction
     unrolled = {} if interpreted else {"range": tl.static_range}
     for function in FUNCTIONS:
