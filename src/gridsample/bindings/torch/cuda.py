@@ -9,6 +9,7 @@ The functions take CPU tensors too: Triton's interpreter then runs the kernels, 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import math
@@ -90,17 +91,21 @@ def stored(number: float, dtype: torch.dtype) -> float:
     return round(min(max(number, ends.min), ends.max))
 
 
+def traced(tensor: Tensor) -> bool:
+    """Whether a tensor has no memory yet: a graph is made of what is done to it."""
+    return type(tensor) not in (Tensor, torch.nn.Parameter)
+
+
 def how_to(tensor: Tensor, affine: bool = False) -> gpu.How:
-    """How kernels are launched for a tensor: one that is traced has no memory yet."""
-    traced = type(tensor) not in (Tensor, torch.nn.Parameter)
-    wrap = torch.library.wrap_triton if traced else None
+    """How kernels are launched for a tensor."""
+    wrap = torch.library.wrap_triton if traced(tensor) else None
     return gpu.How(affine, tensor.device.type == "cpu", wrap)
 
 
 def on_device(tensor: Tensor) -> Any:
-    """Launch where a tensor is."""
+    """Launch where a tensor is; a graph sees to that itself."""
     guard: Any = torch.cuda.device_of
-    return guard(tensor)
+    return contextlib.nullcontext() if traced(tensor) else guard(tensor)
 
 
 # What is computed ---------------------------------------------------------------------------------
@@ -187,7 +192,7 @@ def sweep(
 
 def add_up(gradient: Tensor) -> Tensor:
     """The sum over splits."""
-    return gradient[0] if gradient.shape[0] == 1 else gradient.sum(0)
+    return gradient.squeeze(0) if gradient.shape[0] == 1 else gradient.sum(0)
 
 
 class Shadow:
@@ -294,3 +299,24 @@ for name, compute in (
 ):
     if DEVICES:
         LIBRARY.impl(name, compute, "CUDA")
+
+
+# For torch.compile --------------------------------------------------------------------------------
+
+
+def looked_into(compute: Any) -> Any:
+    """What becomes of an operator while torch.compile makes a graph: its kernels, if it is static.
+
+    As `torch.library.triton_op` has it, which cannot be used for operators with derivatives and
+    kernels for other devices.
+    """
+
+    def decompose(mode: Any, operator: Any, types: Any, arguments: Any, options: Any) -> Any:
+        tensors = [one for one in arguments if isinstance(one, Tensor)]
+        plain = all(type(n) is int for one in tensors for n in (*one.shape, *one.stride()))
+        if not plain or tensors[0].device.type not in DEVICES:
+            return mode.__torch_dispatch__(operator, types, arguments, options)
+        with mode:
+            return compute(*arguments, **options)
+
+    return decompose

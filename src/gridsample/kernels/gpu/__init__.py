@@ -251,7 +251,7 @@ class Call:
             **named("size", "xyz", sizes[:3]), **named("out", "xyz", out[:3]),
             "channels": plan.channels, "points": plan.points, "grid_items": plan.grid_items,
             "units": self.launch.units, "splits": self.launch.splits,
-            "fill": grid if fill is None else fill,
+            "fill": fill,
             "fill_channel": 0 if fill is None or len(fill) == 1 else int(fill.stride()[0]),
             **axes(plan, order, tables), "RANK": len(plan.spatial),
             "SOURCE": MAPPED if how.affine else DISPLACED if displaced else GIVEN,
@@ -278,12 +278,12 @@ class Call:
         known = {**self.arguments, **arguments}
         launch(name, self.visits > MANY, programs, self.launch.warps, known, self.how)
 
-    def add_up(self, name: str, sums: Sums | None, shadow: Tensor, **arguments: Any) -> None:
+    def add_up(self, name: str, sums: Sums | None, shadow: Tensor | None, **arguments: Any) -> None:
         """Run a kernel that adds to a shadow; before exact sums, once to see how large they are."""
-        if sums is None:
+        if sums is None or shadow is None:
             self.run(
-                name, shadow=shadow, bounds=shadow, limbs=shadow, limb=0, room=0,
-                SUMS=AS_THEY_COME, **arguments,
+                name, shadow=shadow, bounds=None, limbs=None, limb=0, room=0, SUMS=AS_THEY_COME,
+                **arguments,
             )  # fmt: skip
             return
         exact = {**arguments, "shadow": shadow, **sums.arguments(shadow)}
@@ -384,8 +384,7 @@ def backward(
     )  # fmt: skip
     gradient = None if empty is None else empty(call.gradient_shape())
     call.add_up(
-        "backward", None if shadow is None else sums, second, values=values, image=first,
-        gradient=values if gradient is None else gradient, JOIN=crowded(plan),
+        "backward", sums, shadow, values=values, image=image, gradient=gradient, JOIN=crowded(plan),
         **image_steps(first, "image", plan.items), **image_steps(second, "shadow", plan.items),
         **values_steps(values, "values", plan.items),
         NEED_IMAGE=shadow is not None, NEED_GRID=gradient is not None,
@@ -424,9 +423,8 @@ def twice(
     )
     gradient = None if empty is None else empty(call.gradient_shape())
     call.add_up(
-        "twice", None if shadow is None else sums, under, values=values, image=image, by_image=up,
-        onto=target, by_grid=grid if by_grid is None else by_grid,
-        gradient=values if gradient is None else gradient, JOIN=crowded(plan),
+        "twice", sums, shadow, values=values, image=image, by_image=by_image, onto=onto,
+        by_grid=by_grid, gradient=gradient, JOIN=crowded(plan),
         HOLE=by_image is not None and not any(order),
         **image_steps(image, "image", plan.items), **image_steps(up, "up", plan.items),
         **image_steps(under, "shadow", plan.items), **values_steps(values, "values", plan.items),

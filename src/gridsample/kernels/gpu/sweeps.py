@@ -16,6 +16,8 @@ A dropped tap is not read (a masked load gives 0 in its place) and not written t
 would be multiplied by what may be infinite, the product is not taken.  A point that is nowhere is
 one whose taps are all dropped.
 
+A tensor that a launch does not need is None, and the static choices see to it that it is not used.
+
 As in `taps`, these are plain Python, lowered to Triton by `build`; what it binds is named there.
 """
 
@@ -365,10 +367,12 @@ def halves(bound: Any, room: Any, REAL: Static) -> Any:
 
 
 def add(
-    shadow: Any, bounds: Any, limbs: Any, at: Any, value: Any, kept: Any, real: Any, room: Any,
-    limb: Any, REAL: Static, BLOCK: Static, LAST: Static, JOIN: Static, SUMS: Static,
+    sums: Any, onto: Any, at: Any, value: Any, kept: Any, real: Any, room: Any, limb: Any,
+    REAL: Static, BLOCK: Static, LAST: Static, JOIN: Static, SUMS: Static,
 ) -> None:  # fmt: skip
     """Add a tile of values to pixels, those of kept points and of real channels.
+
+    ``sums`` are the shadow, the bounds and the limbs; planes begin at ``onto`` in each.
 
     Atomic additions of floats come in any order, and so round in any way; the largest of them, and
     the sum of integers, are the same in any order.  So ``MEASURED`` finds the largest finite size
@@ -382,24 +386,26 @@ def add(
     at = over_points(at, LAST)
     there = over_points(kept, LAST) & real
     if SUMS == AS_THEY_COME:
-        tl.atomic_add(shadow + at, value, mask=there, sem="relaxed")
+        tl.atomic_add(sums[0] + onto + at, value, mask=there, sem="relaxed")
     else:
         finite = value - value == ZERO
         if SUMS == MEASURED:
             size = tl.abs(value).to(
                 tl.int64 if REAL.primitive_bitwidth == 64 else tl.int32, bitcast=True
             )
-            tl.atomic_max(bounds + at, size, mask=there & finite, sem="relaxed")
+            tl.atomic_max(sums[1] + onto + at, size, mask=there & finite, sem="relaxed")
         else:
-            tl.atomic_add(shadow + at, value, mask=there & (finite == 0), sem="relaxed")
+            tl.atomic_add(sums[0] + onto + at, value, mask=there & (finite == 0), sem="relaxed")
             there = there & finite
-            one, other = halves(tl.load(bounds + at, mask=there, other=0), room, REAL)
+            bound = tl.load(sums[1] + onto + at, mask=there, other=0)
+            one, other = halves(bound, room, REAL)
             rest = where(there, value, 0) * two_to(one, REAL) * two_to(other, REAL)
             whole = rest.to(tl.int64)
-            tl.atomic_add(limbs + at, whole, mask=there, sem="relaxed")
+            limbs = sums[2] + onto + at
+            tl.atomic_add(limbs, whole, mask=there, sem="relaxed")
             if REAL.primitive_bitwidth == 64:
                 left = (rest - whole.to(REAL)) * two_to(room, REAL)
-                tl.atomic_add(limbs + limb + at, left.to(tl.int64), mask=there, sem="relaxed")
+                tl.atomic_add(limbs + limb, left.to(tl.int64), mask=there, sem="relaxed")
 
 
 def collect(
@@ -455,11 +461,12 @@ def backward(
         upstream = values + n * values_item + channel.to(INDEX) * values_channel
         upstream += over_points(point.to(INDEX) * values_point, LAST)
         g = tl.load(upstream, mask=over_points(near, LAST) & real, other=0).to(REAL)
-        source = image + n * image_item + channel.to(INDEX) * image_channel
         onto = n * shadow_item + channel.to(INDEX) * shadow_channel
-        backdrop = ZERO
-        if FILLED and NEED_GRID:
-            backdrop = tl.load(fill + channel * fill_channel, mask=real, other=0)
+        if NEED_GRID:
+            source = image + n * image_item + channel.to(INDEX) * image_channel
+            backdrop = ZERO
+            if FILLED:
+                backdrop = tl.load(fill + channel * fill_channel, mask=real, other=0)
         for line in range(lines(Y, Z)):
             inside = line_kept(kept, near, line, Y, Z)
             start = line_start(pixels, image_y, image_z, line, Y, Z)
@@ -471,7 +478,7 @@ def backward(
                 there = inside & kept[0][i]
                 if NEED_IMAGE:
                     add(
-                        shadow + onto, bounds + onto, limbs + onto, to + pixels[0][i] * shadow_x,
+                        (shadow, bounds, limbs), onto, to + pixels[0][i] * shadow_x,
                         g * over_points(w * wx[i], LAST), there, real, room, limb, REAL, BLOCK,
                         LAST, JOIN, SUMS,
                     )  # fmt: skip
@@ -572,7 +579,8 @@ def twice(
         upstream += over_points(point.to(INDEX) * values_point, LAST)
         g = tl.load(upstream, mask=over_points(near, LAST) & real, other=0).to(REAL)
         source = image + n * image_item + channel.to(INDEX) * image_channel
-        second = by_image + n * up_item + channel.to(INDEX) * up_channel
+        if HAS_IMAGE:
+            second = by_image + n * up_item + channel.to(INDEX) * up_channel
         to = n * shadow_item + channel.to(INDEX) * shadow_channel
         backdrop = ZERO
         if FILLED:
@@ -615,7 +623,7 @@ def twice(
                     total += v * over_points(turn, LAST)
                     if NEED_IMAGE:
                         add(
-                            shadow + to, bounds + to, limbs + to, start_s + pixels[0][i] * shadow_x,
+                            (shadow, bounds, limbs), to, start_s + pixels[0][i] * shadow_x,
                             g * over_points(turn, LAST), there, real, room, limb, REAL, BLOCK, LAST,
                             JOIN, SUMS,
                         )  # fmt: skip
