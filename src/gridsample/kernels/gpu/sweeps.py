@@ -16,7 +16,9 @@ A dropped tap is not read (a masked load gives 0 in its place) and not written t
 would be multiplied by what may be infinite, the product is not taken.  A point that is nowhere is
 one whose taps are all dropped.
 
-A tensor that a launch does not need is None, and the static choices see to it that it is not used.
+Kernels load coordinates themselves: torch.compile looks for what a kernel writes to, and takes a
+pointer that is handed to a function for part of all that comes back.  A tensor that a launch does
+not need is None, and the static choices see to it that it is not used.
 
 As in `taps`, these are plain Python, lowered to Triton by `build`; what it binds is named there.
 """
@@ -49,13 +51,16 @@ from gridsample.kernels.gpu.taps import (
 # those, counted in pixels.
 GIVEN, MAPPED, DISPLACED = range(3)
 
-# The sum of two numbers, to reduce by; bound by lowering.
-plus: Any = None
 # How values are added to pixels: as they come; not at all, but the largest one is found; exactly.
 AS_THEY_COME, MEASURED, EXACT = range(3)
 
 
 # Where and what -----------------------------------------------------------------------------------
+
+
+def plus(a: Any, b: Any) -> Any:
+    """The sum of two numbers, to reduce by."""
+    return a + b
 
 
 def over_points(vector: Any, LAST: Static) -> Any:
@@ -100,44 +105,41 @@ def ruler(point: Any, out: Any, AXIS: Static, X: Static, REAL: Static) -> Any:
     return (2 * place(point, out, AXIS) + 1 - out[AXIS]).to(REAL) / tl.cast(span, REAL)
 
 
-def coordinate(
-    grid: Any, item: Any, point: Any, present: Any, steps: Any, out: Any, AXIS: Static,
-    X: Static, RANK: Static, SOURCE: Static, REAL: Static, INDEX: Static,
-) -> Any:  # fmt: skip
-    """The points' coordinates along an axis, from the ``SOURCE``.
+def mapped(
+    maps: Any, item: Any, point: Any, steps: Any, out: Any, X: Static, RANK: Static, REAL: Static
+) -> Any:
+    """The points' coordinates, made of affine maps (item, D, D + 1) of the output's own places.
 
-    ``steps`` are the distances of items, points and axes; for maps (item, D, D + 1), those of
-    items, columns and rows.
+    ``steps`` are the distances of items, columns and rows.
     """
-    start = grid + item * steps[0] + AXIS * steps[2]
-    if AXIS >= RANK:  # an axis that the image has not: a single pixel, and all points are on it
-        return tl.full(point.shape, 0, REAL)
-    if SOURCE == MAPPED:
+    coordinates: Any = ()
+    for axis in tl.static_range(RANK):
+        start = maps + item * steps[0] + axis * steps[2]
         made = tl.full(point.shape, 0, REAL) + tl.load(start + RANK * steps[1]).to(REAL)
         for along in tl.static_range(RANK):
             factor = tl.load(start + along * steps[1]).to(REAL)
             made += factor * ruler(point, out, along, X, REAL)
-        return made
-    read = tl.load(start + point.to(INDEX) * steps[1], mask=present, other=0).to(REAL)
-    if SOURCE == DISPLACED:
-        read += place(point, out, AXIS).to(REAL)
-    return read
+        coordinates = coordinates + (made,)
+    return coordinates
 
 
 def find(
-    grid: Any, item: Any, point: Any, present: Any, steps: Any, out: Any, sizes: Any,
-    X: Static, Y: Static, Z: Static, RANK: Static, SOURCE: Static, REAL: Static, INDEX: Static,
+    coordinates: Any, point: Any, present: Any, out: Any, sizes: Any, X: Static, Y: Static,
+    Z: Static, RANK: Static, SOURCE: Static, REAL: Static, INDEX: Static,
 ) -> Any:  # fmt: skip
     """The points' taps on every axis: pixels, which are kept, and what they are weighed by.
 
     Also which points are somewhere, and which of those may have taps: no tap of others is kept.
+    On an axis that the image has not there is a single pixel, and all points are on it.
     """
     pixels: Any = ()
     kept: Any = ()
     scales: Any = ()
     near = present
     for axis in tl.static_range(3):
-        x = coordinate(grid, item, point, present, steps, out, axis, X, RANK, SOURCE, REAL, INDEX)
+        x = coordinates[axis].to(REAL) if axis < RANK else tl.full(point.shape, 0, REAL)
+        if SOURCE == DISPLACED and axis < RANK:
+            x += place(point, out, axis).to(REAL)
         size = sizes[axis] if axis < RANK else 1
         base, t, steep, sure, within = locate(
             x, size, X if axis == 0 else Y if axis == 1 else Z, REAL
@@ -278,10 +280,20 @@ def gather(
     ``ROUND``: the output holds integers, from LOW to HIGH.
     """
     point, present, item, split = assignment(points, grid_items, BLOCK)
+    out_sizes, sizes = (out_x, out_y, out_z), (size_x, size_y, size_z)
+    if SOURCE == MAPPED:
+        steps = grid_item, grid_point, grid_axis
+        coordinates = mapped(grid, item, point, steps, out_sizes, X, RANK, REAL)
+    else:
+        at = item * grid_item + point.to(INDEX) * grid_point
+        coordinates = (
+            tl.load(grid + at, mask=present, other=0),
+            tl.load(grid + at + grid_axis, mask=present & (RANK > 1), other=0),
+            tl.load(grid + at + 2 * grid_axis, mask=present & (RANK > 2), other=0),
+        )
     pixels, kept, scales, sure, near = find(
-        grid, item, point, present, (grid_item, grid_point, grid_axis), (out_x, out_y, out_z),
-        (size_x, size_y, size_z), X, Y, Z, RANK, SOURCE, REAL, INDEX,
-    )  # fmt: skip
+        coordinates, point, present, out_sizes, sizes, X, Y, Z, RANK, SOURCE, REAL, INDEX
+    )
     wx, wy, wz = weigh_all(scales, X, Y, Z, 0, 0, 0)
     for unit in tl.range(split, units, splits):
         n, channel, real = channels_of(unit, item, channels, DEPTH, LAST)
@@ -444,11 +456,20 @@ def backward(
     map it is (splits, item, block, axis, column).
     """
     point, present, item, split = assignment(points, grid_items, BLOCK)
-    out = (out_x, out_y, out_z)
+    out, sizes = (out_x, out_y, out_z), (size_x, size_y, size_z)
+    if SOURCE == MAPPED:
+        steps = grid_item, grid_point, grid_axis
+        coordinates = mapped(grid, item, point, steps, out, X, RANK, REAL)
+    else:
+        at = item * grid_item + point.to(INDEX) * grid_point
+        coordinates = (
+            tl.load(grid + at, mask=present, other=0),
+            tl.load(grid + at + grid_axis, mask=present & (RANK > 1), other=0),
+            tl.load(grid + at + 2 * grid_axis, mask=present & (RANK > 2), other=0),
+        )
     pixels, kept, scales, _, near = find(
-        grid, item, point, present, (grid_item, grid_point, grid_axis), out,
-        (size_x, size_y, size_z), X, Y, Z, RANK, SOURCE, REAL, INDEX,
-    )  # fmt: skip
+        coordinates, point, present, out, sizes, X, Y, Z, RANK, SOURCE, REAL, INDEX
+    )
     wx, wy, wz = weigh_all(scales, X, Y, Z, 0, 0, 0)
     dx, dy, dz = wx, wy, wz
     if NEED_GRID:
@@ -559,10 +580,16 @@ def twice(
     In v dropped taps count with the fill value; in u, which is linear in the image, they do not.
     """
     point, present, item, split = assignment(points, grid_items, BLOCK)
+    out_sizes, sizes = (out_x, out_y, out_z), (size_x, size_y, size_z)
+    at = item * grid_item + point.to(INDEX) * grid_point
+    coordinates = (
+        tl.load(grid + at, mask=present, other=0),
+        tl.load(grid + at + grid_axis, mask=present & (RANK > 1), other=0),
+        tl.load(grid + at + 2 * grid_axis, mask=present & (RANK > 2), other=0),
+    )
     pixels, kept, scales, sure, near = find(
-        grid, item, point, present, (grid_item, grid_point, grid_axis), (out_x, out_y, out_z),
-        (size_x, size_y, size_z), X, Y, Z, RANK, SOURCE, REAL, INDEX,
-    )  # fmt: skip
+        coordinates, point, present, out_sizes, sizes, X, Y, Z, RANK, SOURCE, REAL, INDEX
+    )
     wx, wy, wz = weigh_all(scales, X, Y, Z, 0, 0, 0)
     dx, dy, dz = weigh_all(scales, X, Y, Z, 1, 1, 1)
     ex, ey, ez = weigh_all(scales, X, Y, Z, 2, 2, 2)
@@ -668,7 +695,7 @@ def direction(
 
 # In an order in which each mentions only those before it.
 FUNCTIONS = (
-    *(over_points, over_channels, assignment, place, ruler, coordinate, find, weigh_all, rises),
+    *(plus, over_points, over_channels, assignment, place, ruler, mapped, find, weigh_all, rises),
     *(lines, entry, line_of, line_start, line_weight, line_kept, channels_of, look_up, settle),
     *(blank, follow, join_runs, two_to, halves, add, share, keep_gradient, direction),
 )
