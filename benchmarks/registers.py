@@ -23,10 +23,12 @@ from typing import Any
 import numpy as np
 
 from gridsample.kernels import gpu
+from gridsample.kernels.gpu import sweeps
 from gridsample.kernels.gpu.build import kernels
 from gridsample.plan import Plan, make_plan
 
-VISITS = {"gather": 1, "largest": 1, "backward": 2, "twice": 4}
+VISITS = {"gather": 1, "backward": 2, "twice": 4, "collect": 0}
+TABLES = {"gather": 1, "backward": 2, "twice": 3, "collect": 1}
 SPATIAL = (32, 48, 40)
 
 
@@ -41,6 +43,8 @@ class Build:
     last: bool = False
     storage: str = "fp32"
     wide: bool = False
+    coords: str = "normalized"
+    extrapolate: bool = True
     flags: tuple[tuple[str, Any], ...] = field(default=())
 
     @property
@@ -48,8 +52,12 @@ class Build:
         """A plan that leads to it."""
         real = np.dtype("float64" if self.storage == "fp64" else "float32")
         channels = 64 if self.last else 3
-        image, grid = (2, channels, *SPATIAL[: self.rank]), (2, 1000, self.rank)
-        return make_plan(image, real, grid, real, self.mode, self.boundary, False, False)
+        image = (2, channels, *SPATIAL[: self.rank])
+        out = (10, 10, 10)[: self.rank] if self.coords == "displacement" else (1000,)
+        return make_plan(
+            image, real, (2, *out, self.rank), real, self.mode, self.boundary, False, False,
+            coords=self.coords, extrapolate=self.extrapolate,
+        )  # fmt: skip
 
     @property
     def visits(self) -> int:
@@ -67,14 +75,18 @@ def statics(build: Build) -> tuple[dict[str, Any], gpu.Launch]:
         plan.real.itemsize,
     )  # fmt: skip
     known = {
-        **gpu.axes(plan, (0,) * build.rank),
+        **gpu.axes(plan, (0,) * build.rank, TABLES[build.kernel]), "RANK": build.rank,
         "REAL": tl.float64 if build.storage == "fp64" else tl.float32,
         "INDEX": tl.int64 if build.wide else tl.int32,
         "BLOCK": launch.block, "DEPTH": launch.depth, "LAST": build.last,
-        "ALIGNED": 0, "AFFINE": False, "COPY": build.mode == "nearest", "HOLE": True,
-        "ROUND": False, "LOW": 0, "HIGH": 0, "JOIN": False, "LIMBS": 0,
+        "SOURCE": sweeps.DISPLACED if build.coords == "displacement" else sweeps.GIVEN,
+        "COPY": build.mode == "nearest", "HOLE": True, "FILLED": plan.filled,
+        "BACKED": plan.filled or not plan.extrapolate, "ROUND": False, "LOW": 0, "HIGH": 0,
+        "JOIN": False, "SUMS": sweeps.AS_THEY_COME,
         **dict.fromkeys(("NEED_IMAGE", "NEED_GRID", "NEED_VALUES", "HAS_IMAGE", "HAS_GRID"), True),
     }  # fmt: skip
+    if build.kernel == "collect":
+        known["BLOCK"] = gpu.FLAT
     return {**known, **dict(build.flags)}, launch
 
 
@@ -86,10 +98,10 @@ def source(build: Build) -> tuple[Any, gpu.Launch]:
     kernel = getattr(kernels(build.visits > gpu.MANY), build.kernel)
     real = "*fp64" if build.storage == "fp64" else "*fp32"
     stored = dict.fromkeys(("image", "out", "values", "by_image", "onto"), f"*{build.storage}")
-    summed = dict.fromkeys(("grid", "by_grid", "shadow", "gradient", "scales", "limbs"), real)
-    pointers = {**stored, **summed, "bound": "*i64" if real == "*fp64" else "*i32"}
-    if known["LIMBS"]:
-        pointers["limbs"] = "*i64"
+    summed = dict.fromkeys(("grid", "by_grid", "shadow", "gradient"), real)
+    pointers = {**stored, **summed, "limbs": "*i64"}
+    pointers["bounds"] = "*i64" if real == "*fp64" else "*i32"
+    pointers["fill"] = stored["image"] if known["COPY"] else real
     near = "channel" if build.last else "[xp]"  # what lies side by side: channels, or points
     ones = re.compile(rf"(image|up|shadow)_{near}|(out|values|onto)_(channel|point)")
     types: dict[str, str] = {}
@@ -149,12 +161,22 @@ def builds() -> Iterator[Build]:
         yield Build(kernel, storage="fp64", last=last)
         yield Build(kernel, wide=True, last=last)
     for last in (False, True):
-        yield Build("largest", last=last)
-        for storage, limbs in (("fp32", 1), ("fp64", 2)):
-            yield Build("backward", storage=storage, last=last, flags=(("LIMBS", limbs),))
+        for storage, sums in itertools.product(("fp32", "fp64"), (sweeps.MEASURED, sweeps.EXACT)):
+            need = ("NEED_GRID", sums == sweeps.EXACT)
+            yield Build("backward", storage=storage, last=last, flags=(("SUMS", sums), need))
         yield Build("backward", last=last, flags=(("JOIN", True),))
-        yield Build("gather", last=last, flags=(("AFFINE", True),))
-        yield Build("backward", last=last, flags=(("AFFINE", True),))
+        yield Build("gather", last=last, flags=(("SOURCE", sweeps.MAPPED),))
+        yield Build("backward", last=last, flags=(("SOURCE", sweeps.MAPPED),))
+    for storage in ("fp32", "fp64", "fp16"):
+        yield Build("collect", storage=storage)
+    for kernel, rank in itertools.product(("gather", "backward", "twice"), (2, 3)):
+        for boundary in ("constant", "symmetric", "wrap", "antimirror"):
+            yield Build(kernel, rank, "linear", boundary)
+        yield Build(kernel, rank, coords="displacement", extrapolate=False)
+    for kernel, mode in itertools.product(
+        ("gather", "backward", "twice"), ("mitchell", "spline3", "spline5", "lanczos3")
+    ):
+        yield Build(kernel, 2, mode, "mirror")
 
 
 def measure(build: Build, capability: int) -> dict[str, Any]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import itertools
 import math
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import cases
@@ -17,8 +20,11 @@ pytest.importorskip("triton")
 
 from benchmarks import registers
 from gridsample.bindings.torch import cuda, derivatives, operators
-from gridsample.kernels import gpu
-from gridsample.plan import make_plan
+from gridsample.kernels import gpu, reference
+from gridsample.kernels.gpu import sweeps
+from gridsample.kernels.reference import BOUNDARIES, MODES
+from gridsample.plan import BFLOAT16, COORDS, make_plan
+from gridsample.weights import keys
 
 # Of the interpreter: NumPy's, where a GPU's arithmetic is silent.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
@@ -62,31 +68,38 @@ def poisoned(tensor: Tensor, like: Tensor) -> Tensor:
 
 def check(
     image: Tensor, grid: Tensor, values: Tensor, mode: Any, boundary: Any, corners: bool,
-    tolerance: float = DOUBLE,
+    tolerance: float = DOUBLE, fill: Any = None, **counts: Any,
 ) -> None:  # fmt: skip
-    """Values and both gradients against the reference's; outputs start out poisoned."""
+    """Values and both gradients against the reference's; outputs start out poisoned.
+
+    ``counts`` are coords and extrapolate.
+    """
     rank = grid.shape[-1]
-    names = oracles.per_axis(mode, rank), oracles.per_axis(boundary, rank)
+    modes = tuple(mode) if isinstance(mode, tuple | list) else (mode,) * rank
+    names = modes, oracles.per_axis(boundary, rank)
     arrays = image.numpy(), grid.numpy(), values.numpy()
     plan = make_plan(
-        tuple(image.shape), arrays[0].dtype, tuple(grid.shape), arrays[1].dtype, *names, corners,
-        False,
+        tuple(image.shape), arrays[0].dtype, tuple(grid.shape), arrays[1].dtype,
+        tuple(map(method, modes)), names[1], corners, False, **counts,
     )  # fmt: skip
     flat = grid.reshape(grid.shape[0], -1, rank)
     order = (0,) * rank
+    backdrop = None if fill is None else torch.tensor(fill, dtype=image.dtype).reshape(-1)
+    how = gpu.How(interpreted=True)
     out = torch.full((*plan.shape[:2], plan.points), torch.nan, dtype=image.dtype)
-    gpu.gather(plan, image, flat, out, order, interpreted=True)
-    expected = oracles.reference_output(*arrays[:2], *names, corners)
+    gpu.gather(plan, image, flat, out, order, fill=backdrop, how=how)
+    outside = {**counts, "fill": 0 if fill is None else fill}
+    wide = [array.astype(float) for array in arrays]
+    expected = reference.gather(*wide[:2], *names, corners, **outside)
     oracles.assert_close(out.reshape(plan.shape).numpy(), expected, tolerance)
 
     shadow = torch.zeros_like(image)
     gradient = gpu.backward(
-        plan, values.reshape(*plan.shape[:2], -1), image, flat, shadow, order, interpreted=True,
-        empty=lambda shape: torch.full(shape, torch.nan, dtype=image.dtype),
+        plan, values.reshape(*plan.shape[:2], -1), image, flat, shadow, order, fill=backdrop,
+        empty=lambda shape: torch.full(shape, torch.nan, dtype=image.dtype), how=how,
     )  # fmt: skip
-    by_image, by_grid = oracles.reference_gradients(
-        arrays[2].reshape(plan.shape), *arrays[:2], *names, corners
-    )
+    upstream = wide[2].reshape(plan.shape)
+    by_image, by_grid = reference.gradients(upstream, *wide[:2], *names, corners, **outside)
     oracles.assert_close(shadow.numpy(), by_image, tolerance)
     assert gradient is not None
     oracles.assert_close(gradient.sum(0).reshape(grid.shape).numpy(), by_grid, 8 * tolerance)
@@ -190,6 +203,74 @@ def test_launches_fill_a_gpu_and_stay_in_its_limits(
         assert programs >= gpu.FULL or launch.splits == launch.units
 
 
+# Boundaries, coordinates and methods that are not PyTorch's ---------------------------------------
+
+FOREIGN = ("spline2", "mitchell", "nearest", "lanczos2", "linear", ("cubic", 0, 0.5), "spline5")
+
+
+def method(name: Any) -> Any:
+    """The method that the reference calls so."""
+    return keys(-name[2]) if isinstance(name, tuple) else name
+
+
+def check_outside(rank: int, turn: int, boundary: Any, **counts: Any) -> None:
+    """A mix of methods, whose grids reach as far as others."""
+    image, grid, values = inputs(rank, 9 if rank < 3 else 5)
+    if counts.get("coords", "normalized") != "normalized":
+        grid = grid * 5 + 2
+    if counts.get("coords") == "displacement":
+        shape = (1,) * (rank - 1) + (grid.shape[1],)
+        grid = grid.reshape(2, *shape, rank)
+    names = oracles.per_axis(boundary, rank)
+    fill = None
+    if "constant" in names or not counts.get("extrapolate", True):
+        fill = [0.5, -2.0, 3.0][: 3 if turn % 2 else 1]
+        fill = fill[0] if len(fill) == 1 else fill
+    modes = tuple(FOREIGN[(turn + a) % len(FOREIGN)] for a in range(rank))
+    # The weights of Lanczos are fitted, to within 1e-9; their derivatives, to 1e-7.
+    tolerance = 1e-7 if any("lanczos" in mode for mode in modes) else 8 * DOUBLE
+    check(image, grid, values, modes, names, bool(turn % 2), tolerance, fill, **counts)
+
+
+@pytest.mark.parametrize("extrapolate", [True, False])
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+def test_every_boundary_with_some_method_and_coordinates(boundary: str, extrapolate: bool) -> None:
+    turn = list(BOUNDARIES).index(boundary) + 3 * extrapolate
+    check_outside(1, turn, boundary, coords=COORDS[turn % 3], extrapolate=extrapolate)
+
+
+@pytest.mark.parametrize(
+    ("turn", "boundary", "coords", "extrapolate"),
+    [
+        (3, ("antimirror", "constant"), "pixel", True),
+        (4, ("wrap", "symmetric"), "displacement", False),
+        (2, ("antisymmetric", "mirror"), "normalized", True),
+    ],
+)
+def test_boundaries_of_two_axes(turn: int, boundary: Any, coords: str, extrapolate: bool) -> None:
+    check_outside(2, turn, boundary, coords=coords, extrapolate=extrapolate)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("extrapolate", [True, False])
+@pytest.mark.parametrize("coords", COORDS)
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_every_boundary_rank_and_kind_of_coordinates(
+    rank: int, boundary: str, coords: str, extrapolate: bool
+) -> None:
+    for turn in range(len(FOREIGN)) if rank == 1 else (2, 4):
+        check_outside(rank, turn, boundary, coords=coords, extrapolate=extrapolate)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in MODES if name not in ("spline0", "spline1")])
+def test_every_method(name: str) -> None:
+    image, grid, values = inputs(2, 5)
+    tolerance = 1e-6 if "lanczos" in name else 8 * DOUBLE
+    check(image, grid, values, name, ("antisymmetric", "wrap"), False, tolerance)
+
+
 # Affine maps --------------------------------------------------------------------------------------
 
 
@@ -210,13 +291,13 @@ def test_affine_maps_are_as_their_grids(rank: int, corners: bool) -> None:
     kind = np.dtype(float)
     names = ("linear",) * rank, ("border",) * rank
     plan = make_plan(tuple(image.shape), kind, tuple(grid.shape), kind, *names, corners, False)
-    how: dict[str, Any] = {"affine": True, "interpreted": True}
+    how = gpu.How(affine=True, interpreted=True)
     out = torch.full((2, 3, plan.points), torch.nan, dtype=torch.float64)
-    gpu.gather(plan, image, theta.detach(), out, (0,) * rank, **how)
+    gpu.gather(plan, image, theta.detach(), out, (0,) * rank, how=how)
     torch.testing.assert_close(out.reshape(size), expected.detach(), rtol=0, atol=DOUBLE)
     shadow = torch.zeros_like(image)
     partial = gpu.backward(
-        plan, upstream.reshape(2, 3, -1), image, theta.detach(), shadow, (0,) * rank, **how,
+        plan, upstream.reshape(2, 3, -1), image, theta.detach(), shadow, (0,) * rank, how=how,
         empty=lambda shape: torch.full(shape, torch.nan, dtype=torch.float64),
     )  # fmt: skip
     assert partial is not None
@@ -234,6 +315,7 @@ def how(rank: int, mode: Any, boundary: Any, *order: int) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
+NEAREST = how(1, "nearest", "zeros")
 TYPES = ("float16", "bfloat16", "complex64", "uint8", "int64", "uint64", "bool")
 
 
@@ -276,6 +358,79 @@ def test_types_of_storage(name: str, mode: str) -> None:
     if needed[0]:
         assert first.dtype == image.dtype
         stored(first, by_image)
+
+
+@pytest.mark.parametrize("extrapolate", [True, False])
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("name", TYPES)
+def test_the_fill_in_types_of_storage(name: str, mode: str, extrapolate: bool) -> None:
+    image, (_, grid, _) = typed(name), inputs(2, 9)
+    grid = (grid * 64).round() / 64
+    numbers = (image.float() if name == "bfloat16" else image).numpy()
+    names = (mode,) * 2, ("border" if not extrapolate else "constant",) * 2
+    kind = np.dtype("float32") if name == "bfloat16" else numbers.dtype
+    plan = make_plan(
+        tuple(image.shape), kind, tuple(grid.shape), np.dtype("float32"), *names, False, False,
+        extrapolate=extrapolate,
+    )  # fmt: skip
+    if name == "bfloat16":
+        plan = dataclasses.replace(plan, dtype=BFLOAT16)
+    fill: Any = [300.5 + 2.25j, -1.75j] if image.is_complex() else [300.5, -7.25]
+    parts = np.array(fill).view(float).tolist()
+    call = operators.Call(plan, (0, 0), False, image.dtype)
+    out = cuda.run_gather(call, image, grid.float(), parts)
+    exact = reference.gather(
+        numbers, grid.numpy(), *names, False, extrapolate=extrapolate, fill=fill
+    )
+    if plan.dtype.kind not in "biu":
+        stored(out, exact)
+        return
+    # What the reference has rounded: sums next to a half may have gone to the other side.
+    off = np.abs(out.numpy().astype(float) - exact.astype(float))
+    assert off.max() <= max(1.0, DOUBLE * np.abs(exact.astype(float)).max())
+    assert (off[..., grid.isnan().any(-1)[0].numpy()][0] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("mode", "boundary", "coords", "extrapolate"),
+    [
+        ("cubic", "constant", "pixel", True),
+        ("spline3", "antimirror", "normalized", True),
+        ("linear", "wrap", "displacement", False),
+        ("linear", "reflection", "normalized", False),
+    ],
+)
+def test_the_backward_of_backward_is_the_reference_s(
+    mode: str, boundary: str, coords: str, extrapolate: bool
+) -> None:
+    image, grid, values = inputs(1, 9)
+    grid = grid if coords == "normalized" else 5 * grid + 2
+    fill, counts = 1.5, {"coords": coords, "extrapolate": extrapolate}
+    plan = make_plan(
+        tuple(image.shape), np.dtype(float), tuple(grid.shape), np.dtype(float), (mode,),
+        (boundary,), False, False, **counts,
+    )  # fmt: skip
+    rng = cases.generator("directions", mode)
+    u, m = (cases.pixels(rng, shape) for shape in (image.shape, grid.shape))
+    call = operators.Call(plan, (0,), False, image.dtype)
+    found = cuda.run_twice(
+        call, values, image, grid, torch.from_numpy(u), torch.from_numpy(m), (True,) * 3, [fill]
+    )
+
+    def sample(pixels: Any, order: int, fill: float = 0) -> Any:
+        names = (mode,), (boundary,), False, (order,)
+        return reference.gather(pixels, grid.numpy(), *names, **counts, fill=fill)
+
+    v, g, along = image.numpy(), values.numpy(), np.moveaxis(m, -1, 1)
+    expected = (
+        sample(u, 0) + along * sample(v, 1, fill),
+        reference.scatter(
+            g * along, grid.numpy(), image.shape[2:], (mode,), (boundary,), False, (1,), **counts
+        ),
+        (g * (sample(u, 1) + along * sample(v, 2, fill))).sum(1)[..., np.newaxis],
+    )
+    for one, other in zip(found, expected, strict=True):
+        oracles.assert_close(one.numpy(), other, 64 * DOUBLE)
 
 
 def test_derivatives_are_those_of_the_cpu() -> None:
@@ -350,28 +505,85 @@ def test_the_backward_of_backward_is_that_of_the_formulas(
             torch.testing.assert_close(one, truth, rtol=1e-11, atol=1e-11, equal_nan=True)
 
 
-@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
-def test_exact_sums_do_not_depend_on_the_order(kind: torch.dtype) -> None:
-    _, grid, values = (t.to(kind) for t in inputs(2, 40, 2))
-    values = values * torch.logspace(-6, 6, 40, dtype=kind)
-    values[0, 0, 12] = torch.inf
-    grid[0, 12] = 0.3
-    options = how(2, "linear", "border")
-    size, turned = (2, 2, 2, 3), torch.randperm(40, generator=torch.Generator().manual_seed(1))
+# Sums that do not depend on the order -------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def deterministic() -> Iterator[None]:
+    """Torch's switch, turned on for a while."""
     before = torch.are_deterministic_algorithms_enabled()
     try:
         torch.use_deterministic_algorithms(True)
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.float16], ids=str)
+def test_exact_sums_do_not_depend_on_the_order_at_any_magnitude(kind: torch.dtype) -> None:
+    _, grid, values = inputs(2, 40, 2)
+    wide = torch.promote_types(kind, torch.float32)
+    grid = grid.to(wide)
+    # Each quarter of the points goes to a row of its own, and the rows differ in size by far.
+    rows = torch.arange(4).repeat_interleave(10)
+    grid[..., 1] = (2 * rows + 1) / 4 - 1
+    reach = 2 if kind == torch.float16 else 40 if kind == torch.float32 else 300
+    values = (values * torch.logspace(-reach, 0.9 * reach, 4, dtype=torch.float64)[rows]).to(kind)
+    options = how(2, "linear", "border")
+    size, turned = (2, 2, 4, 3), torch.randperm(40, generator=torch.Generator().manual_seed(1))
+    with deterministic():
         results = [
             cuda.cuda_scatter(values[..., p].contiguous(), grid[:, p].contiguous(), size, *options)
             for p in (torch.arange(40), turned)
         ]
-    finally:
-        torch.use_deterministic_algorithms(before)
     assert torch.equal(results[0].view(torch.uint8), results[1].view(torch.uint8))
-    expected = operators.cpu_scatter(values.double(), grid.double(), size, *options)
-    scale = float(values[values.isfinite()].abs().max())
-    error = 8 * torch.finfo(kind).eps * scale
-    torch.testing.assert_close(results[0].double(), expected, rtol=0, atol=error, equal_nan=True)
+    exact, sizes = (
+        operators.cpu_scatter(v.double(), grid.double(), size, *options)
+        for v in (values, values.abs())
+    )
+    # Coordinates, weights and products are rounded some ten times, relative to each pixel's own.
+    slack = 10 * torch.finfo(wide).eps * sizes + torch.finfo(kind).eps * exact.abs()
+    slack += torch.finfo(wide).tiny + (1e-7 if kind == torch.float16 else 0)
+    assert ((results[0].double() - exact).abs() <= slack).all()
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64], ids=str)
+def test_exact_sums_lose_nothing_where_they_cancel(kind: torch.dtype) -> None:
+    large = 2.0 ** (30 if kind == torch.float32 else 60)
+    values = torch.tensor([large, 1.0, -large], dtype=kind).reshape(1, 1, 3)
+    with deterministic():
+        found = cuda.cuda_scatter(values, torch.zeros(1, 3, 1, dtype=kind), (1, 1, 1), *NEAREST)
+    assert found.item() == 1.0
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64], ids=str)
+def test_exact_sums_of_what_is_not_finite_and_of_what_is_nearly_nothing(kind: torch.dtype) -> None:
+    inf, nan, tiny = torch.inf, torch.nan, torch.finfo(kind).smallest_normal
+    most = torch.finfo(kind).max
+    pairs = [(inf, 1), (inf, -inf), (nan, 2), (-inf, most), (tiny / 8, tiny / 4), (most, most / 2)]
+    values = torch.tensor(pairs, dtype=kind).reshape(1, 1, -1)
+    grid = ((2 * torch.arange(6, dtype=kind) + 1) / 6 - 1).repeat_interleave(2).reshape(1, -1, 1)
+    with deterministic():
+        found = cuda.cuda_scatter(values, grid, (1, 1, 6), *NEAREST)
+    expected = torch.tensor([sum(pair) for pair in pairs], dtype=kind)
+    torch.testing.assert_close(found[0, 0], expected, rtol=0, atol=0, equal_nan=True)
+
+
+def test_gradients_and_theirs_have_exact_sums() -> None:
+    image, grid, values = inputs(2, 9)
+    grid[:, :3] = 0.1
+    options = how(2, ("linear", "cubic"), "border")
+    upstream = image.flip(-1), grid.nan_to_num(0, 0, 0)
+    calls = (
+        lambda: cuda.cuda_backward(values, image, grid, True, True, *options),
+        lambda: cuda.cuda_twice(values, image, grid, *upstream, True, True, True, *options),
+    )
+    for call in calls:
+        expected = call()
+        with deterministic():
+            found = call()
+        for one, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=64 * DOUBLE, equal_nan=True)
 
 
 def test_plain_sums_do_depend_on_it() -> None:  # or the test above could not fail
@@ -391,9 +603,13 @@ FEW = [
 ]
 FEW += [
     registers.Build("gather", 3, "cubic"),
-    registers.Build("backward", 2, flags=(("LIMBS", 1),)),
+    registers.Build("backward", 2, flags=(("SUMS", sweeps.EXACT),)),
+    registers.Build("backward", 2, flags=(("SUMS", sweeps.MEASURED), ("NEED_GRID", False))),
     registers.Build("backward", 2, flags=(("JOIN", True),)),
-    registers.Build("largest"),
+    registers.Build("collect"),
+    registers.Build("backward", 2, "linear", "constant"),
+    registers.Build("gather", 2, "spline3", "antimirror"),
+    registers.Build("gather", 2, coords="displacement", extrapolate=False),
     registers.Build("gather", 2, storage="bf16", last=True),
 ]
 REST = [build for build in registers.builds() if build not in FEW]
@@ -462,17 +678,19 @@ def test_calls_lead_to_kernels_as_they_would_on_a_gpu(
     names = oracles.per_axis("linear", 2), oracles.per_axis("border", 2)
     plan = make_plan(tuple(image.shape), kind, tuple(grid.shape), kind, *names, False, False)
     out = rolled(torch.empty_like(values)) if last else torch.empty_like(values)
-    gpu.gather(plan, image, grid, out, (0, 0), wrap=Warmed)
-    gpu.backward(plan, values, image, grid, image, (0, 0), empty=torch.empty, wrap=Warmed)
-    gpu.largest(plan, values, grid, torch.zeros(1, dtype=torch.int32), wrap=Warmed)
+    how, sums = gpu.How(wrap=Warmed), cuda.exact_sums(plan, image)
+    gpu.gather(plan, image, grid, out, (0, 0), how=how)
+    gpu.backward(plan, values, image, grid, image, (0, 0), empty=torch.empty, how=how)
     gpu.twice(
-        plan, values, image, grid, image, grid, out, image, (0, 0), empty=torch.empty, wrap=Warmed
+        plan, values, image, grid, image, grid, out, image, (0, 0), empty=torch.empty, how=how
     )
-    gpu.gather(plan, image.to(torch.uint8), grid, out.to(torch.uint8), (0, 0), wrap=Warmed)
-    assert len(Warmed.made) == 5
+    gpu.gather(plan, image.to(torch.uint8), grid, out.to(torch.uint8), (0, 0), how=how)
+    gpu.backward(plan, values, image, grid, image, (0, 0), sums=sums, how=how)
+    gpu.collect(sums, image, image.half(), how=how)
+    assert len(Warmed.made) == 7
     ptx = [made.asm["ptx"] for made in Warmed.made]
     assert not any(".f64" in one for one in ptx)
     assert (".v4.b32" in ptx[0]) == last
     # Other sizes and counts, the same kernel; strides make another.
-    gpu.gather(plan, image[:, :, :4, :5], grid, out, (0, 0), wrap=Warmed)
+    gpu.gather(plan, image[:, :, :4, :5], grid, out, (0, 0), how=how)
     assert Warmed.made[-1] is Warmed.made[0]

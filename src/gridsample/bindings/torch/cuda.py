@@ -1,14 +1,15 @@
 """CUDA tensors: the operators, computed by the kernels of `gridsample.kernels.gpu`.
 
 A launch is put on the tensors' device and torch's current stream; nothing waits for it, and no
-number comes back to the host, so that calls can be captured in a CUDA graph once their kernels are
-compiled.  A complex tensor is two real ones.
+number comes back to the host or is copied from it, so that calls can be captured in a CUDA graph
+once their kernels are compiled.  A complex tensor is two real ones.
 
 The functions take CPU tensors too: Triton's interpreter then runs the kernels, slowly.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import math
@@ -21,8 +22,6 @@ from torch import Tensor
 from gridsample.bindings.torch.operators import (
     LIBRARY,
     Call,
-    Names,
-    Order,
     call_for,
     check_values,
     differentiable,
@@ -32,11 +31,13 @@ from gridsample.bindings.torch.operators import (
     fake_backward_twice,
 )
 from gridsample.kernels import gpu
-from gridsample.kernels.gpu.sweeps import FINER
 from gridsample.plan import Plan
 
 # The devices that there are kernels for.
 DEVICES = ("cuda",) if importlib.util.find_spec("triton") else ()
+# What a dropped tap, or a point outside, counts with: nothing for 0, a number, or one for each
+# channel; of a complex image each is two.
+Fill = Sequence[float]
 
 
 # Tensors as the kernels take them -----------------------------------------------------------------
@@ -65,183 +66,229 @@ def real_type(plan: Plan) -> torch.dtype:
     return torch.float64 if plan.real.itemsize == 8 else torch.float32
 
 
-def interpreted(tensor: Tensor) -> bool:
-    """Whether there is no GPU under a tensor."""
-    return tensor.device.type == "cpu"
+def fills(fill: Fill, dtype: torch.dtype, like: Tensor, count: int) -> list[Tensor | None]:
+    """The fill of each of the ``count`` parts of an image, in a type, on a tensor's device.
+
+    Numbers travel as arguments of kernels that make tensors of them, because a copy from the host
+    cannot be captured in a CUDA graph.
+    """
+    if not fill:
+        return [None] * count
+    numbers = [stored(number, dtype) for number in fill]
+    entries = [torch.full((1,), number, dtype=dtype, device=like.device) for number in numbers]
+    return [
+        torch.cat(entries[k::count]) if len(entries) > count else entries[k] for k in range(count)
+    ]
+
+
+def stored(number: float, dtype: torch.dtype) -> float:
+    """A number as a type holds it: of integers, rounded and saturated."""
+    if dtype.is_floating_point:
+        return number
+    if math.isnan(number):
+        return 0
+    ends = torch.iinfo(dtype)
+    return round(min(max(number, ends.min), ends.max))
+
+
+def traced(tensor: Tensor) -> bool:
+    """Whether a tensor has no memory yet: a graph is made of what is done to it."""
+    return type(tensor) not in (Tensor, torch.nn.Parameter)
+
+
+def how_to(tensor: Tensor, affine: bool = False) -> gpu.How:
+    """How kernels are launched for a tensor."""
+    wrap = torch.library.wrap_triton if traced(tensor) else None
+    return gpu.How(affine, tensor.device.type == "cpu", wrap)
 
 
 def on_device(tensor: Tensor) -> Any:
-    """Launch where a tensor is."""
+    """Launch where a tensor is; a graph sees to that itself."""
     guard: Any = torch.cuda.device_of
-    return guard(tensor)
+    return contextlib.nullcontext() if traced(tensor) else guard(tensor)
+
+
+# What is computed ---------------------------------------------------------------------------------
+
+
+def run_gather(call: Call, image: Tensor, grid: Tensor, fill: Fill = ()) -> Tensor:
+    """Gather."""
+    plan, out = call.plan, empty_gather(image, grid, call.order)
+    if call.zero:
+        return out.zero_()
+    if not out.numel():
+        return out
+    sample_into(call, image, points_of(grid, plan), out, fill, how_to(image))
+    return out
+
+
+def sample_into(
+    call: Call, image: Tensor, points: Tensor, out: Tensor, fill: Fill, how: gpu.How
+) -> None:
+    """Gather from points (N, points, D), or for maps (N, D, D + 1)."""
+    plan, sources, targets = call.plan, parts(image), parts(out)
+    dtype = sources[0].dtype if gpu.copies(plan, call.order) else real_type(plan)
+    if dtype == torch.uint8 and image.dtype == torch.bool:
+        fill = [min(max(number, 0), 1) for number in fill]
+    with on_device(image):
+        outside = fills(fill, dtype, image, len(sources))
+        for source, target, one in zip(sources, targets, outside, strict=True):
+            gpu.gather(plan, source, points, at_points(target, plan), call.order, fill=one, how=how)
+
+
+def run_backward(
+    call: Call, values: Tensor, image: Tensor | None, grid: Tensor,
+    outputs: tuple[Tensor, Tensor], needed: tuple[bool, bool], fill: Fill = (),
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The needed ones of the gradients of image and grid, in place of empty ``outputs``."""
+    first, second = outputs
+    if not values.numel() or call.zero or not any(needed):
+        return first.zero_(), second.zero_()
+    if not any(
+        n + 1 < method.powers for n, method in zip(call.order, call.plan.methods, strict=True)
+    ):
+        second.zero_()
+        needed = needed[0], False
+    if not any(needed):
+        return outputs
+    points, how = points_of(grid, call.plan), how_to(values)
+    shadow, gradients = sweep(
+        call, values, image, points, first if needed[0] else None, needed[1], fill, how
+    )
+    if gradients:
+        second = sum(gradients[1:], gradients[0]).reshape(grid.shape).to(grid.dtype)
+    return first if shadow is None else shadow, second
+
+
+def sweep(
+    call: Call, values: Tensor, image: Tensor | None, points: Tensor, first: Tensor | None,
+    need_grid: bool, fill: Fill, how: gpu.How,
+) -> tuple[Tensor | None, list[Tensor]]:  # fmt: skip
+    """Run the fused kernel for each part: ``first``, if it is needed, and what the grid's gets.
+
+    The latter are to be added up: one (N, points, D) of each part, or of maps (N, D, D + 1).
+    """
+    plan, shadows, gradients = call.plan, [], []
+    sources = (None,) * len(parts(values)) if image is None else parts(image)
+    make = functools.partial(values.new_empty, dtype=real_type(plan)) if need_grid else None
+    with on_device(values):
+        outside = fills(fill if need_grid else (), real_type(plan), values, len(sources))
+        for part, source, one in zip(parts(values), sources, outside, strict=True):
+            shadow = None if first is None else Shadow(plan, first)
+            gradient = gpu.backward(
+                plan, at_points(part, plan), source, points, shadow.wide if shadow else None,
+                call.order, empty=make, sums=shadow.sums if shadow else None, fill=one, how=how,
+            )  # fmt: skip
+            if shadow is not None:
+                shadows.append(shadow.finish(how))
+            if gradient is not None:
+                # Over splits, and of maps over blocks.
+                gradients.append(gradient.sum((0, 2)) if how.affine else add_up(gradient))
+    if not shadows:
+        return None, gradients
+    whole = torch.complex(*shadows) if len(shadows) == 2 else shadows[0]
+    return whole, gradients
+
+
+def add_up(gradient: Tensor) -> Tensor:
+    """The sum over splits."""
+    return gradient.squeeze(0) if gradient.shape[0] == 1 else gradient.sum(0)
+
+
+class Shadow:
+    """What a kernel adds to: an image's gradient in the making."""
+
+    def __init__(self, plan: Plan, first: Tensor) -> None:
+        """``first``, or for a complex one each part, is what is to be made."""
+        real, dense = real_type(plan), not first.is_complex()
+        self.whole = first if dense else empty(first.shape, first, real)
+        wide = self.whole if self.whole.dtype == real else empty(first.shape, first, real)
+        self.wide = wide.zero_()
+        self.sums = exact_sums(plan, wide) if torch.are_deterministic_algorithms_enabled() else None
+
+    def finish(self, how: gpu.How) -> Tensor:
+        """The gradient, once all is added."""
+        if self.sums is not None:
+            gpu.collect(self.sums, self.wide, self.whole, how=how)
+        elif self.whole is not self.wide:
+            self.whole.copy_(self.wide)
+        return self.whole
+
+
+def exact_sums(plan: Plan, shadow: Tensor) -> gpu.Sums:
+    """Integers to add to, so that the order of the additions does not matter."""
+    count, size = shadow.numel(), shadow.element_size()
+    make = functools.partial(torch.zeros, device=shadow.device)
+    bounds = make(count, dtype=torch.int64 if size == 8 else torch.int32)
+    return gpu.Sums(bounds, make(count * size // 4, dtype=torch.int64), gpu.room_for(plan))
+
+
+def run_twice(
+    call: Call, values: Tensor, image: Tensor, grid: Tensor, by_image: Tensor | None,
+    by_grid: Tensor | None, needed: tuple[bool, bool, bool], fill: Fill = (),
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """The backward of backward; what is not needed is an empty tensor."""
+    plan, how = call.plan, how_to(values)
+    onto, first, second = fake_backward_twice(values, image, grid, by_image, by_grid, *needed)
+    if not values.numel() or call.zero or not any(needed):
+        return onto.zero_(), first.zero_(), second.zero_()
+    make = functools.partial(values.new_empty, dtype=real_type(plan)) if needed[2] else None
+    with on_device(values):
+        shadow = Shadow(plan, first) if needed[1] else None
+        gradient = gpu.twice(
+            plan, at_points(values.detach(), plan), image.detach(), points_of(grid, plan),
+            None if by_image is None else by_image.detach(),
+            None if by_grid is None else points_of(by_grid, plan),
+            at_points(onto, plan) if needed[0] else None, shadow.wide if shadow else None,
+            call.order, empty=make, sums=shadow.sums if shadow else None,
+            fill=fills(fill, real_type(plan), values, 1)[0], how=how,
+        )  # fmt: skip
+        return (
+            onto,
+            first if shadow is None else shadow.finish(how),
+            second if gradient is None else add_up(gradient).reshape(grid.shape).to(grid.dtype),
+        )
 
 
 # The operators ------------------------------------------------------------------------------------
 
 
-def cuda_gather(
-    image: Tensor, grid: Tensor, mode: Names, padding: Names, corners: bool, order: Order,
-    threads: int | None = None,
-) -> Tensor:  # fmt: skip
+def cuda_gather(image: Tensor, grid: Tensor, *options: Any) -> Tensor:
     """Gather, for CUDA tensors."""
-    call = call_for(image.shape, image, grid, mode, padding, corners, order)
-    plan, out = call.plan, empty_gather(image, grid, order)
-    if call.zero:
-        return out.zero_()
-    if not out.numel():
-        return out
-    points = points_of(grid, plan)
-    with on_device(image):
-        for source, target in zip(parts(image), parts(out), strict=True):
-            gpu.gather(
-                plan, source, points, at_points(target, plan), tuple(order),
-                interpreted=interpreted(image),
-            )  # fmt: skip
-    return out
+    return run_gather(call_for(image.shape, image, grid, *options[:4]), image, grid)
 
 
-def cuda_scatter(
-    values: Tensor, grid: Tensor, size: Sequence[int], mode: Names, padding: Names, corners: bool,
-    order: Order, threads: int | None = None,
-) -> Tensor:  # fmt: skip
+def cuda_scatter(values: Tensor, grid: Tensor, size: Sequence[int], *options: Any) -> Tensor:
     """Scatter, for CUDA tensors."""
-    call = call_for(size, values, grid, mode, padding, corners, order)
-    plan = call.plan
-    check_values(values, plan, "values")
-    out = empty(size, values, values.dtype)
-    return sweep(plan, values, None, grid, (out, grid.new_empty(0)), (True, False), call)[0]
+    call = call_for(size, values, grid, *options[:4])
+    check_values(values, call.plan, "values")
+    outputs = empty(size, values, values.dtype), grid.new_empty(0)
+    return run_backward(call, values, None, grid, outputs, (True, False))[0]
 
 
 def cuda_backward(
-    values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool, mode: Names,
-    padding: Names, corners: bool, order: Order, threads: int | None = None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool, *options: Any
+) -> tuple[Tensor, Tensor]:
     """Backward, for CUDA tensors."""
-    call = call_for(image.shape, image, grid, mode, padding, corners, order)
-    plan = call.plan
-    check_values(values, plan, "grad_output")
+    call = call_for(image.shape, image, grid, *options[:4])
+    check_values(values, call.plan, "grad_output")
     if need_input and not differentiable(image):
         raise TypeError(
             f"input has dtype {image.dtype}, of which there is no gradient; "
             "pass need_input=False to get the grid's alone"
         )
-    empties = empty_backward(image, grid, need_input, need_grid)
-    return sweep(plan, values, image, grid, empties, (need_input, need_grid), call)
-
-
-def sweep(
-    plan: Plan, values: Tensor, image: Tensor | None, grid: Tensor,
-    outputs: tuple[Tensor, Tensor], needed: tuple[bool, bool], call: Call,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Run the fused kernel for the needed ones of ``outputs``: the gradients of image and grid."""
-    first, second = outputs
-    order = call.order
-    if not values.numel() or call.zero or not any(needed):
-        return first.zero_(), second.zero_()
-    if not any(n + 1 < method.powers for n, method in zip(order, plan.methods, strict=True)):
-        second.zero_()
-        needed = needed[0], False
-    points, shadows, gradients = points_of(grid, plan), [], []
-    sources = (None,) * len(parts(values)) if image is None else parts(image)
-    with on_device(values):
-        for part, source in zip(parts(values), sources, strict=True):
-            shadow = empty(first.shape, first, real_type(plan)).zero_() if needed[0] else None
-            if shadow is None and not needed[1]:
-                continue
-            each = at_points(part, plan)
-            sums = None
-            if shadow is not None and torch.are_deterministic_algorithms_enabled():
-                sums = exact_sums(plan, each, points, shadow, order)
-            gradient = gpu.backward(
-                plan, each, source, points, shadow, tuple(order), sums=sums,
-                empty=functools.partial(values.new_empty, dtype=real_type(plan))
-                if needed[1] else None,
-                interpreted=interpreted(values),
-            )  # fmt: skip
-            if shadow is not None:
-                shadows.append(shadow if sums is None else resolve(sums, shadow))
-            if gradient is not None:
-                gradients.append(add_up(gradient))
-    if shadows:
-        first = (torch.complex(*shadows) if len(shadows) == 2 else shadows[0]).to(first.dtype)
-    if gradients:
-        second = sum(gradients[1:], gradients[0]).reshape(grid.shape).to(grid.dtype)
-    return first, second
-
-
-def add_up(gradient: Tensor) -> Tensor:
-    """The sum over splits."""
-    return gradient[0] if gradient.shape[0] == 1 else gradient.sum(0)
-
-
-# Sums that are the same in any order --------------------------------------------------------------
-
-
-def exact_sums(plan: Plan, values: Tensor, grid: Tensor, shadow: Tensor, order: Order) -> gpu.Sums:
-    """Integers to add to, and the scale at which no sum of any of the values' parts overflows.
-
-    The scale is a power of two, and is worked out where the values are.
-    """
-    real, count = shadow.dtype, shadow.element_size() // 4
-    bits = torch.int32 if real == torch.float32 else torch.int64
-    bound = values.new_zeros(1, dtype=bits)
-    gpu.largest(plan, values, grid, bound, interpreted=interpreted(values))
-    _, exponent = torch.frexp(bound.view(real))  # the largest is less than 2**exponent
-    scales = torch.ldexp(
-        torch.ones_like(exponent, dtype=real),
-        (62 - crowd(plan, tuple(order)) - exponent).clamp(-100, 100),
-    )
-    limbs = torch.zeros((count, shadow.numel()), dtype=torch.int64, device=shadow.device)
-    return gpu.Sums(limbs, scales, count, shadow.numel())
-
-
-def crowd(plan: Plan, order: tuple[int, ...]) -> int:
-    """Bits of the largest sum of weights that a pixel can get, if every tap of all points is it."""
-    total = float(plan.points * plan.items)
-    for method, n, size in zip(plan.methods, order, plan.spatial[::-1], strict=True):
-        most = max(sum(map(abs, row)) for row in method.derivative(n))
-        total *= method.taps * most * max(size / 2, 1.0) ** n
-    return math.ceil(math.log2(total)) + 1
-
-
-def resolve(sums: gpu.Sums, shadow: Tensor) -> Tensor:
-    """The sums as floats; what was added to the shadow itself is not finite."""
-    whole: Tensor = sums.limbs[0].double()
-    if sums.number > 1:
-        whole = whole + sums.limbs[1].double() / FINER
-    whole = whole / sums.scales.double()
-    return shadow + whole.as_strided(shadow.shape, shadow.stride()).to(shadow.dtype)
-
-
-# The backward of the backward ---------------------------------------------------------------------
+    outputs = empty_backward(image, grid, need_input, need_grid)
+    return run_backward(call, values, image, grid, outputs, (need_input, need_grid))
 
 
 def cuda_twice(
     values: Tensor, image: Tensor, grid: Tensor, by_image: Tensor | None, by_grid: Tensor | None,
-    need_values: bool, need_image: bool, need_grid: bool, mode: Names, padding: Names,
-    corners: bool, order: Order, threads: int | None = None,
+    need_values: bool, need_image: bool, need_grid: bool, *options: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """The backward of backward, for CUDA tensors; what is not needed is an empty tensor."""
-    call = call_for(image.shape, image, grid, mode, padding, corners, order)
-    plan, needed = call.plan, (need_values, need_image, need_grid)
-    onto, first, second = fake_backward_twice(values, image, grid, by_image, by_grid, *needed)
-    if not values.numel() or call.zero or not any(needed):
-        return onto.zero_(), first.zero_(), second.zero_()
-    shadow = empty(image.shape, image, real_type(plan)).zero_() if need_image else None
-    with on_device(values):
-        gradient = gpu.twice(
-            plan, at_points(values.detach(), plan), image.detach(), points_of(grid, plan),
-            None if by_image is None else by_image.detach(),
-            None if by_grid is None else points_of(by_grid, plan),
-            at_points(onto, plan) if need_values else None, shadow, tuple(order),
-            empty=functools.partial(values.new_empty, dtype=real_type(plan)) if need_grid else None,
-            interpreted=interpreted(values),
-        )  # fmt: skip
-    return (
-        onto,
-        first if shadow is None else shadow.to(first.dtype),
-        second if gradient is None else add_up(gradient).reshape(grid.shape).to(grid.dtype),
-    )
+    call = call_for(image.shape, image, grid, *options[:4])
+    needed = need_values, need_image, need_grid
+    return run_twice(call, values, image, grid, by_image, by_grid, needed)
 
 
 for name, compute in (
@@ -252,3 +299,24 @@ for name, compute in (
 ):
     if DEVICES:
         LIBRARY.impl(name, compute, "CUDA")
+
+
+# For torch.compile --------------------------------------------------------------------------------
+
+
+def looked_into(compute: Any) -> Any:
+    """What becomes of an operator while torch.compile makes a graph: its kernels, if it is static.
+
+    As `torch.library.triton_op` has it, which cannot be used for operators with derivatives and
+    kernels for other devices.
+    """
+
+    def decompose(mode: Any, operator: Any, types: Any, arguments: Any, options: Any) -> Any:
+        tensors = [one for one in arguments if isinstance(one, Tensor)]
+        plain = all(type(n) is int for one in tensors for n in (*one.shape, *one.stride()))
+        if not plain or tensors[0].device.type not in DEVICES:
+            return mode.__torch_dispatch__(operator, types, arguments, options)
+        with mode:
+            return compute(*arguments, **options)
+
+    return decompose

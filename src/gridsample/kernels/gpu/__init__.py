@@ -14,9 +14,19 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from gridsample.axis import ZEROS
+from gridsample.kernels.gpu.sweeps import (
+    AS_THEY_COME,
+    DISPLACED,
+    EXACT,
+    GIVEN,
+    MAPPED,
+    MEASURED,
+)
+from gridsample.kernels.gpu.taps import IN_PIXELS, TO_CENTRES, TO_EDGES
 from gridsample.plan import BOUNDARIES, Plan, is_differentiable
 from gridsample.weights import NEAREST, Method
 
@@ -34,40 +44,89 @@ FAR = 2**31 - 64
 MANY = 32
 # Of how many points each pixel's neighbours may be before successive ones are joined.
 CROWDED = 8
+# Numbers that a program collects.
+FLAT = 1024
+
+
+# An axis that an image has not: its one pixel is where all points are.
+ALONE = (1, 0, 1, 1, 0, ZEROS, 0, 0, 1, IN_PIXELS, 0, 0)
 
 
 # What kernels are compiled for -------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=1024)
-def describe(method: Method, boundary: str, order: int) -> tuple[float, ...]:
-    """One axis as kernels know it: see `gridsample.kernels.gpu.taps`."""
-    tables = (method.derivative(order + raised) for raised in range(3))
+def axes(plan: Plan, order: Order, tables: int) -> dict[str, tuple[float, ...]]:
+    """The axes x, y and z as kernels know them, with so many tables: that of the order, and on.
+
+    Those that the image has not are of one pixel.
+    """
+    known = [describe(plan, a, order[a], tables) for a in range(len(plan.spatial))]
+    known += [(*ALONE, *coefficients(NEAREST, 0, tables))] * (3 - len(known))
+    return dict(zip("XYZ", known, strict=True))
+
+
+def describe(plan: Plan, a: int, order: int, tables: int) -> tuple[float, ...]:
+    """One axis as kernels know it: its entries are named in `gridsample.kernels.gpu.taps`."""
+    method, boundary = plan.methods[a], BOUNDARIES[plan.boundaries[a]]
+    counts = TO_CENTRES if plan.align_corners else TO_EDGES
+    alike = all(one.normalized for one in plan.methods) and not odd(plan)
     return (
-        *(method.taps, method.first, method.powers, int(method.rounds), int(method.folds_position)),
-        *(BOUNDARIES[boundary].code, order),
-        *(coefficient for table in tables for row in table for coefficient in row),
+        *(method.taps, method.first, method.powers, int(method.rounds), order),
+        *(boundary.code, plan.edges[a], int(boundary.odd), int(plan.folds[a])),
+        counts if plan.coords == "normalized" else IN_PIXELS,
+        *(int(not plan.extrapolate), int(boundary.filled and alike)),
+        *coefficients(method, order, tables),
     )
 
 
-# Boundaries that the kernels know.
-KNOWN = ("zeros", "border", "reflection")
+def coefficients(method: Method, order: int, tables: int) -> Iterator[float]:
+    """Those of so many tables, one after the other."""
+    for raised in range(tables):
+        for row in method.derivative(order + raised):
+            yield from row
 
 
-def axes(plan: Plan, order: Order) -> dict[str, Any]:
-    """The axes x, y and z; those that the image has not are of one pixel.
+def odd(plan: Plan) -> bool:
+    """Whether some tap may have a sign."""
+    return any(BOUNDARIES[name].odd for name in plan.boundaries)
 
-    Raises:
-        ValueError: a boundary, or a kind of coordinates, that the kernels do not know.
+
+class How(NamedTuple):
+    """What holds for any launch.
+
+    Attributes:
+        affine: the grid is (N, D, D + 1), the rows of maps of the plan's output.
+        interpreted: tensors are in the CPU's memory, and Triton's interpreter runs the kernel.
+        wrap: what calls the kernel.
     """
-    if not set(plan.boundaries) <= set(KNOWN) or plan.coords != "normalized":
-        raise ValueError(
-            f"padding_mode {plan.boundaries} with {plan.coords} coordinates: on a GPU, accepted: "
-            f"{', '.join(map(repr, KNOWN))}, with normalized ones"
-        )
-    known = [describe(*one) for one in zip(plan.methods, plan.boundaries, order, strict=True)]
-    known += [describe(NEAREST, "zeros", 0)] * (3 - len(known))
-    return {**dict(zip("XYZ", known, strict=True)), "RANK": len(plan.spatial)}
+
+    affine: bool = False
+    interpreted: bool = False
+    wrap: Wrap | None = None
+
+
+class Sums(NamedTuple):
+    """What is needed to add to the pixels of a shadow in any order, with the same result.
+
+    Attributes:
+        bounds: integers as wide as the shadow's floats, and as many, all 0.
+        limbs: 64-bit integers, as many for each limb, all 0: one limb for 32-bit floats, else two.
+        room: bits of a limb that one addition may use.
+    """
+
+    bounds: Tensor
+    limbs: Tensor
+    room: int
+
+    def arguments(self, shadow: Tensor) -> dict[str, Any]:
+        """What kernels take for it."""
+        return {
+            "bounds": self.bounds, "limbs": self.limbs, "room": self.room, "limb": shadow.numel(),
+        }  # fmt: skip
+
+
+USUAL = How()
 
 
 class Launch(NamedTuple):
@@ -168,15 +227,15 @@ class Call:
 
     def __init__(
         self, plan: Plan, order: Order, grid: Tensor, tensors: Sequence[Tensor], last: bool,
-        interpreted: bool, affine: bool = False, visits: int = 1,
+        how: How, visits: int = 1, tables: int = 1, fill: Tensor | None = None,
     ) -> None:  # fmt: skip
-        """For a grid or, ``affine``, maps (N, D, D + 1); ``tensors`` are all that are gone through.
+        """``tensors`` are all that are gone through, beside the grid.
 
         A tap is visited so often: read, or added to.
         """
         import triton.language as tl
 
-        self.interpreted, self.plan = interpreted, plan
+        self.how, self.plan = how, plan
         self.visits = visits * math.prod(method.taps for method in plan.methods)
         shared = plan.items if plan.grid_items == 1 else 1
         self.launch = shape_launch(
@@ -185,14 +244,18 @@ class Call:
         )  # fmt: skip
         far = max(reach(tensor) for tensor in (grid, *tensors)) >= FAR
         sizes = (*plan.spatial[::-1], 1, 1)
-        out = (*plan.out[::-1], 1, 1) if affine else (1, 1, 1)
+        displaced = plan.coords == "displacement"
+        out = (*plan.out[::-1], 1, 1) if how.affine or displaced else (1, 1, 1)
         self.arguments: dict[str, Any] = {
-            "grid": grid, **grid_steps(grid, "grid", affine),
+            "grid": grid, **grid_steps(grid, "grid", how.affine),
             **named("size", "xyz", sizes[:3]), **named("out", "xyz", out[:3]),
             "channels": plan.channels, "points": plan.points, "grid_items": plan.grid_items,
             "units": self.launch.units, "splits": self.launch.splits,
-            **axes(plan, order),
-            "ALIGNED": int(plan.align_corners), "AFFINE": affine, "LAST": last,
+            "fill": fill,
+            "fill_channel": 0 if fill is None or len(fill) == 1 else int(fill.stride()[0]),
+            **axes(plan, order, tables), "RANK": len(plan.spatial),
+            "SOURCE": MAPPED if how.affine else DISPLACED if displaced else GIVEN,
+            "LAST": last, "FILLED": plan.filled and fill is not None,
             "REAL": tl.float64 if plan.real.itemsize == 8 else tl.float32,
             "INDEX": tl.int64 if far else tl.int32,
             "BLOCK": self.launch.block, "DEPTH": self.launch.depth,
@@ -203,25 +266,52 @@ class Call:
         """Blocks of points of an item."""
         return -(-self.plan.points // self.launch.block)
 
-    def gradient_shape(self, affine: bool) -> tuple[int, ...]:
+    def gradient_shape(self) -> tuple[int, ...]:
         """The shape of a gradient: every program has a place of its own in it."""
         plan, rank = self.plan, len(self.plan.spatial)
-        each = (self.blocks, rank, rank + 1) if affine else (plan.points, rank)
+        each = (self.blocks, rank, rank + 1) if self.how.affine else (plan.points, rank)
         return (self.launch.splits, plan.grid_items, *each)
 
-    def run(self, name: str, wrap: Wrap | None, **arguments: Any) -> None:
+    def run(self, name: str, **arguments: Any) -> None:
         """Launch a kernel with these arguments and all that it takes of the others."""
-        from gridsample.kernels.gpu.build import kernels
-
-        kernel = getattr(kernels(self.visits > MANY, self.interpreted), name)
-        known = {**self.arguments, **arguments}
-        taken = [known[argument] for argument in kernel.arg_names]
         programs = self.blocks * self.plan.grid_items * self.launch.splits
-        options = {} if self.interpreted else {"num_warps": self.launch.warps, "num_stages": 1}
-        (wrap(kernel) if wrap else kernel)[(programs,)](*taken, **options)
+        known = {**self.arguments, **arguments}
+        launch(name, self.visits > MANY, programs, self.launch.warps, known, self.how)
+
+    def add_up(self, name: str, sums: Sums | None, shadow: Tensor | None, **arguments: Any) -> None:
+        """Run a kernel that adds to a shadow; before exact sums, once to see how large they are."""
+        if sums is None or shadow is None:
+            self.run(
+                name, shadow=shadow, bounds=None, limbs=None, limb=0, room=0, SUMS=AS_THEY_COME,
+                **arguments,
+            )  # fmt: skip
+            return
+        exact = {**arguments, "shadow": shadow, **sums.arguments(shadow)}
+        unneeded = {"NEED_GRID": False, "NEED_VALUES": False}
+        self.run(name, **{**exact, **unneeded}, SUMS=MEASURED)
+        self.run(name, **exact, SUMS=EXACT)
+
+
+def launch(
+    name: str, rolled: bool, programs: int, warps: int, known: dict[str, Any], how: How
+) -> None:
+    """Launch so many programs of a kernel, with those of the known arguments that it takes."""
+    from gridsample.kernels.gpu.build import kernels
+
+    kernel = getattr(kernels(rolled, how.interpreted), name)
+    taken = [known[argument] for argument in kernel.arg_names]
+    options = {} if how.interpreted else {"num_warps": warps, "num_stages": 1}
+    (how.wrap(kernel) if how.wrap else kernel)[(programs,)](*taken, **options)
 
 
 # The contract -------------------------------------------------------------------------------------
+
+
+def room_for(plan: Plan) -> int:
+    """Bits of a limb that one addition may use, so that even a pixel that gets all of them fits."""
+    taps = math.prod(method.taps for method in plan.methods)
+    shared = plan.items if plan.image_items == 1 else 1
+    return 62 - math.ceil(math.log2(max(1, plan.points * shared * taps)))
 
 
 def gather(
@@ -231,60 +321,39 @@ def gather(
     out: Tensor,
     order: Order,
     *,
-    affine: bool = False,
-    wrap: Wrap | None = None,
-    interpreted: bool = False,
+    fill: Tensor | None = None,
+    how: How = USUAL,
 ) -> None:
     """Sample real images, (N, C, *spatial), into ``out`` (N, C, points).
 
-    Where ``affine``, the grid is (N, D, D + 1), the rows of maps of the plan's output.
+    ``fill`` (C,) or (1,) has the fill value: in the image's type where a pixel is copied
+    (`copies`), else in plan.real; without, it is 0.
     """
-    limits = (0, 0)
-    rounds = not any(order) and not is_differentiable(plan.dtype)
+    limits, plain = (0, 0), not any(order)
+    rounds = plain and not is_differentiable(plan.dtype)
     if rounds:
         import numpy as np
 
         kind = plan.dtype
         limits = (0, 1) if kind.kind == "b" else (int(np.iinfo(kind).min), int(np.iinfo(kind).max))
-    copy = plan.nearest and not any(order)
-    call = Call(plan, order, grid, (image, out), side_by_side(image), interpreted, affine)
+    copy = copies(plan, order)
+    call = Call(plan, order, grid, (image, out), side_by_side(image), how, fill=fill)
     call.run(
-        "gather", wrap, image=image, out=out,
+        "gather", image=image, out=out,
         **image_steps(image, "image", plan.items), **values_steps(out, "out", plan.items),
-        COPY=copy, HOLE=not rounds and not any(order), ROUND=rounds and not copy,
-        LOW=limits[0], HIGH=limits[1],
+        COPY=copy, HOLE=not rounds and plain, ROUND=rounds and not copy,
+        BACKED=plain and fill is not None, LOW=limits[0], HIGH=limits[1],
     )  # fmt: skip
+
+
+def copies(plan: Plan, order: Order) -> bool:
+    """Whether numbers go from the image to the output as they are."""
+    return plan.nearest and not any(order)
 
 
 def crowded(plan: Plan) -> bool:
     """Whether so many points go to a pixel that those of a block are worth joining."""
     return plan.points > CROWDED * math.prod(plan.spatial)
-
-
-class Sums(NamedTuple):
-    """How additions to pixels are made to give the same in any order.
-
-    Attributes:
-        limbs: integers to add to, (limb, ...) as the shadow lies; or any tensor, if there are none.
-        scales: one number, by which values are multiplied before they are truncated.
-        number: number of limbs, or 0 where floats are added to.
-        step: distance between limbs.
-    """
-
-    limbs: Tensor
-    scales: Tensor
-    number: int = 0
-    step: int = 0
-
-
-def largest(
-    plan: Plan, values: Tensor, grid: Tensor, bound: Tensor, *, wrap: Wrap | None = None,
-    interpreted: bool = False,
-) -> None:  # fmt: skip
-    """Raise ``bound``, the bits of a float in an integer, to the largest finite size of a value."""
-    call = Call(plan, (0,) * len(plan.spatial), grid, (values,), side_by_side(values), interpreted)
-    steps = values_steps(values, "values", plan.items)
-    call.run("largest", wrap, values=values, bound=bound, **steps)
 
 
 def backward(
@@ -297,27 +366,25 @@ def backward(
     *,
     empty: Callable[[tuple[int, ...]], Tensor] | None = None,
     sums: Sums | None = None,
-    affine: bool = False,
-    wrap: Wrap | None = None,
-    interpreted: bool = False,
+    fill: Tensor | None = None,
+    how: How = USUAL,
 ) -> Tensor | None:
     """Add values (N, C, points) to their taps in ``shadow`` (N, C, *spatial), if there is one.
 
-    With ``empty``, which makes tensors of the type ``plan.real``, also returns the grid's gradient,
-    for which there has to be an image: (splits, N, points, D), or for maps (splits, N, blocks, D,
-    D + 1); it is the sum over splits, and blocks, of that.
+    With ``sums`` what is finite is added to those, for `collect`.  With ``empty``, which makes
+    tensors of the type ``plan.real``, also returns the grid's gradient, for which there has to be
+    an image: (splits, N, points, D), or for maps (splits, N, blocks, D, D + 1); it is the sum over
+    splits, and blocks, of that.
     """
     first = shadow if image is None else image
     second = first if shadow is None else shadow
     call = Call(
-        plan, order, grid, (values, first, second), side_by_side(second), interpreted, affine, 2
-    )
-    gradient = None if empty is None else empty(call.gradient_shape(affine))
-    sums = sums or Sums(values, values)
-    call.run(
-        "backward", wrap, values=values, image=first, shadow=second,
-        gradient=values if gradient is None else gradient, limbs=sums.limbs, scales=sums.scales,
-        limb=sums.step, LIMBS=sums.number, JOIN=crowded(plan),
+        plan, order, grid, (values, first, second), side_by_side(second), how, 2,
+        1 if empty is None else 2, fill,
+    )  # fmt: skip
+    gradient = None if empty is None else empty(call.gradient_shape())
+    call.add_up(
+        "backward", sums, shadow, values=values, image=image, gradient=gradient, JOIN=crowded(plan),
         **image_steps(first, "image", plan.items), **image_steps(second, "shadow", plan.items),
         **values_steps(values, "values", plan.items),
         NEED_IMAGE=shadow is not None, NEED_GRID=gradient is not None,
@@ -337,8 +404,9 @@ def twice(
     order: Order,
     *,
     empty: Callable[[tuple[int, ...]], Tensor] | None = None,
-    wrap: Wrap | None = None,
-    interpreted: bool = False,
+    sums: Sums | None = None,
+    fill: Tensor | None = None,
+    how: How = USUAL,
 ) -> Tensor | None:
     """The backward of backward in one sweep: see `gridsample.kernels.gpu.sweeps.twice`.
 
@@ -351,14 +419,12 @@ def twice(
     # Where no axis has a derivative, nothing changes as the grid moves.
     moves = any(n + 1 < method.powers for n, method in zip(order, plan.methods, strict=True))
     call = Call(
-        plan, order, grid, (values, image, up, under, target), side_by_side(image), interpreted,
-        visits=4,
-    )  # fmt: skip
-    gradient = None if empty is None else empty(call.gradient_shape(False))
-    call.run(
-        "twice", wrap, values=values, image=image, by_image=up, shadow=under, onto=target,
-        by_grid=grid if by_grid is None else by_grid,
-        gradient=values if gradient is None else gradient, JOIN=crowded(plan),
+        plan, order, grid, (values, image, up, under, target), side_by_side(image), how, 4, 3, fill
+    )
+    gradient = None if empty is None else empty(call.gradient_shape())
+    call.add_up(
+        "twice", sums, shadow, values=values, image=image, by_image=by_image, onto=onto,
+        by_grid=by_grid, gradient=gradient, JOIN=crowded(plan),
         HOLE=by_image is not None and not any(order),
         **image_steps(image, "image", plan.items), **image_steps(up, "up", plan.items),
         **image_steps(under, "shadow", plan.items), **values_steps(values, "values", plan.items),
@@ -368,3 +434,15 @@ def twice(
         NEED_VALUES=onto is not None, NEED_IMAGE=shadow is not None, NEED_GRID=gradient is not None,
     )  # fmt: skip
     return gradient
+
+
+def collect(sums: Sums, shadow: Tensor, out: Tensor, *, how: How = USUAL) -> None:
+    """Exact sums -> ``out``, laid out in dense memory as the shadow, of any floating type."""
+    import triton.language as tl
+
+    count = shadow.numel()
+    known = {
+        "shadow": shadow, "out": out, "count": count, **sums.arguments(shadow),
+        "REAL": tl.float64 if shadow.element_size() == 8 else tl.float32, "BLOCK": FLAT,
+    }  # fmt: skip
+    launch("collect", False, -(-count // FLAT), 4, known, how)

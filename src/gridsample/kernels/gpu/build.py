@@ -24,27 +24,40 @@ Function = Callable[..., Any]
 FUNCTIONS: tuple[Function, ...] = (
     *(taps.where, taps.minimum, taps.maximum, taps.floor, taps.rint),
     taps.row,
-    *(axis.position, axis.slope, axis.known, axis.confine, axis.fold, axis.split),
-    *(axis.fold_index, axis.weight),
-    *(taps.locate, taps.lay, taps.weigh),
+    *(axis.position, axis.slope, axis.known, axis.inside, axis.confine, axis.fold, axis.split),
+    *(axis.fold_index, axis.fold_sign, axis.weight),
+    *(taps.locate, taps.lay, taps.any_kept, taps.weigh),
     *sweeps.FUNCTIONS,
 )
 
 # Arguments for whose values no kernel is compiled anew.
 COUNTS = [
     *("size_x", "size_y", "size_z", "out_x", "out_y", "out_z"),
-    *("points", "grid_items", "units", "splits", "limb"),
+    *("points", "grid_items", "units", "splits", "limb", "room", "count"),
 ]
 
 
 class Strip(ast.NodeTransformer):
-    """Takes annotations and the docstring off a function; ``Static`` becomes Triton's word."""
+    """Takes annotations and the docstring off a function; ``Static`` becomes Triton's word.
+
+    The function gets the name that others know it by; ``unrolled``, its loops are done when it is
+    compiled.
+    """
+
+    def __init__(self, name: str, unrolled: bool) -> None:
+        self.name, self.unrolled = name, unrolled
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """Say which loop is meant."""
+        if self.unrolled and node.id == "range":
+            return ast.parse("tl.static_range", mode="eval").body
+        return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         """Strip a function."""
         self.generic_visit(node)
-        node.returns = None
-        node.body = node.body[1:] if ast.get_docstring(node) else node.body
+        node.name, node.returns = self.name, None
+        node.body = nested(node.body[1:] if ast.get_docstring(node) else node.body)
         return node
 
     def visit_arg(self, node: ast.arg) -> ast.arg:
@@ -62,21 +75,39 @@ class Strip(ast.NodeTransformer):
         return node
 
 
+def nested(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Statements in which what follows a choice that returns is the other choice.
+
+    Triton compiles only one of two choices that it knows, but whatever follows them.
+    """
+    for i, one in enumerate(body):
+        if isinstance(one, ast.If) and isinstance(one.body[-1], ast.Return) and body[i + 1 :]:
+            assert not one.orelse
+            one.orelse = nested(body[i + 1 :])
+            return body[: i + 1]
+    return body
+
+
 def kept(annotation: ast.expr | None) -> ast.expr | None:
     """What is left of an annotation."""
     static = isinstance(annotation, ast.Name) and annotation.id == "Static"
     return ast.parse("tl.constexpr", mode="eval").body if static else None
 
 
-def strip(function: Function, scope: dict[str, Any]) -> Function:
-    """The function anew, from its bare source, in another scope."""
-    tree = Strip().visit(ast.parse(textwrap.dedent(inspect.getsource(function))))
+def strip(function: Function, scope: dict[str, Any], alias: str, unrolled: bool) -> Function:
+    """The function anew, from its bare source, in another scope and by another name.
+
+    Sources must be all that there is to them, but for names that are bound to Triton's own:
+    torch.compile writes them into programs.
+    """
+    tree = Strip(alias, unrolled).visit(ast.parse(textwrap.dedent(inspect.getsource(function))))
     source = ast.unparse(ast.fix_missing_locations(tree)) + "\n"
-    name = f"<{function.__module__}.{function.__name__}, for Triton>"
+    kind = "unrolled" if unrolled else "rolled"
+    name = f"<{function.__module__}.{function.__name__}, {kind}, for Triton>"
     # Where `inspect.getsource`, by which Triton reads it, looks first.
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     exec(compile(source, name, "exec"), scope)
-    made: Function = scope[function.__name__]
+    made: Function = scope[alias]
     made.__module__ = function.__module__
     return made
 
@@ -104,16 +135,16 @@ def kernels(rolled: bool = False, interpreted: bool = False) -> SimpleNamespace:
 
     names: dict[str, Any] = {"tl": tl, "__builtins__": __builtins__}
     names |= {name: tl.constexpr(value) for name, value in constants().items()}
-    # Those that the interpreter knows are done at once, and not number by number.
-    names |= {"plus": tl.standard._sum_combine, "greater": tl.standard._elementwise_max}
     jit = InterpretedFunction if interpreted else JITFunction
-    unrolled = {} if interpreted else {"range": tl.static_range}
     for function in FUNCTIONS:
-        scope = {**names, **(unrolled if function is axis.weight else {})}
         twin = sweeps.entry_rolled if rolled and function is sweeps.entry else function
-        names[function.__name__] = jit(strip(twin, scope))
+        unrolled = function is axis.weight and not interpreted
+        names[function.__name__] = jit(strip(twin, {**names}, function.__name__, unrolled))
+        if interpreted and function is sweeps.plus:
+            # One that the interpreter knows: it is done at once, and not number by number.
+            names["plus"] = tl.standard._sum_combine
     for kernel in sweeps.KERNELS:
         options = {} if interpreted else {"do_not_specialize": COUNTS}
-        twin = strip(kernel, {**names, **({} if rolled else unrolled)})
-        names[kernel.__name__] = jit(twin, **options)
+        unrolled = not (rolled or interpreted)
+        names[kernel.__name__] = jit(strip(kernel, {**names}, kernel.__name__, unrolled), **options)
     return SimpleNamespace(**names)

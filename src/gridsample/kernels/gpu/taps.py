@@ -20,6 +20,8 @@ from gridsample.axis import (
     confine,
     fold,
     fold_index,
+    fold_sign,
+    inside,
     known,
     position,
     slope,
@@ -30,9 +32,17 @@ from gridsample.axis import (
 Static = Any  # known when the kernel is compiled
 tl: Any = None  # bound by lowering
 
-# The entries of an axis, as kernels know it: a tuple that ends with the coefficients of three
-# tables, those of its order, of the next and of the one after that, tap by tap.
-TAPS, FIRST, POWERS, ROUNDS, FOLDS, BOUNDARY, ORDER, TABLES = range(8)
+# The entries of an axis, as kernels know it: a tuple that ends with the coefficients of the tables
+# of its order, and of as many higher ones as the kernel needs, tap by tap.
+TAPS, FIRST, POWERS, ROUNDS, ORDER = range(5)
+BOUNDARY, EDGE, ODD, FOLDS = range(5, 9)  # as in plan.Boundary; whether the position is folded
+COUNTS = 9  # what a position is counted from, below
+BOUNDED = 10  # whether a position outside the image has no taps at all
+FILLS = 11  # whether that is so where every tap is outside, too: all of them are the fill value
+TABLES = 12
+
+# From one corner pixel's edge, or centre, to the other's; or in pixels.
+TO_EDGES, TO_CENTRES, IN_PIXELS = range(3)
 
 
 # What axis.py needs -------------------------------------------------------------------------------
@@ -82,41 +92,59 @@ def row(AXIS: Static, RAISED: Static, TAP: Static, REAL: Static) -> Any:
 # One axis -----------------------------------------------------------------------------------------
 
 
-def locate(coordinate: Any, size: Any, AXIS: Static, ALIGNED: Static, REAL: Static) -> Any:
-    """Coordinates -> base indices, fractions, slopes, and which points are somewhere."""
+def locate(coordinate: Any, size: Any, AXIS: Static, REAL: Static) -> Any:
+    """Coordinates -> base indices, fractions, slopes, and which points are somewhere, and inside.
+
+    A point is somewhere unless its position has no meaning; inside is whatever may have taps.
+    """
     last = tl.cast(size - 1, REAL)
     reach = AXIS[TAPS] + ONE
-    pos = position(coordinate, last, ALIGNED)
-    sure = known(pos, AXIS[BOUNDARY])
-    pos = where(sure, pos, ZERO)
-    steep = slope(last, ALIGNED)
+    pos = coordinate
+    steep = tl.full([], 1, REAL)
+    if AXIS[COUNTS] != IN_PIXELS:
+        pos = position(coordinate, last, AXIS[COUNTS] == TO_CENTRES)
+        steep = slope(last, AXIS[COUNTS] == TO_CENTRES)
+    sure = known(pos, ZEROS if AXIS[BOUNDED] else AXIS[BOUNDARY])
+    within = sure
+    if AXIS[BOUNDED]:
+        within = inside(pos, last, HALF if AXIS[COUNTS] == TO_EDGES else ZERO)
+    pos = where(within, pos, ZERO)
     if AXIS[FOLDS] and AXIS[BOUNDARY] != ZEROS:  # under zeros, fold does what confine does
-        pos, sign = fold(pos, last, reach, AXIS[BOUNDARY], 1 - ALIGNED)
+        pos, sign = fold(pos, last, reach, AXIS[BOUNDARY], AXIS[EDGE])
         steep = sign * steep
     else:
-        pos = confine(pos, last, reach, AXIS[BOUNDARY], 1 - ALIGNED)
+        pos = confine(pos, last, reach, AXIS[BOUNDARY], AXIS[EDGE])
     base, t = split(pos, AXIS[ROUNDS])
-    return base, t, steep, sure
+    return base, t, steep, sure, within
 
 
-def lay(base: Any, size: Any, AXIS: Static, ALIGNED: Static) -> Any:
-    """The pixel that each tap of an axis reads, and whether the tap is kept.
+def lay(base: Any, size: Any, AXIS: Static) -> Any:
+    """The pixel that each tap of an axis reads, whether the tap is kept, and its sign.
 
     A dropped tap's pixel is 0: a number whose multiples keep their alignment, so that loads of
     several channels stay single instructions.
     """
     pixels: Any = ()
     kept: Any = ()
+    signs: Any = ()
     for k in tl.static_range(tl.constexpr(AXIS[TAPS])):
-        index = fold_index(
-            base + (AXIS[FIRST] + k), size, ZEROS if AXIS[FOLDS] else AXIS[BOUNDARY], 1 - ALIGNED
-        )
+        at = base + (AXIS[FIRST] + k)
+        index = fold_index(at, size, ZEROS if AXIS[FOLDS] else AXIS[BOUNDARY], AXIS[EDGE])
         kept = kept + (index >= 0,)
         pixels = pixels + (where(index >= 0, index, 0),)
-    return pixels, kept
+        signs = signs + (fold_sign(at, size, AXIS[BOUNDARY] if AXIS[ODD] else ZEROS, AXIS[EDGE]),)
+    return pixels, kept, signs
 
 
-def weigh(t: Any, steep: Any, AXIS: Static, RAISED: Static) -> Any:
+def any_kept(kept: Any, AXIS: Static) -> Any:
+    """Whether any tap of an axis is kept."""
+    found = kept[0]
+    for k in tl.static_range(1, tl.constexpr(AXIS[TAPS])):
+        found = found | kept[k]
+    return found
+
+
+def weigh(t: Any, steep: Any, signs: Any, AXIS: Static, RAISED: Static) -> Any:
     """The weights of an axis's taps, of its order raised by so much, along the *position*.
 
     The slopes that belong to the order itself are in them, those of what it is raised by are not.
@@ -126,6 +154,8 @@ def weigh(t: Any, steep: Any, AXIS: Static, RAISED: Static) -> Any:
         one = weight(t, row(AXIS, RAISED, k, t.dtype), AXIS[POWERS])
         if AXIS[POWERS] == 1:
             one = tl.full(t.shape, one, t.dtype)
+        if AXIS[ODD]:
+            one = one * signs[k]
         for _ in tl.static_range(tl.constexpr(AXIS[ORDER])):
             one = one * steep
         weights = weights + (one,)
