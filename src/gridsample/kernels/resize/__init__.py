@@ -21,7 +21,7 @@ import numpy as np
 
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import as_parts, frozen, stored
-from gridsample.kernels.resize.build import CHUNK, LANES, LINE, Spec, driver_for
+from gridsample.kernels.resize.build import CHUNK, LANES, Spec, driver_for
 from gridsample.tables import AxisMap, Band, Solve
 
 Array = np.ndarray[Any, Any]
@@ -141,7 +141,6 @@ class Pass(NamedTuple):
         driver = driver_for(
             Spec("along_lines" if long else "across_lines", source, target, numbers.sums)
         )
-        acc = np.empty(LINE if long else LONG * LANES, numbers.sums)
         room: tuple[Array, ...] = ()
         if not long:
             wide = inner * LANES
@@ -152,7 +151,7 @@ class Pass(NamedTuple):
         driver(
             frozen(data.reshape(-1)), result.reshape(-1), self.first[rows], self.counts[rows],
             self.weights[rows], numbers.shift(source, target), base, outer, data.shape[k], inner,
-            acc, *room,
+            *room,
         )  # fmt: skip
         return result
 

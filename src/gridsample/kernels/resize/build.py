@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import numba as nb
 import numpy as np
 from llvmlite import ir
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from gridsample.kernels.cpu.build import (
     compile_driver,
-    compile_inline,
     compile_inner,
+    compile_loop,
     compile_piece,
     loader,
     storer,
@@ -24,6 +25,9 @@ from gridsample.kernels.resize import loops
 # Outer lines put side by side where lines are short; the longest piece of a line that is worked
 # on at once, so that a few stay in cache; outputs between two turns; a transposed tile.
 LANES, LINE, CHUNK, TILE = 16, 4096, 64, 8
+# Rows of pixels that are worked on together.
+ROWS = 4
+FUSE = ("contract",)
 
 
 class Spec(NamedTuple):
@@ -36,6 +40,7 @@ class Spec(NamedTuple):
     source: str
     target: str
     sums: str
+    pixel: int = 1  # neighbours that are worked on together, where lines are short
 
 
 @intrinsic
@@ -89,57 +94,147 @@ def turn_tile(
     return nb.void(src, at, pitch, dst, to, dst_pitch), generate
 
 
-@intrinsic
-def weigh_fixed(context: Any, total: Any, weight: Any, value: Any) -> Any:
-    """A sum with one more product, in 32 bits: Numba's own integers would grow to 64."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        total, *factors = arguments
-        wide = [
-            context.cast(builder, factor, kind, nb.int32)
-            for factor, kind in zip(factors, signature.args[1:], strict=True)
-        ]
-        return builder.add(total, builder.mul(*wide))
-
-    return nb.int32(nb.int32, weight, value), generate
+def repeat(builder: Any, value: Any, width: int) -> Any:
+    """A vector of one number again and again."""
+    vector, i32 = ir.VectorType(value.type, width), ir.IntType(32)
+    first = builder.insert_element(ir.Constant(vector, ir.Undefined), value, i32(0))
+    return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(i32, width), None))
 
 
-@intrinsic
-def round_off(context: Any, total: Any, shift: Any, low: Any, high: Any) -> Any:
-    """A sum in 32 bits without its last ``shift`` bits, rounded and confined."""
+def multiply_add(builder: Any, total: Any, weight: Any, value: Any) -> Any:
+    """Sums with one more product each.  They may fuse into one rounding."""
+    if isinstance(total.type.element, ir.IntType):
+        return builder.add(total, builder.mul(weight, value))
+    return builder.fadd(total, builder.fmul(weight, value, flags=FUSE), flags=FUSE)
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        total, shift, low, high = (
-            context.cast(builder, argument, kind, nb.int32)
-            for argument, kind in zip(arguments, signature.args, strict=True)
+
+def settle_fixed(builder: Any, total: Any, shift: Any, target: str) -> Any:
+    """Sums in 32 bits without their last ``shift`` bits: rounded, and confined."""
+    width, i32, ends = total.type.count, total.type.element, np.iinfo(target)
+    half = builder.shl(i32(1), builder.sub(shift, i32(1)))
+    total = builder.add(total, repeat(builder, half, width))
+    total = builder.ashr(total, repeat(builder, shift, width))
+    for name, end in (("smax", ends.min), ("smin", ends.max)):
+        function = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(total.type, [total.type] * 2),
+            f"llvm.{name}.v{width}i32",
         )
-        one = total.type(1)
-        half = builder.shl(one, builder.sub(shift, one))
-        rounded = builder.ashr(builder.add(total, half), shift)
-        above = builder.select(builder.icmp_signed("<", rounded, low), low, rounded)
-        return builder.select(builder.icmp_signed(">", above, high), high, above)
+        total = builder.call(function, [total, repeat(builder, i32(int(end)), width)])
+    return builder.trunc(total, ir.VectorType(ir.IntType(ends.bits), width))
 
-    return nb.int32(total, shift, low, high), generate
+
+class Shape(NamedTuple):
+    """A block of numbers: so many lines of so many neighbours."""
+
+    lines: int
+    width: int
+
+    @property
+    def lanes(self) -> int:
+        """The vector that a line is worked on in."""
+        return 1 << (self.width - 1).bit_length()
+
+    def load(self, builder: Any, data: Any, begin: Any, size: int) -> Any:
+        """A line; nothing past it is read."""
+        place = self._place(builder, data, begin)
+        if self.lanes == self.width:
+            return builder.load(place, align=size)
+        kind = place.type.pointee
+        function = self._masked(builder, "load", kind, [place.type], kind)
+        none = ir.Constant(kind, ir.Undefined)
+        return builder.call(function, [place, ir.IntType(32)(size), self._mask, none])
+
+    def store(self, builder: Any, line: Any, data: Any, begin: Any, size: int) -> None:
+        """Store a line, and nothing past it."""
+        place = self._place(builder, data, begin)
+        if self.lanes == self.width:
+            builder.store(line, place, align=size)
+            return
+        function = self._masked(builder, "store", ir.VoidType(), [line.type, place.type])
+        builder.call(function, [line, place, ir.IntType(32)(size), self._mask])
+
+    def _place(self, builder: Any, data: Any, begin: Any) -> Any:
+        vector = ir.VectorType(data.type.pointee, self.lanes)
+        return builder.bitcast(builder.gep(data, [begin]), vector.as_pointer())
+
+    @property
+    def _mask(self) -> Any:
+        which = [k < self.width for k in range(self.lanes)]
+        return ir.Constant(ir.VectorType(ir.IntType(1), self.lanes), which)
+
+    def _masked(self, builder: Any, what: str, result: Any, first: list[Any], *last: Any) -> Any:
+        kinds = [*first, ir.IntType(32), self._mask.type, *last]
+        vector = next(kind for kind in (*first, *last) if isinstance(kind, ir.VectorType))
+        name = f"llvm.masked.{what}.{vector_name(vector)}.p0"
+        return cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(result, kinds), name
+        )
+
+
+def vector_name(vector: Any) -> str:
+    """What LLVM calls a vector in its intrinsics' names."""
+    return f"v{vector.count}{vector.element.intrinsic_name}"
 
 
 @functools.cache
-def fixed_store(code: str) -> Any:
-    """A sum of fixed point to an integer type: shifted, rounded and saturated."""
-    ends, kind = np.iinfo(code), nb.from_dtype(np.dtype(code))
-    low, high = int(ends.min), int(ends.max)
-    confine: Any = round_off
+def block_weigher(shape: Shape, sums: str, target: str) -> Any:
+    """`loops.weigh_block` for a block: sums in registers, for any number of taps."""
 
-    @compile_inner
-    def store_fixed(total: Any, shift: Any) -> Any:
-        return kind(confine(total, shift, low, high))
+    @intrinsic
+    def weigh_block(
+        context: Any, out: Any, to: Any, out_pitch: Any, src: Any, at: Any, src_pitch: Any,
+        step: Any, weights: Any, first: Any, taps: Any, shift: Any,
+    ) -> Any:  # fmt: skip
+        """The weighted sum of blocks of numbers that lie a fixed step apart."""
+        kinds = out, to, out_pitch, src, at, src_pitch, step, weights, first, taps, shift
 
-    return store_fixed
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            number = context.get_value_type(nb.from_dtype(np.dtype(sums)))
+            to, out_pitch, at, src_pitch, step, first, taps = (
+                context.cast(builder, arguments[k], kinds[k], nb.int64)
+                for k in (1, 2, 4, 5, 6, 8, 9)
+            )
+            out_data, src_data, factors = (
+                context.make_array(kinds[k])(context, builder, arguments[k]).data for k in (0, 3, 7)
+            )
 
+            def widen(value: Any, kind: Any) -> Any:
+                wide = ir.VectorType(number, value.type.count)
+                if value.type == wide:
+                    return value
+                return (builder.sext if kind.signed else builder.zext)(value, wide)
 
-@compile_inner
-def weigh_real(total: Any, weight: Any, value: Any) -> Any:
-    """A sum with one more product."""
-    return total + weight * value
+            def places(begin: Any, pitch: Any) -> Any:
+                for _ in range(shape.lines):
+                    yield begin
+                    begin = builder.add(begin, pitch)
+
+            none = ir.Constant(ir.VectorType(number, shape.lanes), None)
+            totals = [cgutils.alloca_once_value(builder, none) for _ in range(shape.lines)]
+            with cgutils.for_range(builder, taps) as loop:
+                one = Shape(1, 1).load(
+                    builder, factors, builder.add(first, loop.index), weights.dtype.bitwidth // 8
+                )
+                one = builder.extract_element(widen(one, weights.dtype), ir.IntType(32)(0))
+                weight = repeat(builder, one, shape.lanes)
+                begin = builder.add(at, builder.mul(loop.index, step))
+                for total, place in zip(totals, places(begin, src_pitch), strict=True):
+                    value = shape.load(builder, src_data, place, src.dtype.bitwidth // 8)
+                    value = widen(value, src.dtype)
+                    before = builder.load(total)
+                    builder.store(multiply_add(builder, before, weight, value), total)
+            for total, place in zip(totals, places(to, out_pitch), strict=True):
+                result = builder.load(total)
+                if sums == "i4":
+                    bits = context.cast(builder, arguments[10], kinds[10], nb.int32)
+                    result = settle_fixed(builder, result, bits, target)
+                shape.store(builder, result, out_data, place, out.dtype.bitwidth // 8)
+            return context.get_dummy_value()
+
+        return nb.void(*kinds), generate
+
+    return weigh_block
 
 
 @functools.cache
@@ -177,23 +272,24 @@ def driver_for(spec: Spec) -> Any:
         "CHUNK": CHUNK,
         "TILE": TILE,
         "turn_tile": turn_tile,
-        "weigh": weigh_fixed if spec.sums == "i4" else weigh_real,
+        "PIXEL": spec.pixel,
+        "weigh_pixels": block_weigher(Shape(ROWS, spec.pixel), spec.sums, spec.target),
+        "weigh_pixel": block_weigher(Shape(1, spec.pixel), spec.sums, spec.target),
+        **{
+            f"weigh_{n}": block_weigher(Shape(1, n), spec.sums, spec.target)
+            for n in (1, LANES, 2 * LANES)
+        },
+        "ROWS": ROWS,
         "number": reader(spec.source, spec.sums),
-        "settle": fixed_store(spec.target) if spec.sums == "i4" else real_store(spec.target),
+        "settle": real_store(spec.target),
     }
-    tag = "_".join(spec[1:]) + "_" + fingerprint()
+    tag = "_".join(map(str, spec[1:])) + "_" + fingerprint()
 
     def include(*functions: Any, compile_: Any = compile_piece) -> None:
         names.update(lower(functions, names, compile_, tag))
 
     if spec.driver in ("along_lines", "across_lines"):
-        include(
-            *((f"combine_{n}", loops.combine, {"TAPS": n}) for n in (1, 2, 3, 4, 6, 8, 16)),
-            *((f"add_{n}", loops.add, {"TAPS": n}) for n in (1, 4)),
-            loops.clear,
-            loops.finish,
-        )
-        include(loops.combine_any, compile_=compile_inline)
+        include(loops.weigh_lines, compile_=compile_loop)
     if spec.driver in ("across_lines", "solve_across"):
         include(loops.turn, compile_=compile_inner)
     if spec.driver.startswith("solve"):

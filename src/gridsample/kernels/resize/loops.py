@@ -1,7 +1,7 @@
 """The loops of resizing: plain Python, lowered by `build`.
 
-There is one inner loop, `combine`: a weighted sum of lines that lie a fixed step apart.  A line is
-as many neighbours in memory as all axes inside the resized one hold together.  Where these are too
+There is one inner loop, `weigh_lines`: a weighted sum of lines that lie a fixed step apart.  A line
+is as many neighbours in memory as all axes inside the resized one hold together.  Where these are too
 few, several outer lines are first put side by side, with `turn`, and afterwards put back.
 """
 
@@ -13,8 +13,7 @@ Array = Any
 
 # Bound by lowering.
 unsigned = int
-TAPS = LANES = LINE = CHUNK = TILE = GROUP = 1
-ZERO = 0
+LANES = LINE = CHUNK = TILE = GROUP = PIXEL = ROWS = 1
 FUNCTION: Any = None
 
 
@@ -28,18 +27,26 @@ def settle(total: Any, shift: int) -> Any:
     return total
 
 
-def weigh(total: Any, weight: Any, value: Any) -> Any:
-    """A sum with one more product."""
-    return total + weight * value
+def weigh_block(
+    out: Array, to: int, out_pitch: int, src: Array, at: int, src_pitch: int, step: int,
+    weights: Array, first: int, taps: int, shift: int,
+) -> None:  # fmt: skip
+    """The sum over t < taps of weights[first + t] * src[at + t * step + k * src_pitch + j].
+
+    It goes to out[to + k * out_pitch + j], for lines k and neighbours j of a block.
+    """
+
+
+# Blocks of one line and so many neighbours.
+weigh_1 = weigh_16 = weigh_32 = weigh_block
+# Blocks of PIXEL neighbours, in one line, and in ROWS lines.
+weigh_pixel = weigh_pixels = weigh_block
 
 
 def turn_tile(src: Array, at: int, pitch: int, dst: Array, to: int, dst_pitch: int) -> None:
     """Transpose TILE x TILE numbers."""
 
 
-# `combine` and `add` for so many TAPS.
-combine_1 = combine_2 = combine_3 = combine_4 = combine_6 = combine_8 = combine_16 = FUNCTION
-add_1 = add_4 = FUNCTION
 # `pick_groups` for so many in a GROUP.
 pick_groups_1 = pick_groups_3 = pick_groups_4 = FUNCTION
 
@@ -47,64 +54,21 @@ pick_groups_1 = pick_groups_3 = pick_groups_4 = FUNCTION
 # A weighted sum of lines --------------------------------------------------------------------------
 
 
-def combine(out: Array, src: Array, weights: Array, step: int, n: int, shift: int) -> None:
-    """out = the weighted sum of TAPS lines."""
-    for j in range(unsigned(n)):
-        total = ZERO
-        for t in range(unsigned(TAPS)):
-            total = weigh(total, weights[t], number(src[t * unsigned(step) + j]))
-        out[j] = settle(total, shift)
-
-
-def add(acc: Array, src: Array, weights: Array, step: int, n: int) -> None:
-    """acc += the weighted sum of TAPS lines."""
-    for j in range(unsigned(n)):
-        total = acc[j]
-        for t in range(unsigned(TAPS)):
-            total = weigh(total, weights[t], number(src[t * unsigned(step) + j]))
-        acc[j] = total
-
-
-def clear(acc: Array, n: int) -> None:
-    """acc = 0."""
-    for j in range(unsigned(n)):
-        acc[j] = ZERO
-
-
-def finish(out: Array, acc: Array, n: int, shift: int) -> None:
-    """Store sums."""
-    for j in range(unsigned(n)):
-        out[j] = settle(acc[j], shift)
-
-
-def combine_any(
-    out: Array, src: Array, weights: Array, taps: int, step: int, n: int, shift: int, acc: Array
-) -> None:
-    """out = the weighted sum of so many lines."""
-    if taps == 1:
-        combine_1(out, src, weights, step, n, shift)
-    elif taps == 2:
-        combine_2(out, src, weights, step, n, shift)
-    elif taps == 3:
-        combine_3(out, src, weights, step, n, shift)
-    elif taps == 4:
-        combine_4(out, src, weights, step, n, shift)
-    elif taps == 6:
-        combine_6(out, src, weights, step, n, shift)
-    elif taps == 8:
-        combine_8(out, src, weights, step, n, shift)
-    elif taps == 16:
-        combine_16(out, src, weights, step, n, shift)
-    else:
-        clear(acc, n)
-        t = 0
-        while t + 4 <= taps:
-            add_4(acc, src[t * step :], weights[t:], step, n)
-            t += 4
-        while t < taps:
-            add_1(acc, src[t * step :], weights[t:], step, n)
-            t += 1
-        finish(out, acc, n, shift)
+def weigh_lines(
+    out: Array, to: int, src: Array, at: int, step: int, weights: Array, first: int, taps: int,
+    n: int, shift: int,
+) -> None:  # fmt: skip
+    """`weigh_block` for j < n."""
+    j = 0
+    while j + 32 <= n:
+        weigh_32(out, to + j, 0, src, at + j, 0, step, weights, first, taps, shift)
+        j += 32
+    if j + 16 <= n:
+        weigh_16(out, to + j, 0, src, at + j, 0, step, weights, first, taps, shift)
+        j += 16
+    while j < n:
+        weigh_1(out, to + j, 0, src, at + j, 0, step, weights, first, taps, shift)
+        j += 1
 
 
 # Lines side by side -------------------------------------------------------------------------------
@@ -115,16 +79,18 @@ def turn(
 ) -> None:
     """Transpose: dst[to + column * dst_pitch + row] = src[at + row * pitch + column]."""
     whole_rows, whole_columns = rows - rows % TILE, columns - columns % TILE
-    for column in range(0, whole_columns, TILE):
-        for row in range(0, whole_rows, TILE):
+    # Columns inside, so that a line of cache that a row has begun to fill is soon full: rows whose
+    # pitch is a power of two all fall on the same few lines.
+    for row in range(0, whole_rows, TILE):
+        for column in range(0, whole_columns, TILE):
             here, there = at + row * pitch + column, to + column * dst_pitch + row
             turn_tile(src, here, pitch, dst, there, dst_pitch)
-        for j in range(column, column + TILE):
-            for row in range(whole_rows, rows):
-                dst[to + j * dst_pitch + row] = src[at + row * pitch + j]
-    for j in range(whole_columns, columns):
-        for row in range(rows):
-            dst[to + j * dst_pitch + row] = src[at + row * pitch + j]
+        for j in range(whole_columns, columns):
+            for k in range(row, row + TILE):
+                dst[to + j * dst_pitch + k] = src[at + k * pitch + j]
+    for j in range(columns):
+        for k in range(whole_rows, rows):
+            dst[to + j * dst_pitch + k] = src[at + k * pitch + j]
 
 
 # The drivers --------------------------------------------------------------------------------------
@@ -132,28 +98,29 @@ def turn(
 
 def along_lines(
     src: Array, dst: Array, first: Array, count: Array, weights: Array, shift: int, base: int,
-    outer: int, n_in: int, inner: int, acc: Array,
+    outer: int, n_in: int, inner: int,
 ) -> None:  # fmt: skip
     """Resize (outer, n_in, inner) to (outer, outputs, inner), where lines are long.
 
     Input 0 in ``src`` is the one that the table calls ``base``.
     """
-    outputs = len(first)
+    outputs, taps = weights.shape
     for o in range(outer):
         for begin in range(0, inner, LINE):
             n = min(LINE, inner - begin)
             for i in range(outputs):
                 at = (o * n_in + first[i] - base) * inner + begin
                 to = (o * outputs + i) * inner + begin
-                combine_any(dst[to:], src[at:], weights[i], count[i], inner, n, shift, acc)
+                weigh_lines(dst, to, src, at, inner, weights, i * taps, count[i], n, shift)
 
 
 def across_lines(
     src: Array, dst: Array, first: Array, count: Array, weights: Array, shift: int, base: int,
-    outer: int, n_in: int, inner: int, acc: Array, before: Array, after: Array,
+    outer: int, n_in: int, inner: int, before: Array, after: Array,
 ) -> None:  # fmt: skip
     """As `along_lines`, where lines are short: LANES outer ones are worked on side by side."""
-    outputs, wide = len(first), inner * LANES
+    outputs, taps = weights.shape
+    wide = inner * LANES
     for o in range(0, outer, LANES):
         rows = min(LANES, outer - o)
         for begin in range(0, outputs, CHUNK):
@@ -162,12 +129,34 @@ def across_lines(
             at = (o * n_in + low - base) * inner
             turn(src, at, n_in * inner, before, 0, LANES, rows, (high - low) * inner)
             for i in range(begin, end):
-                here = before[(first[i] - low) * wide :]
-                combine_any(
-                    after[(i - begin) * wide :], here, weights[i], count[i], wide, wide, shift, acc
+                at, to = (first[i] - low) * wide, (i - begin) * wide
+                weigh_lines(
+                    after, to, before, at, wide, weights, i * taps, count[i], wide, shift
                 )
             to = (o * outputs + begin) * inner
             turn(after, 0, LANES, dst, to, outputs * inner, (end - begin) * inner, rows)
+
+
+def across_pixels(
+    src: Array, dst: Array, first: Array, count: Array, weights: Array, shift: int, base: int,
+    outer: int, n_in: int, inner: int,
+) -> None:  # fmt: skip
+    """As `along_lines`, where a line is the few channels of a pixel: ROWS outer ones at a time."""
+    outputs, taps = weights.shape
+    for o in range(0, outer - outer % ROWS, ROWS):
+        here, there = (o * n_in - base) * PIXEL, o * outputs * PIXEL
+        for i in range(outputs):
+            weigh_pixels(
+                dst, there + i * PIXEL, outputs * PIXEL, src, here + first[i] * PIXEL,
+                n_in * PIXEL, PIXEL, weights, i * taps, count[i], shift,
+            )  # fmt: skip
+    for o in range(outer - outer % ROWS, outer):
+        here, there = (o * n_in - base) * PIXEL, o * outputs * PIXEL
+        for i in range(outputs):
+            weigh_pixel(
+                dst, there + i * PIXEL, 0, src, here + first[i] * PIXEL, 0, PIXEL, weights,
+                i * taps, count[i], shift,
+            )  # fmt: skip
 
 
 def eliminate(line: Array, other: Array, factor: Any, scale: Any, n: int) -> None:
