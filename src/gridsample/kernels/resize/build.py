@@ -274,7 +274,6 @@ def driver_for(spec: Spec) -> Any:
         "turn_tile": turn_tile,
         "PIXEL": spec.pixel,
         "weigh_pixels": block_weigher(Shape(ROWS, spec.pixel), spec.sums, spec.target),
-        "weigh_pixel": block_weigher(Shape(1, spec.pixel), spec.sums, spec.target),
         **{
             f"weigh_{n}": block_weigher(Shape(1, n), spec.sums, spec.target)
             for n in (1, LANES, 2 * LANES)

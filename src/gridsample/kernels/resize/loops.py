@@ -39,8 +39,8 @@ def weigh_block(
 
 # Blocks of one line and so many neighbours.
 weigh_1 = weigh_16 = weigh_32 = weigh_block
-# Blocks of PIXEL neighbours, in one line, and in ROWS lines.
-weigh_pixel = weigh_pixels = weigh_block
+# Blocks of PIXEL neighbours in ROWS lines.
+weigh_pixels = weigh_block
 
 
 def turn_tile(src: Array, at: int, pitch: int, dst: Array, to: int, dst_pitch: int) -> None:
@@ -141,21 +141,19 @@ def across_pixels(
     src: Array, dst: Array, first: Array, count: Array, weights: Array, shift: int, base: int,
     outer: int, n_in: int, inner: int,
 ) -> None:  # fmt: skip
-    """As `along_lines`, where a line is the few channels of a pixel: ROWS outer ones at a time."""
+    """As `along_lines`, where a line is the few channels of a pixel: ROWS outer ones at a time.
+
+    There are that many.
+    """
     outputs, taps = weights.shape
-    for o in range(0, outer - outer % ROWS, ROWS):
-        here, there = (o * n_in - base) * PIXEL, o * outputs * PIXEL
+    for o in range(0, outer, ROWS):
+        rows = min(o, outer - ROWS)  # the last ones once more, rather than fewer
+        here, there = (rows * n_in - base) * PIXEL, rows * outputs * PIXEL
         for i in range(outputs):
+            at, to = here + first[i] * PIXEL, there + i * PIXEL
             weigh_pixels(
-                dst, there + i * PIXEL, outputs * PIXEL, src, here + first[i] * PIXEL,
-                n_in * PIXEL, PIXEL, weights, i * taps, count[i], shift,
-            )  # fmt: skip
-    for o in range(outer - outer % ROWS, outer):
-        here, there = (o * n_in - base) * PIXEL, o * outputs * PIXEL
-        for i in range(outputs):
-            weigh_pixel(
-                dst, there + i * PIXEL, 0, src, here + first[i] * PIXEL, 0, PIXEL, weights,
-                i * taps, count[i], shift,
+                dst, to, outputs * PIXEL, src, at, n_in * PIXEL, PIXEL, weights, i * taps,
+                count[i], shift,
             )  # fmt: skip
 
 
