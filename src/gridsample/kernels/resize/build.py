@@ -24,7 +24,7 @@ from gridsample.kernels.resize import loops
 
 # Outer lines put side by side where lines are short; the longest piece of a line that is worked
 # on at once, so that a few stay in cache; outputs between two turns; a transposed tile.
-LANES, LINE, CHUNK, TILE = 16, 4096, 64, 8
+LANES, LINE, CHUNK, TILE = 16, 8192, 64, 8
 # Rows of pixels that are worked on together.
 ROWS = 4
 FUSE = ("contract",)
@@ -129,6 +129,8 @@ class Shape(NamedTuple):
 
     lines: int
     width: int
+    taps: int = 0  # how many there are, if that is known
+    spills: bool = False  # what lies past a line, up to a power of two, may be read and written
 
     @property
     def lanes(self) -> int:
@@ -138,7 +140,7 @@ class Shape(NamedTuple):
     def load(self, builder: Any, data: Any, begin: Any, size: int) -> Any:
         """A line; nothing past it is read."""
         place = self._place(builder, data, begin)
-        if self.lanes == self.width:
+        if self.lanes == self.width or self.spills:
             return builder.load(place, align=size)
         kind = place.type.pointee
         function = self._masked(builder, "load", kind, [place.type], kind)
@@ -148,7 +150,7 @@ class Shape(NamedTuple):
     def store(self, builder: Any, line: Any, data: Any, begin: Any, size: int) -> None:
         """Store a line, and nothing past it."""
         place = self._place(builder, data, begin)
-        if self.lanes == self.width:
+        if self.lanes == self.width or self.spills:
             builder.store(line, place, align=size)
             return
         function = self._masked(builder, "store", ir.VoidType(), [line.type, place.type])
@@ -167,9 +169,7 @@ class Shape(NamedTuple):
         kinds = [*first, ir.IntType(32), self._mask.type, *last]
         vector = next(kind for kind in (*first, *last) if isinstance(kind, ir.VectorType))
         name = f"llvm.masked.{what}.{vector_name(vector)}.p0"
-        return cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(result, kinds), name
-        )
+        return cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, kinds), name)
 
 
 def vector_name(vector: Any) -> str:
@@ -210,25 +210,37 @@ def block_weigher(shape: Shape, sums: str, target: str) -> Any:
                     yield begin
                     begin = builder.add(begin, pitch)
 
-            none = ir.Constant(ir.VectorType(number, shape.lanes), None)
-            totals = [cgutils.alloca_once_value(builder, none) for _ in range(shape.lines)]
-            with cgutils.for_range(builder, taps) as loop:
+            def add_tap(totals: list[Any], tap: Any) -> list[Any]:
                 one = Shape(1, 1).load(
-                    builder, factors, builder.add(first, loop.index), weights.dtype.bitwidth // 8
+                    builder, factors, builder.add(first, tap), weights.dtype.bitwidth // 8
                 )
                 one = builder.extract_element(widen(one, weights.dtype), ir.IntType(32)(0))
                 weight = repeat(builder, one, shape.lanes)
-                begin = builder.add(at, builder.mul(loop.index, step))
-                for total, place in zip(totals, places(begin, src_pitch), strict=True):
-                    value = shape.load(builder, src_data, place, src.dtype.bitwidth // 8)
-                    value = widen(value, src.dtype)
-                    before = builder.load(total)
-                    builder.store(multiply_add(builder, before, weight, value), total)
+                begin = builder.add(at, builder.mul(tap, step))
+                values = [
+                    widen(shape.load(builder, src_data, place, src.dtype.bitwidth // 8), src.dtype)
+                    for place in places(begin, src_pitch)
+                ]
+                return [
+                    multiply_add(builder, total, weight, value)
+                    for total, value in zip(totals, values, strict=True)
+                ]
+
+            totals = [ir.Constant(ir.VectorType(number, shape.lanes), None)] * shape.lines
+            for tap in range(shape.taps):
+                totals = add_tap(totals, taps.type(tap))
+            if not shape.taps:
+                kept = [cgutils.alloca_once_value(builder, total) for total in totals]
+                with cgutils.for_range(builder, taps) as loop:
+                    added = add_tap([builder.load(place) for place in kept], loop.index)
+                    for place, total in zip(kept, added, strict=True):
+                        builder.store(total, place)
+                totals = [builder.load(place) for place in kept]
             for total, place in zip(totals, places(to, out_pitch), strict=True):
-                result = builder.load(total)
+                result = total
                 if sums == "i4":
                     bits = context.cast(builder, arguments[10], kinds[10], nb.int32)
-                    result = settle_fixed(builder, result, bits, target)
+                    result = settle_fixed(builder, total, bits, target)
                 shape.store(builder, result, out_data, place, out.dtype.bitwidth // 8)
             return context.get_dummy_value()
 
@@ -273,10 +285,9 @@ def driver_for(spec: Spec) -> Any:
         "TILE": TILE,
         "turn_tile": turn_tile,
         "PIXEL": spec.pixel,
-        "weigh_pixels": block_weigher(Shape(ROWS, spec.pixel), spec.sums, spec.target),
         **{
             f"weigh_{n}": block_weigher(Shape(1, n), spec.sums, spec.target)
-            for n in (1, LANES, 2 * LANES)
+            for n in (LANES, 2 * LANES)
         },
         "ROWS": ROWS,
         "number": reader(spec.source, spec.sums),
@@ -289,6 +300,13 @@ def driver_for(spec: Spec) -> Any:
 
     if spec.driver in ("along_lines", "across_lines"):
         include(loops.weigh_lines, compile_=compile_loop)
+    if spec.driver == "across_pixels":
+        for name, taps, spills in (
+            ("run_2", 2, True), ("run_4", 4, True), ("run_any", 0, True), ("run_exact", 0, False),
+        ):  # fmt: skip
+            shape = Shape(ROWS, spec.pixel, taps=taps, spills=spills)
+            flags = {"weigh_pixels": block_weigher(shape, spec.sums, spec.target)}
+            include((name, loops.resize_run, flags), compile_=compile_loop)
     if spec.driver in ("across_lines", "solve_across"):
         include(loops.turn, compile_=compile_inner)
     if spec.driver.startswith("solve"):

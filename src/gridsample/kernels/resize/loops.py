@@ -1,8 +1,9 @@
 """The loops of resizing: plain Python, lowered by `build`.
 
-There is one inner loop, `weigh_lines`: a weighted sum of lines that lie a fixed step apart.  A line
-is as many neighbours in memory as all axes inside the resized one hold together.  Where these are too
-few, several outer lines are first put side by side, with `turn`, and afterwards put back.
+There is one inner loop, `weigh_block`: a weighted sum of lines that lie a fixed step apart.  A line
+is as many neighbours in memory as all axes inside the resized one hold together.  Where these are
+few, several outer lines are worked on at once: pixels of some channels as they lie, with the same
+weights; others are first put side by side, with `turn`, and afterwards put back.
 """
 
 from __future__ import annotations
@@ -38,9 +39,11 @@ def weigh_block(
 
 
 # Blocks of one line and so many neighbours.
-weigh_1 = weigh_16 = weigh_32 = weigh_block
+weigh_16 = weigh_32 = weigh_block
 # Blocks of PIXEL neighbours in ROWS lines.
 weigh_pixels = weigh_block
+# `resize_run` for so many taps; for any number; and where nothing beside a pixel may be touched.
+run_2 = run_4 = run_any = run_exact = FUNCTION
 
 
 def turn_tile(src: Array, at: int, pitch: int, dst: Array, to: int, dst_pitch: int) -> None:
@@ -58,7 +61,7 @@ def weigh_lines(
     out: Array, to: int, src: Array, at: int, step: int, weights: Array, first: int, taps: int,
     n: int, shift: int,
 ) -> None:  # fmt: skip
-    """`weigh_block` for j < n."""
+    """`weigh_block` for j < n, which are at least 16."""
     j = 0
     while j + 32 <= n:
         weigh_32(out, to + j, 0, src, at + j, 0, step, weights, first, taps, shift)
@@ -66,9 +69,9 @@ def weigh_lines(
     if j + 16 <= n:
         weigh_16(out, to + j, 0, src, at + j, 0, step, weights, first, taps, shift)
         j += 16
-    while j < n:
-        weigh_1(out, to + j, 0, src, at + j, 0, step, weights, first, taps, shift)
-        j += 1
+    if j < n:  # the last ones, some of them once more
+        j = n - 16
+        weigh_16(out, to + j, 0, src, at + j, 0, step, weights, first, taps, shift)
 
 
 # Lines side by side -------------------------------------------------------------------------------
@@ -130,11 +133,22 @@ def across_lines(
             turn(src, at, n_in * inner, before, 0, LANES, rows, (high - low) * inner)
             for i in range(begin, end):
                 at, to = (first[i] - low) * wide, (i - begin) * wide
-                weigh_lines(
-                    after, to, before, at, wide, weights, i * taps, count[i], wide, shift
-                )
+                weigh_lines(after, to, before, at, wide, weights, i * taps, count[i], wide, shift)
             to = (o * outputs + begin) * inner
             turn(after, 0, LANES, dst, to, outputs * inner, (end - begin) * inner, rows)
+
+
+def resize_run(
+    src: Array, dst: Array, first: Array, count: Array, weights: Array, shift: int, at: int,
+    to: int, n_in: int, begin: int, end: int,
+) -> None:  # fmt: skip
+    """Some outputs of ROWS rows of pixels, which begin at ``at`` and ``to``."""
+    outputs, taps = weights.shape
+    for i in range(begin, end):
+        weigh_pixels(
+            dst, to + i * PIXEL, outputs * PIXEL, src, at + first[i] * PIXEL, n_in * PIXEL, PIXEL,
+            weights, i * taps, count[i], shift,
+        )  # fmt: skip
 
 
 def across_pixels(
@@ -145,16 +159,26 @@ def across_pixels(
 
     There are that many.
     """
-    outputs, taps = weights.shape
-    for o in range(0, outer, ROWS):
-        rows = min(o, outer - ROWS)  # the last ones once more, rather than fewer
-        here, there = (rows * n_in - base) * PIXEL, rows * outputs * PIXEL
-        for i in range(outputs):
-            at, to = here + first[i] * PIXEL, there + i * PIXEL
-            weigh_pixels(
-                dst, to, outputs * PIXEL, src, at, n_in * PIXEL, PIXEL, weights, i * taps,
-                count[i], shift,
-            )  # fmt: skip
+    outputs = len(first)
+    safe = outputs - 1  # the outputs beside which, and beside whose inputs, there are others
+    while safe > 0 and first[safe - 1] + count[safe - 1] >= base + n_in:
+        safe -= 1
+    for row in range(0, outer, ROWS):
+        o = min(row, outer - ROWS)  # the last ones once more, rather than fewer
+        at, to = (o * n_in - base) * PIXEL, o * outputs * PIXEL
+        begin = 0
+        while begin < safe:
+            end = begin + 1
+            while end < safe and count[end] == count[begin]:
+                end += 1
+            if count[begin] == 2:
+                run_2(src, dst, first, count, weights, shift, at, to, n_in, begin, end)
+            elif count[begin] == 4:
+                run_4(src, dst, first, count, weights, shift, at, to, n_in, begin, end)
+            else:
+                run_any(src, dst, first, count, weights, shift, at, to, n_in, begin, end)
+            begin = end
+        run_exact(src, dst, first, count, weights, shift, at, to, n_in, safe, outputs)
 
 
 def eliminate(line: Array, other: Array, factor: Any, scale: Any, n: int) -> None:
