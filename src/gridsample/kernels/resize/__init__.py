@@ -55,7 +55,7 @@ def is_packed(array: Array) -> bool:
 def as_planes(array: Array, last: bool) -> Array:
     """(N, C, *spatial) as (N, *spatial, C) or (N * C, *spatial, 1); a view where that is one."""
     if last:
-        return np.moveaxis(array, 1, -1)
+        return array.transpose(0, *range(2, array.ndim), 1)
     return array.reshape(-1, *array.shape[2:], 1)
 
 
@@ -257,7 +257,9 @@ def resize(
     result = wanted if direct else np.empty(wanted.shape, given.dtype)
     run(maps, given, result, real, threads or pool.cores())
     if not direct:
-        back = np.moveaxis(result, -1, 1) if last else result.reshape(out.shape)
+        back = (
+            result.transpose(0, -1, *range(1, out.ndim - 1)) if last else result.reshape(out.shape)
+        )
         out[...] = back
 
 

@@ -250,6 +250,32 @@ def block_weigher(shape: Shape, sums: str, target: str) -> Any:
 
 
 @functools.cache
+def group_copier(width: int) -> Any:
+    """`loops.copy_group` for so many numbers."""
+    shape = Shape(1, width, spills=True)
+
+    @intrinsic
+    def copy_group(context: Any, dst: Any, to: Any, src: Any, at: Any) -> Any:
+        """Copy a few neighbours."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kinds, size = signature.args, src.dtype.bitwidth // 8
+            (there, to), (here, at) = (
+                (
+                    context.make_array(kinds[k])(context, builder, arguments[k]).data,
+                    context.cast(builder, arguments[k + 1], kinds[k + 1], nb.int64),
+                )
+                for k in (0, 2)
+            )
+            shape.store(builder, shape.load(builder, here, at, size), there, to, size)
+            return context.get_dummy_value()
+
+        return nb.void(dst, to, src, at), generate
+
+    return copy_group
+
+
+@functools.cache
 def real_store(code: str) -> Any:
     """A real sum to a storage type."""
     store = storer(code)["store"]
@@ -316,7 +342,10 @@ def driver_for(spec: Spec) -> Any:
     if spec.driver == "pick":
         include(
             loops.copy_line,
-            *((f"pick_groups_{n}", loops.pick_groups, {"GROUP": n}) for n in (1, 3, 4)),
+            *(
+                (f"pick_groups_{n}", loops.pick_groups, {"GROUP": n, "copy_group": group_copier(n)})
+                for n in (1, 3, 4)
+            ),
         )
     include(getattr(loops, spec.driver), compile_=compile_driver)
     return names[spec.driver]

@@ -50,6 +50,10 @@ def turn_tile(src: Array, at: int, pitch: int, dst: Array, to: int, dst_pitch: i
     """Transpose TILE x TILE numbers."""
 
 
+def copy_group(dst: Array, to: int, src: Array, at: int) -> None:
+    """Copy GROUP numbers; some more may be copied, up to a power of two."""
+
+
 # `pick_groups` for so many in a GROUP.
 pick_groups_1 = pick_groups_3 = pick_groups_4 = FUNCTION
 
@@ -230,8 +234,10 @@ def pick(
     A column is ``group`` numbers from there on.
     """
     outer, depth, height, width = shape
-    n = len(columns)
-    line = n * group
+    line = len(columns) * group
+    safe = len(columns) - 1  # the columns beside which, and beside whose inputs, there are others
+    while safe > 0 and columns[safe - 1] + group >= width:
+        safe -= 1
     to = 0
     for o in range(outer):
         for z in range(len(slices)):
@@ -240,11 +246,11 @@ def pick(
                 if y > 0 and rows[y] == rows[y - 1]:
                     copy_line(dst[to:], dst[to - line :], line)
                 elif group == 3:
-                    pick_groups_3(dst[to:], src[at:], columns, n)
+                    pick_groups_3(dst, to, src, at, columns, safe)
                 elif group == 4:
-                    pick_groups_4(dst[to:], src[at:], columns, n)
+                    pick_groups_4(dst, to, src, at, columns, safe)
                 else:
-                    pick_groups_1(dst[to:], src[at:], columns, n)
+                    pick_groups_1(dst, to, src, at, columns, safe)
                 to += line
 
 
@@ -254,9 +260,10 @@ def copy_line(out: Array, src: Array, n: int) -> None:
         out[j] = src[j]
 
 
-def pick_groups(out: Array, src: Array, columns: Array, n: int) -> None:
-    """out = GROUP numbers of src from each column on."""
-    for j in range(unsigned(n)):
-        at = unsigned(columns[j])
-        for k in range(unsigned(GROUP)):
-            out[j * unsigned(GROUP) + k] = src[at + k]
+def pick_groups(dst: Array, to: int, src: Array, at: int, columns: Array, safe: int) -> None:
+    """GROUP numbers of src from each column on."""
+    for j in range(unsigned(safe)):
+        copy_group(dst, to + j * GROUP, src, at + columns[j])
+    for j in range(safe, len(columns)):
+        for k in range(GROUP):
+            dst[to + j * GROUP + k] = src[at + columns[j] + k]
