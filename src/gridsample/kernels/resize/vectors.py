@@ -72,7 +72,8 @@ class Block(NamedTuple):
     lines: int
     width: int
     taps: int = 0  # how many a sum has, if that is known
-    spills: bool = False  # what lies past a line, up to a power of two, may be read and written
+    # Whether taps are neighbours, and what lies past a line, up to a power of two, may be touched.
+    spills: bool = False
 
     @property
     def lanes(self) -> int:
@@ -163,7 +164,8 @@ class Terms(NamedTuple):
         if weight.type != self.element:
             weight = builder.sext(weight, self.element)
         weight = repeat(builder, weight, self.block.lanes)
-        values = [widen(builder, line, self.element, self.signed) for line in self.lines(tap)]
+        lines = self.lines(tap, self.block)
+        values = [widen(builder, line, self.element, self.signed) for line in lines]
         if isinstance(self.element, ir.IntType):
             return [
                 builder.add(total, builder.mul(weight, value))
@@ -185,12 +187,9 @@ class Terms(NamedTuple):
         both = builder.load(builder.bitcast(place, I32.as_pointer()), align=2)
         weights = builder.bitcast(repeat(builder, both, lanes), ir.VectorType(I16, 2 * lanes))
         weights = builder.sext(weights, ir.VectorType(I32, 2 * lanes))
-        mixed = [k // 2 + k % 2 * lanes for k in range(2 * lanes)]
-        following = builder.add(tap, tap.type(1))
         sums = []
-        for total, a, b in zip(totals, self.lines(tap), self.lines(following), strict=True):
-            values = widen(builder, shuffle(builder, a, b, mixed), I16, self.signed)
-            values = builder.sext(values, weights.type)
+        for total, pair in zip(totals, self.pairs(tap), strict=True):
+            values = builder.sext(widen(builder, pair, I16, self.signed), weights.type)
             products = builder.mul(weights, values, flags=("nsw",))
             even, odd = (
                 shuffle(builder, products, products, [*range(k, 2 * lanes, 2)]) for k in (0, 1)
@@ -198,11 +197,25 @@ class Terms(NamedTuple):
             sums.append(builder.add(total, builder.add(even, odd)))
         return sums
 
-    def lines(self, tap: Any) -> list[Any]:
+    def pairs(self, tap: Any) -> Iterator[Any]:
+        """What two taps read, the two of each place side by side."""
+        builder, block = self.builder, self.block
+        if block.spills:  # taps are neighbours: one load has both
+            double = block._replace(width=2 * block.lanes)
+            places = [k // 2 + k % 2 * block.width for k in range(double.width)]
+            for line in self.lines(tap, double):
+                yield shuffle(builder, line, line, places)
+            return
+        places = [k // 2 + k % 2 * block.lanes for k in range(2 * block.lanes)]
+        following = builder.add(tap, tap.type(1))
+        for a, b in zip(self.lines(tap, block), self.lines(following, block), strict=True):
+            yield shuffle(builder, a, b, places)
+
+    def lines(self, tap: Any, block: Block) -> list[Any]:
         """What a tap reads."""
         begin = self.builder.add(self.at, self.builder.mul(tap, self.step))
-        places = self.block.places(self.builder, begin, self.pitch)
-        return [self.block.load(self.builder, self.source, place) for place in places]
+        places = block.places(self.builder, begin, self.pitch)
+        return [block.load(self.builder, self.source, place) for place in places]
 
     def total(self, taps: Any) -> list[Any]:
         """All of so many taps."""
