@@ -33,6 +33,8 @@ Shape = tuple[int, ...]
 PIECE, ROWS_PER_TAP = 1 << 19, 6
 # Neighbours in memory from which a line is long enough to be worked on as it lies.
 LONG = 16
+# Bytes of a result from which it is stored past the caches.
+STREAM = 1 << 25
 # What a turn costs, in products.
 TURN = 3.0
 # Channels of a pixel that are copied together, and that are summed together.
@@ -134,7 +136,9 @@ class Pass(NamedTuple):
         k = self.axis + 1
         return *given[:k], rows.stop - rows.start, *given[k + 1 :]
 
-    def run(self, numbers: Numbers, data: Array, rows: slice, base: int, result: Array) -> None:
+    def run(
+        self, numbers: Numbers, data: Array, rows: slice, base: int, result: Array, streams: bool
+    ) -> None:
         """Resize one axis of (outer, *spatial, inner), whose first input is ``base``."""
         k = self.axis + 1
         outer, inner = math.prod(data.shape[:k]), math.prod(data.shape[k + 1 :])
@@ -144,17 +148,19 @@ class Pass(NamedTuple):
             few = inner in PIXELS and outer >= ROWS
             way, pixel = ("across_pixels", inner) if few else ("across_lines", 1)
         driver = driver_for(Spec(way, source, target, numbers.sums, pixel))
-        room: tuple[Array, ...] = ()
+        more: tuple[Any, ...] = ()
+        if way == "along_lines":
+            more = (streams,)
         if way == "across_lines":
             wide = inner * LANES
-            room = (
+            more = (
                 np.empty(reach(self.band, CHUNK) * wide, source),
                 np.empty(CHUNK * wide, target),
             )
         driver(
             frozen(data.reshape(-1)), result.reshape(-1), self.first[rows], self.counts[rows],
             self.weights[rows], numbers.shift(source, target), base, outer, data.shape[k], inner,
-            *room,
+            *more,
         )  # fmt: skip
 
 
@@ -305,6 +311,7 @@ def resize_bands(
     native, direct = (numbers.sums in (kind, "i4") for kind in kinds)
     leading = next((one for one in passes if one.axis == 0), None)
     scratch = Scratch()
+    streams = target.nbytes > STREAM
 
     def task(planes: slice, rows: slice) -> None:
         inputs = leading.needs(rows) if leading else rows
@@ -319,7 +326,7 @@ def resize_bands(
                 result = final
             else:
                 result = scratch.array(k, one.shape(data.shape, part), numbers.between)
-            one.run(numbers, data, part, base, result)
+            one.run(numbers, data, part, base, result, streams and result is final)
             data = result
         if not direct:
             change(data, final, numbers.sums, kinds[1])

@@ -23,6 +23,8 @@ from gridsample.kernels.resize.vectors import (
     Block,
     block_weigher,
     group_copier,
+    settle_streams,
+    to_cache_line,
     turn_tile,
 )
 
@@ -82,6 +84,9 @@ def driver_for(spec: Spec) -> Any:
         "turn_tile": turn_tile,
         "PIXEL": spec.pixel,
         **{f"weigh_{n}": block_weigher(Block(1, n), spec.target) for n in (LANES, 2 * LANES)},
+        "stream_32": block_weigher(Block(1, 2 * LANES, streams=True), spec.target),
+        "to_cache_line": to_cache_line,
+        "settle_streams": settle_streams,
         "ROWS": ROWS,
         "number": reader(spec.source, spec.sums),
         "settle": real_store(spec.target),

@@ -38,12 +38,21 @@ def weigh_block(
     """
 
 
-# Blocks of one line and so many neighbours.
-weigh_16 = weigh_32 = weigh_block
+# Blocks of one line and so many neighbours; and one that is stored past the caches.
+weigh_16 = weigh_32 = stream_32 = weigh_block
 # Blocks of PIXEL neighbours in ROWS lines.
 weigh_pixels = weigh_block
 # `resize_run` for so many taps; for any number; and where nothing beside a pixel may be touched.
 run_2 = run_4 = run_any = run_exact = FUNCTION
+
+
+def to_cache_line(array: Array, place: int) -> int:
+    """How many numbers there are from a place to where the next line of the cache begins."""
+    return 0
+
+
+def settle_streams() -> None:
+    """Have what was stored past the caches be seen by all who are told of it afterwards."""
 
 
 def turn_tile(src: Array, at: int, pitch: int, dst: Array, to: int, dst_pitch: int) -> None:
@@ -63,17 +72,26 @@ pick_groups_1 = pick_groups_3 = pick_groups_4 = FUNCTION
 
 def weigh_lines(
     out: Array, to: int, src: Array, at: int, step: int, weights: Array, first: int, taps: int,
-    n: int, shift: int,
+    n: int, shift: int, streams: bool,
 ) -> None:  # fmt: skip
-    """`weigh_block` for j < n, which are at least 16."""
+    """`weigh_block` for j < n, which are at least 16; past the caches, if that is asked for."""
     j = 0
+    if streams:
+        head = min(to_cache_line(out, to), n)
+        for k in range(0, head, 16):
+            j = min(k, n - 16)  # some of them once more
+            weigh_16(out, to + j, 0, src, at + j, 0, step, weights, first, taps, shift)
+        j = head
+        while j + 32 <= n:
+            stream_32(out, to + j, 0, src, at + j, 0, step, weights, first, taps, shift)
+            j += 32
     while j + 32 <= n:
         weigh_32(out, to + j, 0, src, at + j, 0, step, weights, first, taps, shift)
         j += 32
     if j + 16 <= n:
         weigh_16(out, to + j, 0, src, at + j, 0, step, weights, first, taps, shift)
         j += 16
-    if j < n:  # the last ones, some of them once more
+    if j < n:
         j = n - 16
         weigh_16(out, to + j, 0, src, at + j, 0, step, weights, first, taps, shift)
 
@@ -105,7 +123,7 @@ def turn(
 
 def along_lines(
     src: Array, dst: Array, first: Array, count: Array, weights: Array, shift: int, base: int,
-    outer: int, n_in: int, inner: int,
+    outer: int, n_in: int, inner: int, streams: bool,
 ) -> None:  # fmt: skip
     """Resize (outer, n_in, inner) to (outer, outputs, inner), where lines are long.
 
@@ -118,7 +136,9 @@ def along_lines(
             for i in range(outputs):
                 at = (o * n_in + first[i] - base) * inner + begin
                 to = (o * outputs + i) * inner + begin
-                weigh_lines(dst, to, src, at, inner, weights, i * taps, count[i], n, shift)
+                weigh_lines(dst, to, src, at, inner, weights, i * taps, count[i], n, shift, streams)
+    if streams:
+        settle_streams()
 
 
 def across_lines(
@@ -137,7 +157,9 @@ def across_lines(
             turn(src, at, n_in * inner, before, 0, LANES, rows, (high - low) * inner)
             for i in range(begin, end):
                 at, to = (first[i] - low) * wide, (i - begin) * wide
-                weigh_lines(after, to, before, at, wide, weights, i * taps, count[i], wide, shift)
+                weigh_lines(
+                    after, to, before, at, wide, weights, i * taps, count[i], wide, shift, False
+                )
             to = (o * outputs + begin) * inner
             turn(after, 0, LANES, dst, to, outputs * inner, (end - begin) * inner, rows)
 

@@ -18,10 +18,12 @@ from numba.extending import intrinsic
 
 # The side of a square that is transposed in registers.
 TILE = 8
+# Bytes that are stored past the caches together.
+CACHE_LINE = 64
 # A product and a sum may fuse into one rounding.
 FUSE = ("contract",)
 
-I16, I32 = ir.IntType(16), ir.IntType(32)
+I16, I32, I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
 REALS = {ir.FloatType(): 4, ir.DoubleType(): 8}
 # Not annotated in Numba.
 declare: Any = cgutils.get_or_insert_function
@@ -74,6 +76,9 @@ class Block(NamedTuple):
     taps: int = 0  # how many a sum has, if that is known
     # Whether taps are neighbours, and what lies past a line, up to a power of two, may be touched.
     spills: bool = False
+    # Whether a line is stored past the caches, which do not hold all of the result anyhow: what is
+    # there need not be read before. Such a line begins where a line of the cache does.
+    streams: bool = False
 
     @property
     def lanes(self) -> int:
@@ -99,7 +104,10 @@ class Block(NamedTuple):
         """Store a line."""
         place, kind, size = self._vector(builder, data, begin)
         if self.lanes == self.width or self.spills:
-            builder.store(line, place, align=size)
+            align = min(size * self.lanes, CACHE_LINE) if self.streams else size
+            store = builder.store(line, place, align=align)
+            if self.streams:
+                store.set_metadata("nontemporal", builder.module.add_metadata([I32(1)]))
             return
         function = masked(
             "store", builder, kind, ir.VoidType(), kind, place.type, I32, self._mask.type
@@ -241,6 +249,31 @@ class Terms(NamedTuple):
             with builder.if_then(builder.trunc(taps, ir.IntType(1))):
                 add_to_kept(self.add, builder.sub(taps, taps.type(1)))
         return [builder.load(place) for place in kept]
+
+
+@intrinsic
+def to_cache_line(context: Any, array: Any, place: Any) -> Any:
+    """How many numbers there are from a place to where the next line of the cache begins."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = pointer(context, builder, array, arguments[0])
+        at = context.cast(builder, arguments[1], place, nb.int64)
+        address = builder.ptrtoint(builder.gep(data, [at]), I64)
+        past = builder.and_(builder.neg(address), I64(CACHE_LINE - 1))
+        return builder.udiv(past, I64(bytes_of(data.type.pointee)))
+
+    return nb.int64(array, place), generate
+
+
+@intrinsic
+def settle_streams(context: Any) -> Any:
+    """Have what was stored past the caches be seen by all who are told of it afterwards."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return nb.void(), generate
 
 
 def settle_fixed(builder: Any, total: Any, shift: Any, target: str) -> Any:
