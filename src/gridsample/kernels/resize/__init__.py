@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ import numpy as np
 
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import as_parts, frozen, stored
-from gridsample.kernels.resize.build import CHUNK, LANES, LINE, Spec, driver_for
+from gridsample.kernels.resize.build import CHUNK, LANES, ROWS, Spec, driver_for
 from gridsample.tables import AxisMap, Band, Solve
 
 Array = np.ndarray[Any, Any]
@@ -32,10 +33,12 @@ Shape = tuple[int, ...]
 PIECE, ROWS_PER_TAP = 1 << 19, 6
 # Neighbours in memory from which a line is long enough to be worked on as it lies.
 LONG = 16
+# Bytes of a result from which it is stored past the caches.
+STREAM = 1 << 25
 # What a turn costs, in products.
 TURN = 3.0
-# Channels of a pixel that are copied together.
-GROUPS = (3, 4)
+# Channels of a pixel that are copied together, and that are summed together.
+GROUPS, PIXELS = (3, 4), (2, 3, 4)
 
 
 # Layout -------------------------------------------------------------------------------------------
@@ -54,7 +57,7 @@ def is_packed(array: Array) -> bool:
 def as_planes(array: Array, last: bool) -> Array:
     """(N, C, *spatial) as (N, *spatial, C) or (N * C, *spatial, 1); a view where that is one."""
     if last:
-        return np.moveaxis(array, 1, -1)
+        return array.transpose(0, *range(2, array.ndim), 1)
     return array.reshape(-1, *array.shape[2:], 1)
 
 
@@ -128,33 +131,52 @@ class Pass(NamedTuple):
         low = int(self.first[rows.start])
         return slice(low, max(low, int(self.first[rows.stop - 1] + self.counts[rows.stop - 1])))
 
+    def shape(self, given: Shape, rows: slice) -> Shape:
+        """The shape (outer, *spatial, inner) of some outputs."""
+        k = self.axis + 1
+        return *given[:k], rows.stop - rows.start, *given[k + 1 :]
+
     def run(
-        self, numbers: Numbers, data: Array, rows: slice, base: int, target: str, out: Array | None
-    ) -> Array:
+        self, numbers: Numbers, data: Array, rows: slice, base: int, result: Array, streams: bool
+    ) -> None:
         """Resize one axis of (outer, *spatial, inner), whose first input is ``base``."""
         k = self.axis + 1
         outer, inner = math.prod(data.shape[:k]), math.prod(data.shape[k + 1 :])
-        shape = (*data.shape[:k], rows.stop - rows.start, *data.shape[k + 1 :])
-        result = np.empty(shape, target) if out is None else out
-        source = code(data.dtype)
-        long = inner >= LONG
-        driver = driver_for(
-            Spec("along_lines" if long else "across_lines", source, target, numbers.sums)
-        )
-        acc = np.empty(LINE if long else LONG * LANES, numbers.sums)
-        room: tuple[Array, ...] = ()
-        if not long:
+        source, target = code(data.dtype), code(result.dtype)
+        way, pixel = "along_lines", 1
+        if inner < LONG:
+            few = inner in PIXELS and outer >= ROWS
+            way, pixel = ("across_pixels", inner) if few else ("across_lines", 1)
+        driver = driver_for(Spec(way, source, target, numbers.sums, pixel))
+        more: tuple[Any, ...] = ()
+        if way == "along_lines":
+            more = (streams,)
+        if way == "across_lines":
             wide = inner * LANES
-            room = (
+            more = (
                 np.empty(reach(self.band, CHUNK) * wide, source),
                 np.empty(CHUNK * wide, target),
             )
         driver(
             frozen(data.reshape(-1)), result.reshape(-1), self.first[rows], self.counts[rows],
             self.weights[rows], numbers.shift(source, target), base, outer, data.shape[k], inner,
-            acc, *room,
+            *more,
         )  # fmt: skip
-        return result
+
+
+class Scratch(threading.local):
+    """Memory between two axes, which each thread's next piece uses again: it is still in cache."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self.kept: dict[int, Array] = {}
+
+    def array(self, number: int, shape: Shape, kind: str) -> Array:
+        """An array for what follows a pass, of the same type at each call."""
+        size = math.prod(shape)
+        if number not in self.kept or self.kept[number].size < size:
+            self.kept[number] = np.empty(size, kind)
+        return self.kept[number][:size].reshape(shape)
 
 
 @functools.lru_cache(maxsize=512)
@@ -241,7 +263,9 @@ def resize(
     result = wanted if direct else np.empty(wanted.shape, given.dtype)
     run(maps, given, result, real, threads or pool.cores())
     if not direct:
-        back = np.moveaxis(result, -1, 1) if last else result.reshape(out.shape)
+        back = (
+            result.transpose(0, -1, *range(1, out.ndim - 1)) if last else result.reshape(out.shape)
+        )
         out[...] = back
 
 
@@ -286,6 +310,8 @@ def resize_bands(
     passes = [make_pass(axis, bands[axis], numbers) for axis in order]
     native, direct = (numbers.sums in (kind, "i4") for kind in kinds)
     leading = next((one for one in passes if one.axis == 0), None)
+    scratch = Scratch()
+    streams = target.nbytes > STREAM
 
     def task(planes: slice, rows: slice) -> None:
         inputs = leading.needs(rows) if leading else rows
@@ -294,11 +320,14 @@ def resize_bands(
         if not native:
             data = widen(data, kinds[0], numbers.sums)
         for k, one in enumerate(passes):
-            ends = k == len(passes) - 1 and direct
-            between = numbers.between if k < len(passes) - 1 or not direct else kinds[1]
             part = rows if one.axis == 0 else slice(0, one.band.outputs)
             base = inputs.start if one.axis == 0 else 0
-            data = one.run(numbers, data, part, base, between, final if ends else None)
+            if direct and one is passes[-1]:
+                result = final
+            else:
+                result = scratch.array(k, one.shape(data.shape, part), numbers.between)
+            one.run(numbers, data, part, base, result, streams and result is final)
+            data = result
         if not direct:
             change(data, final, numbers.sums, kinds[1])
 

@@ -1,8 +1,9 @@
 """The loops of resizing: plain Python, lowered by `build`.
 
-There is one inner loop, `combine`: a weighted sum of lines that lie a fixed step apart.  A line is
-as many neighbours in memory as all axes inside the resized one hold together.  Where these are too
-few, several outer lines are first put side by side, with `turn`, and afterwards put back.
+There is one inner loop, `weigh_block`: a weighted sum of lines that lie a fixed step apart.  A line
+is as many neighbours in memory as all axes inside the resized one hold together.  Where these are
+few, several outer lines are worked on at once: pixels of some channels as they lie, with the same
+weights; others are first put side by side, with `turn`, and afterwards put back.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ Array = Any
 
 # Bound by lowering.
 unsigned = int
-TAPS = LANES = LINE = CHUNK = TILE = GROUP = 1
-ZERO = 0
+LANES = LINE = CHUNK = TILE = GROUP = PIXEL = ROWS = 1
 FUNCTION: Any = None
 
 
@@ -28,18 +28,41 @@ def settle(total: Any, shift: int) -> Any:
     return total
 
 
-def weigh(total: Any, weight: Any, value: Any) -> Any:
-    """A sum with one more product."""
-    return total + weight * value
+def weigh_block(
+    out: Array, to: int, out_pitch: int, src: Array, at: int, src_pitch: int, step: int,
+    weights: Array, first: int, taps: int, shift: int,
+) -> None:  # fmt: skip
+    """The sum over t < taps of weights[first + t] * src[at + t * step + k * src_pitch + j].
+
+    It goes to out[to + k * out_pitch + j], for lines k and neighbours j of a block.
+    """
+
+
+# Blocks of one line and so many neighbours; and one that is stored past the caches.
+weigh_16 = weigh_32 = stream_32 = weigh_block
+# Blocks of PIXEL neighbours in ROWS lines.
+weigh_pixels = weigh_block
+# `resize_run` for so many taps; for any number; and where nothing beside a pixel may be touched.
+run_2 = run_4 = run_any = run_exact = FUNCTION
+
+
+def to_cache_line(array: Array, place: int) -> int:
+    """How many numbers there are from a place to where the next line of the cache begins."""
+    return 0
+
+
+def settle_streams() -> None:
+    """Have what was stored past the caches be seen by all who are told of it afterwards."""
 
 
 def turn_tile(src: Array, at: int, pitch: int, dst: Array, to: int, dst_pitch: int) -> None:
     """Transpose TILE x TILE numbers."""
 
 
-# `combine` and `add` for so many TAPS.
-combine_1 = combine_2 = combine_3 = combine_4 = combine_6 = combine_8 = combine_16 = FUNCTION
-add_1 = add_4 = FUNCTION
+def copy_group(dst: Array, to: int, src: Array, at: int) -> None:
+    """Copy GROUP numbers; some more may be copied, up to a power of two."""
+
+
 # `pick_groups` for so many in a GROUP.
 pick_groups_1 = pick_groups_3 = pick_groups_4 = FUNCTION
 
@@ -47,64 +70,30 @@ pick_groups_1 = pick_groups_3 = pick_groups_4 = FUNCTION
 # A weighted sum of lines --------------------------------------------------------------------------
 
 
-def combine(out: Array, src: Array, weights: Array, step: int, n: int, shift: int) -> None:
-    """out = the weighted sum of TAPS lines."""
-    for j in range(unsigned(n)):
-        total = ZERO
-        for t in range(unsigned(TAPS)):
-            total = weigh(total, weights[t], number(src[t * unsigned(step) + j]))
-        out[j] = settle(total, shift)
-
-
-def add(acc: Array, src: Array, weights: Array, step: int, n: int) -> None:
-    """acc += the weighted sum of TAPS lines."""
-    for j in range(unsigned(n)):
-        total = acc[j]
-        for t in range(unsigned(TAPS)):
-            total = weigh(total, weights[t], number(src[t * unsigned(step) + j]))
-        acc[j] = total
-
-
-def clear(acc: Array, n: int) -> None:
-    """acc = 0."""
-    for j in range(unsigned(n)):
-        acc[j] = ZERO
-
-
-def finish(out: Array, acc: Array, n: int, shift: int) -> None:
-    """Store sums."""
-    for j in range(unsigned(n)):
-        out[j] = settle(acc[j], shift)
-
-
-def combine_any(
-    out: Array, src: Array, weights: Array, taps: int, step: int, n: int, shift: int, acc: Array
-) -> None:
-    """out = the weighted sum of so many lines."""
-    if taps == 1:
-        combine_1(out, src, weights, step, n, shift)
-    elif taps == 2:
-        combine_2(out, src, weights, step, n, shift)
-    elif taps == 3:
-        combine_3(out, src, weights, step, n, shift)
-    elif taps == 4:
-        combine_4(out, src, weights, step, n, shift)
-    elif taps == 6:
-        combine_6(out, src, weights, step, n, shift)
-    elif taps == 8:
-        combine_8(out, src, weights, step, n, shift)
-    elif taps == 16:
-        combine_16(out, src, weights, step, n, shift)
-    else:
-        clear(acc, n)
-        t = 0
-        while t + 4 <= taps:
-            add_4(acc, src[t * step :], weights[t:], step, n)
-            t += 4
-        while t < taps:
-            add_1(acc, src[t * step :], weights[t:], step, n)
-            t += 1
-        finish(out, acc, n, shift)
+def weigh_lines(
+    out: Array, to: int, src: Array, at: int, step: int, weights: Array, first: int, taps: int,
+    n: int, shift: int, streams: bool,
+) -> None:  # fmt: skip
+    """`weigh_block` for j < n, which are at least 16; past the caches, if that is asked for."""
+    j = 0
+    if streams:
+        head = min(to_cache_line(out, to), n)
+        for k in range(0, head, 16):
+            j = min(k, n - 16)  # some of them once more
+            weigh_16(out, to + j, 0, src, at + j, 0, step, weights, first, taps, shift)
+        j = head
+        while j + 32 <= n:
+            stream_32(out, to + j, 0, src, at + j, 0, step, weights, first, taps, shift)
+            j += 32
+    while j + 32 <= n:
+        weigh_32(out, to + j, 0, src, at + j, 0, step, weights, first, taps, shift)
+        j += 32
+    if j + 16 <= n:
+        weigh_16(out, to + j, 0, src, at + j, 0, step, weights, first, taps, shift)
+        j += 16
+    if j < n:
+        j = n - 16
+        weigh_16(out, to + j, 0, src, at + j, 0, step, weights, first, taps, shift)
 
 
 # Lines side by side -------------------------------------------------------------------------------
@@ -115,16 +104,18 @@ def turn(
 ) -> None:
     """Transpose: dst[to + column * dst_pitch + row] = src[at + row * pitch + column]."""
     whole_rows, whole_columns = rows - rows % TILE, columns - columns % TILE
-    for column in range(0, whole_columns, TILE):
-        for row in range(0, whole_rows, TILE):
+    # Columns inside, so that a line of cache that a row has begun to fill is soon full: rows whose
+    # pitch is a power of two all fall on the same few lines.
+    for row in range(0, whole_rows, TILE):
+        for column in range(0, whole_columns, TILE):
             here, there = at + row * pitch + column, to + column * dst_pitch + row
             turn_tile(src, here, pitch, dst, there, dst_pitch)
-        for j in range(column, column + TILE):
-            for row in range(whole_rows, rows):
-                dst[to + j * dst_pitch + row] = src[at + row * pitch + j]
-    for j in range(whole_columns, columns):
-        for row in range(rows):
-            dst[to + j * dst_pitch + row] = src[at + row * pitch + j]
+        for j in range(whole_columns, columns):
+            for k in range(row, row + TILE):
+                dst[to + j * dst_pitch + k] = src[at + k * pitch + j]
+    for j in range(columns):
+        for k in range(whole_rows, rows):
+            dst[to + j * dst_pitch + k] = src[at + k * pitch + j]
 
 
 # The drivers --------------------------------------------------------------------------------------
@@ -132,28 +123,31 @@ def turn(
 
 def along_lines(
     src: Array, dst: Array, first: Array, count: Array, weights: Array, shift: int, base: int,
-    outer: int, n_in: int, inner: int, acc: Array,
+    outer: int, n_in: int, inner: int, streams: bool,
 ) -> None:  # fmt: skip
     """Resize (outer, n_in, inner) to (outer, outputs, inner), where lines are long.
 
     Input 0 in ``src`` is the one that the table calls ``base``.
     """
-    outputs = len(first)
+    outputs, taps = weights.shape
     for o in range(outer):
         for begin in range(0, inner, LINE):
             n = min(LINE, inner - begin)
             for i in range(outputs):
                 at = (o * n_in + first[i] - base) * inner + begin
                 to = (o * outputs + i) * inner + begin
-                combine_any(dst[to:], src[at:], weights[i], count[i], inner, n, shift, acc)
+                weigh_lines(dst, to, src, at, inner, weights, i * taps, count[i], n, shift, streams)
+    if streams:
+        settle_streams()
 
 
 def across_lines(
     src: Array, dst: Array, first: Array, count: Array, weights: Array, shift: int, base: int,
-    outer: int, n_in: int, inner: int, acc: Array, before: Array, after: Array,
+    outer: int, n_in: int, inner: int, before: Array, after: Array,
 ) -> None:  # fmt: skip
     """As `along_lines`, where lines are short: LANES outer ones are worked on side by side."""
-    outputs, wide = len(first), inner * LANES
+    outputs, taps = weights.shape
+    wide = inner * LANES
     for o in range(0, outer, LANES):
         rows = min(LANES, outer - o)
         for begin in range(0, outputs, CHUNK):
@@ -162,12 +156,55 @@ def across_lines(
             at = (o * n_in + low - base) * inner
             turn(src, at, n_in * inner, before, 0, LANES, rows, (high - low) * inner)
             for i in range(begin, end):
-                here = before[(first[i] - low) * wide :]
-                combine_any(
-                    after[(i - begin) * wide :], here, weights[i], count[i], wide, wide, shift, acc
+                at, to = (first[i] - low) * wide, (i - begin) * wide
+                weigh_lines(
+                    after, to, before, at, wide, weights, i * taps, count[i], wide, shift, False
                 )
             to = (o * outputs + begin) * inner
             turn(after, 0, LANES, dst, to, outputs * inner, (end - begin) * inner, rows)
+
+
+def resize_run(
+    src: Array, dst: Array, first: Array, count: Array, weights: Array, shift: int, at: int,
+    to: int, n_in: int, begin: int, end: int,
+) -> None:  # fmt: skip
+    """Some outputs of ROWS rows of pixels, which begin at ``at`` and ``to``."""
+    outputs, taps = weights.shape
+    for i in range(begin, end):
+        weigh_pixels(
+            dst, to + i * PIXEL, outputs * PIXEL, src, at + first[i] * PIXEL, n_in * PIXEL, PIXEL,
+            weights, i * taps, count[i], shift,
+        )  # fmt: skip
+
+
+def across_pixels(
+    src: Array, dst: Array, first: Array, count: Array, weights: Array, shift: int, base: int,
+    outer: int, n_in: int, inner: int,
+) -> None:  # fmt: skip
+    """As `along_lines`, where a line is the few channels of a pixel: ROWS outer ones at a time.
+
+    There are that many.
+    """
+    outputs = len(first)
+    safe = outputs - 1  # the outputs beside which, and beside whose inputs, there are others
+    while safe > 0 and first[safe - 1] + count[safe - 1] >= base + n_in:
+        safe -= 1
+    for row in range(0, outer, ROWS):
+        o = min(row, outer - ROWS)  # the last ones once more, rather than fewer
+        at, to = (o * n_in - base) * PIXEL, o * outputs * PIXEL
+        begin = 0
+        while begin < safe:
+            end = begin + 1
+            while end < safe and count[end] == count[begin]:
+                end += 1
+            if count[begin] == 2:
+                run_2(src, dst, first, count, weights, shift, at, to, n_in, begin, end)
+            elif count[begin] == 4:
+                run_4(src, dst, first, count, weights, shift, at, to, n_in, begin, end)
+            else:
+                run_any(src, dst, first, count, weights, shift, at, to, n_in, begin, end)
+            begin = end
+        run_exact(src, dst, first, count, weights, shift, at, to, n_in, safe, outputs)
 
 
 def eliminate(line: Array, other: Array, factor: Any, scale: Any, n: int) -> None:
@@ -219,8 +256,10 @@ def pick(
     A column is ``group`` numbers from there on.
     """
     outer, depth, height, width = shape
-    n = len(columns)
-    line = n * group
+    line = len(columns) * group
+    safe = len(columns) - 1  # the columns beside which, and beside whose inputs, there are others
+    while safe > 0 and columns[safe - 1] + group >= width:
+        safe -= 1
     to = 0
     for o in range(outer):
         for z in range(len(slices)):
@@ -229,11 +268,11 @@ def pick(
                 if y > 0 and rows[y] == rows[y - 1]:
                     copy_line(dst[to:], dst[to - line :], line)
                 elif group == 3:
-                    pick_groups_3(dst[to:], src[at:], columns, n)
+                    pick_groups_3(dst, to, src, at, columns, safe)
                 elif group == 4:
-                    pick_groups_4(dst[to:], src[at:], columns, n)
+                    pick_groups_4(dst, to, src, at, columns, safe)
                 else:
-                    pick_groups_1(dst[to:], src[at:], columns, n)
+                    pick_groups_1(dst, to, src, at, columns, safe)
                 to += line
 
 
@@ -243,9 +282,10 @@ def copy_line(out: Array, src: Array, n: int) -> None:
         out[j] = src[j]
 
 
-def pick_groups(out: Array, src: Array, columns: Array, n: int) -> None:
-    """out = GROUP numbers of src from each column on."""
-    for j in range(unsigned(n)):
-        at = unsigned(columns[j])
-        for k in range(unsigned(GROUP)):
-            out[j * unsigned(GROUP) + k] = src[at + k]
+def pick_groups(dst: Array, to: int, src: Array, at: int, columns: Array, safe: int) -> None:
+    """GROUP numbers of src from each column on."""
+    for j in range(unsigned(safe)):
+        copy_group(dst, to + j * GROUP, src, at + columns[j])
+    for j in range(safe, len(columns)):
+        for k in range(GROUP):
+            dst[to + j * GROUP + k] = src[at + columns[j] + k]

@@ -1,0 +1,387 @@
+"""What the loops of resizing do to a few numbers at once, as LLVM's vectors.
+
+The compiler would find most of it by itself, but not always, and at a price: with a loop for each
+number of taps, and a check of lengths before each.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numba as nb
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+# The side of a square that is transposed in registers.
+TILE = 8
+# Bytes that are stored past the caches together.
+CACHE_LINE = 64
+# A product and a sum may fuse into one rounding.
+FUSE = ("contract",)
+
+I16, I32, I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
+REALS = {ir.FloatType(): 4, ir.DoubleType(): 8}
+# Not annotated in Numba.
+declare: Any = cgutils.get_or_insert_function
+variable: Any = cgutils.alloca_once_value
+
+
+def bytes_of(number: Any) -> int:
+    """The size of a type of numbers."""
+    return number.width // 8 if isinstance(number, ir.IntType) else REALS[number]
+
+
+def pointer(context: Any, builder: Any, kind: Any, array: Any) -> Any:
+    """Where an array begins."""
+    return context.make_array(kind)(context, builder, array).data
+
+
+# Vectors ------------------------------------------------------------------------------------------
+
+
+def vector_name(vector: Any) -> str:
+    """What LLVM calls a vector in its intrinsics' names."""
+    return f"v{vector.count}{vector.element.intrinsic_name}"
+
+
+def repeat(builder: Any, value: Any, width: int) -> Any:
+    """A vector of one number again and again."""
+    vector, i32 = ir.VectorType(value.type, width), ir.IntType(32)
+    first = builder.insert_element(ir.Constant(vector, ir.Undefined), value, i32(0))
+    return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(i32, width), None))
+
+
+def shuffle(builder: Any, a: Any, b: Any, places: list[int]) -> Any:
+    """The numbers of two vectors that are at some places of both, one after the other."""
+    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, len(places)), places))
+
+
+def widen(builder: Any, value: Any, element: Any, signed: bool) -> Any:
+    """A vector in a wider type of integers, if it is not of that type."""
+    wide = ir.VectorType(element, value.type.count)
+    if value.type == wide:
+        return value
+    return (builder.sext if signed else builder.zext)(value, wide)
+
+
+class Block(NamedTuple):
+    """What is worked on together: so many lines of so many neighbours."""
+
+    lines: int
+    width: int
+    taps: int = 0  # how many a sum has, if that is known
+    # Whether taps are neighbours, and what lies past a line, up to a power of two, may be touched.
+    spills: bool = False
+    # Whether a line is stored past the caches, which do not hold all of the result anyhow: what is
+    # there need not be read before. Such a line begins where a line of the cache does.
+    streams: bool = False
+
+    @property
+    def lanes(self) -> int:
+        """The length of the vector that a line is worked on in."""
+        return 1 << (self.width - 1).bit_length()
+
+    def places(self, builder: Any, begin: Any, pitch: Any) -> Iterator[Any]:
+        """Where each line begins."""
+        for _ in range(self.lines):
+            yield begin
+            begin = builder.add(begin, pitch)
+
+    def load(self, builder: Any, data: Any, begin: Any) -> Any:
+        """A line."""
+        place, kind, size = self._vector(builder, data, begin)
+        if self.lanes == self.width or self.spills:
+            return builder.load(place, align=size)
+        function = masked("load", builder, kind, kind, place.type, I32, self._mask.type, kind)
+        none = ir.Constant(kind, ir.Undefined)
+        return builder.call(function, [place, I32(size), self._mask, none])
+
+    def store(self, builder: Any, line: Any, data: Any, begin: Any) -> None:
+        """Store a line."""
+        place, kind, size = self._vector(builder, data, begin)
+        if self.lanes == self.width or self.spills:
+            align = min(size * self.lanes, CACHE_LINE) if self.streams else size
+            store = builder.store(line, place, align=align)
+            if self.streams:
+                store.set_metadata("nontemporal", builder.module.add_metadata([I32(1)]))
+            return
+        function = masked(
+            "store", builder, kind, ir.VoidType(), kind, place.type, I32, self._mask.type
+        )
+        builder.call(function, [line, place, I32(size), self._mask])
+
+    def _vector(self, builder: Any, data: Any, begin: Any) -> tuple[Any, Any, int]:
+        """A pointer to a line's vector, its type, and the bytes of a number."""
+        number = data.type.pointee
+        kind = ir.VectorType(number, self.lanes)
+        place = builder.bitcast(builder.gep(data, [begin]), kind.as_pointer())
+        return place, kind, bytes_of(number)
+
+    @property
+    def _mask(self) -> Any:
+        """Which numbers of the vector belong to the line."""
+        which = [k < self.width for k in range(self.lanes)]
+        return ir.Constant(ir.VectorType(ir.IntType(1), self.lanes), which)
+
+
+def masked(what: str, builder: Any, vector: Any, result: Any, *kinds: Any) -> Any:
+    """LLVM's load or store of some numbers of a vector."""
+    name = f"llvm.masked.{what}.{vector_name(vector)}.p0"
+    return declare(builder.module, ir.FunctionType(result, kinds), name)
+
+
+# A weighted sum -----------------------------------------------------------------------------------
+
+
+class Terms(NamedTuple):
+    """The terms of a weighted sum, as they are added to vectors of sums.
+
+    Attributes:
+        block: what is summed.
+        builder: of the function that sums.
+        element: the type of the sums.
+        factors: where the weights are.
+        first: the number of the first weight.
+        source: where the numbers are.
+        at: the number of the first.
+        step: from one tap to the next.
+        pitch: from one line to the next.
+        signed: whether integers are.
+    """
+
+    block: Block
+    builder: Any
+    element: Any
+    factors: Any
+    first: Any
+    source: Any
+    at: Any
+    step: Any
+    pitch: Any
+    signed: bool
+
+    def add(self, totals: list[Any], tap: Any) -> list[Any]:
+        """Add a tap to the sums of each line."""
+        builder = self.builder
+        place = builder.gep(self.factors, [builder.add(self.first, tap)])
+        weight = builder.load(place)
+        if weight.type != self.element:
+            weight = builder.sext(weight, self.element)
+        weight = repeat(builder, weight, self.block.lanes)
+        lines = self.lines(tap, self.block)
+        values = [widen(builder, line, self.element, self.signed) for line in lines]
+        if isinstance(self.element, ir.IntType):
+            return [
+                builder.add(total, builder.mul(weight, value))
+                for total, value in zip(totals, values, strict=True)
+            ]
+        return [
+            builder.fadd(total, builder.fmul(weight, value, flags=FUSE), flags=FUSE)
+            for total, value in zip(totals, values, strict=True)
+        ]
+
+    def add_pair(self, totals: list[Any], tap: Any) -> list[Any]:
+        """Add two taps: processors have an instruction for two products of 16 bits and their sum.
+
+        They want the two numbers side by side, and LLVM finds it where sums of neighbours are
+        written in this way.
+        """
+        builder, lanes = self.builder, self.block.lanes
+        place = builder.gep(self.factors, [builder.add(self.first, tap)])
+        both = builder.load(builder.bitcast(place, I32.as_pointer()), align=2)
+        weights = builder.bitcast(repeat(builder, both, lanes), ir.VectorType(I16, 2 * lanes))
+        weights = builder.sext(weights, ir.VectorType(I32, 2 * lanes))
+        sums = []
+        for total, pair in zip(totals, self.pairs(tap), strict=True):
+            values = builder.sext(widen(builder, pair, I16, self.signed), weights.type)
+            products = builder.mul(weights, values, flags=("nsw",))
+            even, odd = (
+                shuffle(builder, products, products, [*range(k, 2 * lanes, 2)]) for k in (0, 1)
+            )
+            sums.append(builder.add(total, builder.add(even, odd)))
+        return sums
+
+    def pairs(self, tap: Any) -> Iterator[Any]:
+        """What two taps read, the two of each place side by side."""
+        builder, block = self.builder, self.block
+        if block.spills:  # taps are neighbours: one load has both
+            double = block._replace(width=2 * block.lanes)
+            places = [k // 2 + k % 2 * block.width for k in range(double.width)]
+            for line in self.lines(tap, double):
+                yield shuffle(builder, line, line, places)
+            return
+        places = [k // 2 + k % 2 * block.lanes for k in range(2 * block.lanes)]
+        following = builder.add(tap, tap.type(1))
+        for a, b in zip(self.lines(tap, block), self.lines(following, block), strict=True):
+            yield shuffle(builder, a, b, places)
+
+    def lines(self, tap: Any, block: Block) -> list[Any]:
+        """What a tap reads."""
+        begin = self.builder.add(self.at, self.builder.mul(tap, self.step))
+        places = block.places(self.builder, begin, self.pitch)
+        return [block.load(self.builder, self.source, place) for place in places]
+
+    def total(self, taps: Any) -> list[Any]:
+        """All of so many taps."""
+        builder = self.builder
+        none = ir.Constant(ir.VectorType(self.element, self.block.lanes), None)
+        totals = [none] * self.block.lines
+        step = 2 if isinstance(self.element, ir.IntType) else 1
+        add = self.add_pair if step == 2 else self.add
+        if self.block.taps:
+            for tap in range(0, self.block.taps, step):
+                totals = add(totals, taps.type(tap))
+            return totals
+        kept = [variable(builder, total) for total in totals]
+
+        def add_to_kept(add: Any, tap: Any) -> None:
+            added = add([builder.load(place) for place in kept], tap)
+            for place, total in zip(kept, added, strict=True):
+                builder.store(total, place)
+
+        with cgutils.for_range(builder, builder.sdiv(taps, taps.type(step))) as loop:
+            add_to_kept(add, builder.mul(loop.index, taps.type(step)))
+        if step == 2:
+            with builder.if_then(builder.trunc(taps, ir.IntType(1))):
+                add_to_kept(self.add, builder.sub(taps, taps.type(1)))
+        return [builder.load(place) for place in kept]
+
+
+@intrinsic
+def to_cache_line(context: Any, array: Any, place: Any) -> Any:
+    """How many numbers there are from a place to where the next line of the cache begins."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = pointer(context, builder, array, arguments[0])
+        at = context.cast(builder, arguments[1], place, nb.int64)
+        address = builder.ptrtoint(builder.gep(data, [at]), I64)
+        past = builder.and_(builder.neg(address), I64(CACHE_LINE - 1))
+        return builder.udiv(past, I64(bytes_of(data.type.pointee)))
+
+    return nb.int64(array, place), generate
+
+
+@intrinsic
+def settle_streams(context: Any) -> Any:
+    """Have what was stored past the caches be seen by all who are told of it afterwards."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return nb.void(), generate
+
+
+def settle_fixed(builder: Any, total: Any, shift: Any, target: str) -> Any:
+    """Sums in 32 bits without their last ``shift`` bits: rounded, and confined."""
+    width, i32, ends = total.type.count, total.type.element, np.iinfo(target)
+    half = builder.shl(i32(1), builder.sub(shift, i32(1)))
+    total = builder.add(total, repeat(builder, half, width))
+    total = builder.ashr(total, repeat(builder, shift, width))
+    for name, end in (("smax", ends.min), ("smin", ends.max)):
+        function = declare(
+            builder.module,
+            ir.FunctionType(total.type, [total.type] * 2),
+            f"llvm.{name}.v{width}i32",
+        )
+        total = builder.call(function, [total, repeat(builder, i32(int(end)), width)])
+    return builder.trunc(total, ir.VectorType(ir.IntType(ends.bits), width))
+
+
+@functools.cache
+def block_weigher(block: Block, target: str) -> Any:
+    """`loops.weigh_block` for a block: sums in registers, for any number of taps."""
+
+    @intrinsic
+    def weigh_block(
+        context: Any, out: Any, to: Any, out_pitch: Any, src: Any, at: Any, src_pitch: Any,
+        step: Any, weights: Any, first: Any, taps: Any, shift: Any,
+    ) -> Any:  # fmt: skip
+        """The weighted sum of blocks of numbers that lie a fixed step apart."""
+        kinds = out, to, out_pitch, src, at, src_pitch, step, weights, first, taps, shift
+        fixed = weights.dtype == nb.int16
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            to, out_pitch, at, src_pitch, step, first, taps, shift = (
+                context.cast(builder, arguments[k], kinds[k], nb.int64)
+                for k in (1, 2, 4, 5, 6, 8, 9, 10)
+            )
+            result, source, factors = (
+                pointer(context, builder, kinds[k], arguments[k]) for k in (0, 3, 7)
+            )
+            element = I32 if fixed else factors.type.pointee
+            terms = Terms(
+                block, builder, element, factors, first, source, at, step, src_pitch,
+                getattr(src.dtype, "signed", True),
+            )  # fmt: skip
+            lines = block.places(builder, to, out_pitch)
+            for total, place in zip(terms.total(taps), lines, strict=True):
+                bits = builder.trunc(shift, I32)
+                line = settle_fixed(builder, total, bits, target) if fixed else total
+                block.store(builder, line, result, place)
+            return context.get_dummy_value()
+
+        return nb.void(*kinds), generate
+
+    return weigh_block
+
+
+# Copies -------------------------------------------------------------------------------------------
+
+
+@intrinsic
+def turn_tile(
+    context: Any, src: Any, at: Any, pitch: Any, dst: Any, to: Any, dst_pitch: Any
+) -> Any:
+    """Transpose a tile in registers: TILE loads, log2(TILE) rounds of shuffles, TILE stores."""
+    kinds = src, at, pitch, dst, to, dst_pitch
+    tile = Block(TILE, TILE)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        here, there = (pointer(context, builder, kinds[k], arguments[k]) for k in (0, 3))
+        at, pitch, to, dst_pitch = (
+            context.cast(builder, arguments[k], kinds[k], nb.int64) for k in (1, 2, 4, 5)
+        )
+        lines = [tile.load(builder, here, place) for place in tile.places(builder, at, pitch)]
+        half = TILE // 2
+        while half:
+            # Exchange the off-diagonal blocks of every 2 half x 2 half square.
+            low = [k if not k & half else TILE + k - half for k in range(TILE)]
+            high = [k + half if not k & half else TILE + k for k in range(TILE)]
+            for k in range(TILE):
+                if not k & half:
+                    pair = lines[k], lines[k + half]
+                    lines[k], lines[k + half] = (
+                        shuffle(builder, *pair, places) for places in (low, high)
+                    )
+            half //= 2
+        for line, place in zip(lines, tile.places(builder, to, dst_pitch), strict=True):
+            tile.store(builder, line, there, place)
+        return context.get_dummy_value()
+
+    return nb.void(*kinds), generate
+
+
+@functools.cache
+def group_copier(width: int) -> Any:
+    """`loops.copy_group` for so many numbers."""
+    group = Block(1, width, spills=True)
+
+    @intrinsic
+    def copy_group(context: Any, dst: Any, to: Any, src: Any, at: Any) -> Any:
+        """Copy a few neighbours."""
+        kinds = dst, to, src, at
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            there, here = (pointer(context, builder, kinds[k], arguments[k]) for k in (0, 2))
+            to, at = (context.cast(builder, arguments[k], kinds[k], nb.int64) for k in (1, 3))
+            group.store(builder, group.load(builder, here, at), there, to)
+            return context.get_dummy_value()
+
+        return nb.void(*kinds), generate
+
+    return copy_group
