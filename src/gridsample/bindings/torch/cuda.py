@@ -21,7 +21,7 @@ from torch import Tensor
 from gridsample.bindings.torch.operators import (
     LIBRARY,
     Call,
-    Names,
+    How,
     Order,
     call_for,
     check_values,
@@ -79,13 +79,21 @@ def on_device(tensor: Tensor) -> Any:
 # The operators ------------------------------------------------------------------------------------
 
 
-def cuda_gather(
-    image: Tensor, grid: Tensor, mode: Names, padding: Names, corners: bool, order: Order,
-    threads: int | None = None,
-) -> Tensor:  # fmt: skip
+def check_known(call: Call, how: How) -> Call:
+    """Refuse options that the kernels do not know."""
+    if how.blends or not call.plan.extrapolate:
+        raise ValueError(
+            "on a GPU, accepted: fill_value=0 and extrapolate=True, got fill_value "
+            f"{tuple(how.fill)} and extrapolate={how.extrapolate}"
+        )
+    return call
+
+
+def cuda_gather(image: Tensor, grid: Tensor, *options: Any) -> Tensor:
     """Gather, for CUDA tensors."""
-    call = call_for(image.shape, image, grid, mode, padding, corners, order)
-    plan, out = call.plan, empty_gather(image, grid, order)
+    call = check_known(call_for(image.shape, image, grid, *options), How(*options))
+    order, plan = call.order, call.plan
+    out = empty_gather(image, grid, order)
     if call.zero:
         return out.zero_()
     if not out.numel():
@@ -100,12 +108,9 @@ def cuda_gather(
     return out
 
 
-def cuda_scatter(
-    values: Tensor, grid: Tensor, size: Sequence[int], mode: Names, padding: Names, corners: bool,
-    order: Order, threads: int | None = None,
-) -> Tensor:  # fmt: skip
+def cuda_scatter(values: Tensor, grid: Tensor, size: Sequence[int], *options: Any) -> Tensor:
     """Scatter, for CUDA tensors."""
-    call = call_for(size, values, grid, mode, padding, corners, order)
+    call = check_known(call_for(size, values, grid, *options), How(*options).linear)
     plan = call.plan
     check_values(values, plan, "values")
     out = empty(size, values, values.dtype)
@@ -113,11 +118,10 @@ def cuda_scatter(
 
 
 def cuda_backward(
-    values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool, mode: Names,
-    padding: Names, corners: bool, order: Order, threads: int | None = None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool, *options: Any
+) -> tuple[Tensor, Tensor]:
     """Backward, for CUDA tensors."""
-    call = call_for(image.shape, image, grid, mode, padding, corners, order)
+    call = check_known(call_for(image.shape, image, grid, *options), How(*options))
     plan = call.plan
     check_values(values, plan, "grad_output")
     if need_input and not differentiable(image):
@@ -218,12 +222,11 @@ def resolve(sums: gpu.Sums, shadow: Tensor) -> Tensor:
 
 def cuda_twice(
     values: Tensor, image: Tensor, grid: Tensor, by_image: Tensor | None, by_grid: Tensor | None,
-    need_values: bool, need_image: bool, need_grid: bool, mode: Names, padding: Names,
-    corners: bool, order: Order, threads: int | None = None,
+    need_values: bool, need_image: bool, need_grid: bool, *options: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """The backward of backward, for CUDA tensors; what is not needed is an empty tensor."""
-    call = call_for(image.shape, image, grid, mode, padding, corners, order)
-    plan, needed = call.plan, (need_values, need_image, need_grid)
+    call = check_known(call_for(image.shape, image, grid, *options), How(*options))
+    order, plan, needed = call.order, call.plan, (need_values, need_image, need_grid)
     onto, first, second = fake_backward_twice(values, image, grid, by_image, by_grid, *needed)
     if not values.numel() or call.zero or not any(needed):
         return onto.zero_(), first.zero_(), second.zero_()
@@ -237,6 +240,10 @@ def cuda_twice(
             empty=functools.partial(values.new_empty, dtype=real_type(plan)) if need_grid else None,
             interpreted=interpreted(values),
         )  # fmt: skip
+    if need_values and by_image is not None and not any(order):
+        # Points that are nowhere are NaN in a sample, and 0 in what is derived by it.
+        still = cuda_gather(image.new_zeros(()).expand(1, 1, *image.shape[2:]), grid, *options)
+        onto = torch.where(still.isnan(), 0, onto)
     return (
         onto,
         first if shadow is None else shadow.to(first.dtype),
