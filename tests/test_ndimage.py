@@ -258,36 +258,105 @@ def test_signatures():
             assert our.default == their.default or {our.default, their.default} == {(), None}
 
 
+# Tensors ------------------------------------------------------------------------------------------
+
+CALLS = (
+    ("map_coordinates", np.random.default_rng(1).uniform(-9, 30, (2, 4, 5))),
+    ("affine_transform", np.array([[0.9, 0.2], [-0.1, 1.1]]), 0.3),
+    ("affine_transform", np.array([0.9, 1.1]), [0.3, -0.7]),
+    ("zoom", 1.4),
+    ("shift", [1.3, -2.5]),
+    ("rotate", 33),
+    ("geometric_transform", lambda at: (0.9 * at[0], at[1] + 0.3 * at[0])),
+)
+
+
+def tensor(given):
+    torch = pytest.importorskip("torch")
+    return torch.tensor(given) if isinstance(given, np.ndarray) else given
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("order", [0, 1, 3])
-def test_tensors_take_the_same_way(mode, order, monkeypatch):
-    """With a binding of arrays in the tensors' place, so that it is this module that is tested."""
-    torch = pytest.importorskip("torch")
-
-    def through_arrays(function):
-        def call(image, *arguments, **options):
-            arrays = [a.numpy() if isinstance(a, torch.Tensor) else a for a in arguments]
-            return torch.from_numpy(np.asarray(function(image.numpy(), *arrays, **options)))
-
-        return call
-
-    monkeypatch.setattr(strips, "grid_sample", through_arrays(strips.grid_sample))
-    monkeypatch.setattr(ndimage, "coefficients", through_arrays(ndimage.coefficients))
-    image = image_of((LONG, LONG + 1))
-    places = np.random.default_rng(1).uniform(-9, 30, (2, 4, 5))
+def test_tensors_take_the_same_way(mode, order):
+    image = image_of((7, 9))
     how = {"mode": mode, "order": order, "cval": 1.7}
-    for name, *arguments in (
-        ("map_coordinates", places),
-        ("affine_transform", np.array([[0.9, 0.2], [-0.1, 1.1]]), 0.3),
-        ("zoom", 1.4),
-        ("shift", [1.3, -2.5]),
-        ("rotate", 33),
-    ):
-        expected = getattr(scipy_ndimage, name)(image, *arguments, **how)
-        tensors = [torch.tensor(a) if isinstance(a, np.ndarray) else a for a in arguments]
-        result = getattr(ndimage, name)(torch.tensor(image), *tensors, **how)
-        assert isinstance(result, torch.Tensor)
+    for name, *arguments in CALLS:
+        expected = getattr(ndimage, name)(image, *arguments, **how)
+        result = getattr(ndimage, name)(tensor(image), *map(tensor, arguments), **how)
+        assert type(result).__name__ == "Tensor"
         np.testing.assert_allclose(result, expected, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "grid-constant", "constant", "wrap"])
+def test_tensors_are_differentiable(mode):
+    torch = pytest.importorskip("torch")
+    from torch.autograd import gradcheck, gradgradcheck
+
+    image = torch.tensor(image_of((4, 5)), requires_grad=True)
+    how = {"mode": mode, "cval": 1.7}
+    places = torch.rand(2, 3, 2, dtype=torch.float64, requires_grad=True) + torch.arange(2.0)
+    matrix = torch.tensor([[0.91, 0.23], [-0.13, 1.07]], dtype=torch.float64, requires_grad=True)
+    by = torch.tensor([0.31, -1.72], dtype=torch.float64, requires_grad=True)
+    for function, given in (
+        (lambda i, x: ndimage.map_coordinates(i, x, **how), (image, places.detach())),
+        (lambda i, m, b: ndimage.affine_transform(i, m, b, **how), (image, matrix, by)),
+        (lambda i, m, b: ndimage.affine_transform(i, m.diagonal(), b, **how), (image, matrix, by)),
+        (lambda i, b: ndimage.shift(i, b, **how), (image, by)),
+        (lambda i: ndimage.zoom(i, 1.4, **how), (image,)),
+        (lambda i: ndimage.rotate(i, 33, **how), (image,)),
+        (lambda i: ndimage.spline_filter(i, mode=mode), (image,)),
+        (lambda i, m: ndimage.geometric_transform(
+            i, lambda at: (m[0, 0] * at[0] + 0.2, m[0, 1] + 0.4 * at[1]), (2, 3), **how
+        ), (image, matrix)),
+    ):  # fmt: skip
+        leaves = tuple(one.detach().requires_grad_() for one in given)
+        assert gradcheck(function, leaves, fast_mode=True)
+    assert gradgradcheck(lambda b: ndimage.shift(image, b, **how), (by,), fast_mode=True)
+
+
+def test_tensors_rest_where_numbers_say_so_alone():
+    torch = pytest.importorskip("torch")
+    image = torch.tensor(image_of((4, 5)))
+    assert torch.equal(ndimage.shift(image, 0), image)
+    by = torch.zeros(2, dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(ndimage.shift(image, by, mode="mirror").square().sum(), by)
+    assert slope.abs().min() > 0
+
+
+def test_outputs_of_tensors():
+    torch = pytest.importorskip("torch")
+    array = image_of((4, 5)) * 100
+    image = torch.tensor(array)
+    for output in (torch.float32, torch.int16, torch.uint8, np.float32, "int64", float):
+        kind = output if isinstance(output, torch.dtype) else np.dtype(output).name
+        name = str(kind).removeprefix("torch.")
+        found = ndimage.zoom(image, 1.5, output)
+        np.testing.assert_allclose(found, ndimage.zoom(array, 1.5, name), rtol=1e-6, strict=True)
+        place = torch.empty(6, 8, dtype=getattr(torch, name))
+        assert ndimage.zoom(image, 1.5, place) is place and torch.equal(place, found)
+        assert ndimage.spline_filter(image, output=torch.empty(4, 5)).dtype == torch.float32
+    with pytest.raises(RuntimeError, match="output shape not correct"):
+        ndimage.zoom(image, 1.5, torch.empty(4, 5))
+    with pytest.raises(RuntimeError, match="complex dtype"):
+        ndimage.zoom(image * 1j, 1.5, torch.empty(6, 8))
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "uint8", "complex64"])
+def test_tensors_keep_their_precision(kind):
+    torch = pytest.importorskip("torch")
+    image = torch.tensor(np.abs(image_of((4, 200))) * 20).to(getattr(torch, kind))
+    exact = image.to(torch.complex128 if image.is_complex() else torch.float64)
+    for name, *arguments in (("shift", [0.3, 101.6]), ("map_coordinates", CALLS[0][1])):
+        given = [tensor(one) for one in arguments]
+        found = getattr(ndimage, name)(image, *given, order=1)
+        truth = getattr(ndimage, name)(exact, *given, order=1)
+        assert found.dtype == image.dtype
+        # Half a unit in the last place of an integer; else of the type, and that of a position in
+        # float32, along which the image may change by twice its largest number.
+        unit = 1 if kind == "uint8" else torch.finfo(image.dtype).eps * exact.abs().max()
+        error = unit / 2 + 2 * exact.abs().max() * 200 * torch.finfo(torch.float32).eps
+        assert (found.to(truth.dtype) - truth).abs().max() <= error
 
 
 PLUGIN = """

@@ -481,33 +481,7 @@ def test_a_fill_of_zero_is_used_anywhere() -> None:
     np.testing.assert_array_equal(found, gridsample.grid_sample(IMAGE, GRID))
 
 
-# Tensors, which take the first options alone ------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"coords": "pixel"},
-        {"fill_value": 1, "padding_mode": "constant"},
-        {"fill_value": [1, 2], "padding_mode": "constant"},
-        {"extrapolate": False},
-        {"prefilter": False},
-        {"return_mask": True},
-        {"mode": "spline3"},
-        {"mode": ("linear", "spline2")},
-        {"mode": gridsample.methods.get("linear")},
-    ],
-    ids=str,
-)
-def test_tensors_refuse_what_they_do_not_know(changes: dict[str, Any]) -> None:
-    torch = pytest.importorskip("torch")
-    tensors = torch.from_numpy(IMAGE), torch.from_numpy(GRID)
-    name = "mode" if "mode" in changes else next(iter(changes))
-    with pytest.raises(TypeError, match=name):
-        gridsample.grid_sample(*tensors, **changes)
-    if "return_mask" not in changes:
-        with pytest.raises(TypeError, match=name):
-            gridsample.grid_sample_vjp(torch.ones(1, 2, 4), *tensors, **changes)
+# Tensors: more in tests/bindings/test_torch_options.py -------------------------------------------
 
 
 @BOUNDARY
@@ -519,16 +493,3 @@ def test_tensors_have_the_arrays_numbers_under_every_boundary(boundary: str) -> 
         tensors = torch.from_numpy(image), torch.from_numpy(grid)
         found = gridsample.grid_sample(*tensors, mode, boundary).numpy()
         assert_close(found, gridsample.grid_sample(image, grid, mode, boundary))
-
-
-def test_functions_of_arrays_refuse_tensors() -> None:
-    torch = pytest.importorskip("torch")
-    image, grid = torch.from_numpy(IMAGE), torch.from_numpy(GRID)
-    for call in (
-        lambda: gridsample.grid_gradient(image, GRID),
-        lambda: gridsample.grid_hessian(IMAGE, grid),
-        lambda: gridsample.splat(torch.ones(1, 2, 4), GRID, (5, 7)),
-        lambda: gridsample.splat_count(grid, (5, 7)),
-    ):
-        with pytest.raises(TypeError, match=r"torch.*Tensor; accepted by .*: NumPy arrays"):
-            call()

@@ -9,8 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from gridsample.options import Options
-from gridsample.plan import Mode, find_method
-from gridsample.weights import Method
+from gridsample.plan import Mode
 
 # Libraries that have a binding, and those that are known to have none.
 BINDINGS = ("torch", "cupy")
@@ -55,48 +54,6 @@ def find_binding(**arrays: Any) -> ModuleType:
     return numpy
 
 
-def takes_tensors(binding: ModuleType) -> bool:
-    """Whether a binding is one of those that tensors go through, which take fewer options."""
-    return not binding.__name__.endswith(".numpy")
-
-
-def for_tensors(options: Options) -> dict[str, Any]:
-    """The options that tensors take, by name.
-
-    Raises:
-        TypeError: another one is given, or a method that needs one, such as the prefilter.
-    """
-    taken = ("mode", "padding_mode", "align_corners", "channel_axis", "threads")
-    defaults = Options()
-    for name, value in options._asdict().items():
-        default = getattr(defaults, name)
-        same = value is default or (isinstance(value, (int, float, str)) and value == default)
-        if name not in taken and not same:
-            raise TypeError(
-                f"{name} is taken with NumPy arrays only, got {value!r}; "
-                f"accepted with torch tensors: {default!r}"
-            )
-    modes = options.mode if isinstance(options.mode, (tuple, list)) else (options.mode,)
-    for one in modes:
-        filtered = isinstance(one, str) and find_method(one).prefilter > 1
-        if filtered or isinstance(one, Method):
-            raise TypeError(
-                f"mode {one!r} is taken with NumPy arrays only; "
-                "accepted with torch tensors: the names of methods without a prefilter"
-            )
-    return {name: getattr(options, name) for name in taken}
-
-
-def arrays_only(name: str, **arrays: Any) -> None:
-    """Refuse tensors in a function that takes NumPy arrays alone."""
-    for argument, array in arrays.items():
-        if library(array) != "numpy":
-            raise TypeError(
-                f"{argument} is a {type(array).__module__}.{type(array).__qualname__}; "
-                f"accepted by {name}: NumPy arrays"
-            )
-
-
 def grid_sample(
     input: Any,
     grid: Any,
@@ -127,8 +84,8 @@ def grid_sample(
 
     Torch tensors give tensors (also bfloat16), with derivatives of any order; memory is not
     copied, and channels-last tensors give channels-last ones.  An integer tensor's output carries
-    no derivative, as always in torch: `grid_sample_vjp` has the grid's gradient.  The options from
-    ``coords`` to ``return_mask``, and B-splines, are for NumPy arrays only.
+    no derivative, as always in torch: `grid_sample_vjp` has the grid's gradient.  A fill value has
+    none.
 
     Args:
         input: the image, (N, C, *spatial) with 1 to 3 spatial axes; bool, any integer type,
@@ -151,7 +108,7 @@ def grid_sample(
             of the first; or "displacement", pixels from the output's own place, where a grid of
             zeros is the identity and ``out`` has as many axes as the image.
         fill_value: what is outside under "constant" and with extrapolate=False: a number, or one
-            for each channel; complex only for a complex image.
+            for each channel; complex only for a complex image; for tensors exact in float64.
         extrapolate: False to give the fill value wherever the position itself is outside the image,
             which ends at the outermost pixels' centres, or at their outer edges where -1 and 1 are
             those.
@@ -161,8 +118,8 @@ def grid_sample(
         return_mask: whether to return the share of each point's weight that fell on the image too.
         channel_axis: 1, or -1 for channels-last input and output, (N, *spatial, C) and
             (N, *out, C).
-        out: an array to put the result in, of its shape and dtype, apart from the inputs; with
-            NumPy arrays only.
+        out: an array to put the result in, of its shape and dtype, apart from the inputs; tensors
+            get a new tensor.
         threads: how many threads to use at most; None for one a core, or as many as torch uses
             for tensors.  The result does not depend on it.
 
@@ -174,8 +131,7 @@ def grid_sample(
         0 where a coordinate is NaN.
 
     Raises:
-        TypeError: a dtype, or an option of a type, that is not accepted; or an option that tensors
-            do not take.
+        TypeError: a dtype, or an option of a type, that is not accepted.
         ValueError: shapes that do not go together, a name that is unknown or ambiguous, or a fill
             value other than 0 that nothing uses.
 
@@ -200,10 +156,6 @@ def grid_sample(
         channel_axis, threads,
     )  # fmt: skip
     binding = find_binding(input=input, grid=grid)
-    if takes_tensors(binding):
-        if return_mask:
-            raise TypeError("return_mask is taken with NumPy arrays only")
-        return binding.grid_sample(input, grid, out=out, **for_tensors(options))
     return binding.grid_sample(input, grid, options, return_mask, out)
 
 
@@ -280,9 +232,9 @@ def grid_sample_vjp(
         channel_axis, threads,
     )  # fmt: skip
     binding = find_binding(grad_output=grad_output, input=input, grid=grid)
-    needs = {"need_input": need_input, "need_grid": need_grid}
-    given: Any = for_tensors(options) if takes_tensors(binding) else {"options": options}
-    result: tuple[Any, Any] = binding.grid_sample_vjp(grad_output, input, grid, **needs, **given)
+    result: tuple[Any, Any] = binding.grid_sample_vjp(
+        grad_output, input, grid, options, need_input, need_grid
+    )
     return result
 
 
@@ -311,7 +263,7 @@ def grid_gradient(
     which is what it is with coords="pixel" or "displacement".
 
     Args:
-        input: the image, as in `grid_sample`; a NumPy array.
+        input: the image, as in `grid_sample`.
         grid: the coordinates, as in `grid_sample`.
         mode: as in `grid_sample`; the gradient of "nearest" is 0.
         padding_mode: as in `grid_sample`.
@@ -325,11 +277,11 @@ def grid_gradient(
 
     Returns:
         (N, C, *out, D), or (N, *out, C, D) for channel_axis=-1; the last axis in x, y, z order.
-        Its dtype is NumPy's for the product of an entry of input and one of grid.  It is 0 where a
-        coordinate is NaN.
+        Its dtype is NumPy's, or torch's, for the product of an entry of input and one of grid.  It
+        is 0 where a coordinate is NaN.
 
     Raises:
-        TypeError: as `grid_sample`, or a tensor is given.
+        TypeError: as `grid_sample`.
         ValueError: as `grid_sample`.
 
     Example:
@@ -338,7 +290,6 @@ def grid_gradient(
         >>> gridsample.grid_gradient(image, np.array([[[0.5, 0.5]]]), coords="pixel")
         array([[[[10., 20.]]]])
     """
-    arrays_only("grid_gradient", input=input, grid=grid)
     options = Options(
         mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter,
         channel_axis, threads,
@@ -369,7 +320,7 @@ def grid_hessian(
     only what mixes axes is not 0.
 
     Args:
-        input: the image, as in `grid_sample`; a NumPy array.
+        input: the image, as in `grid_sample`.
         grid: the coordinates, as in `grid_sample`.
         mode: as in `grid_sample`.
         padding_mode: as in `grid_sample`.
@@ -396,7 +347,6 @@ def grid_hessian(
         ... ).round(12)
         array([[[[[2.]]]]])
     """
-    arrays_only("grid_hessian", input=input, grid=grid)
     options = Options(
         mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter,
         channel_axis, threads,
@@ -431,7 +381,7 @@ def splat(
 
     Args:
         values: (N, C, *out); bool, any integer type, float16 to float64, complex64 or complex128;
-            a NumPy array.
+            a tensor may be bfloat16 too, and has derivatives.
         grid: where they go, (N, *out, D), as in `grid_sample`; N may be 1 here or in the values,
             and is then broadcast.  A point with a NaN coordinate adds nothing.
         size: the spatial shape of the result, such as (height, width); a number for one axis.
@@ -452,7 +402,7 @@ def splat(
         float64 for other integers.
 
     Raises:
-        TypeError: a dtype, or an option of a type, that is not accepted; or a tensor.
+        TypeError: a dtype, or an option of a type, that is not accepted.
         ValueError: shapes that do not go together, or a name that is unknown or ambiguous.
 
     Example:
@@ -463,7 +413,6 @@ def splat(
         >>> gridsample.splat(values, grid, 4, coords="pixel", normalize=True)
         array([[[8., 8., 1., 0.]]])
     """
-    arrays_only("splat", values=values, grid=grid)
     options = Options(
         mode, padding_mode, align_corners, coords, 0, extrapolate, prefilter,
         channel_axis, threads,
@@ -489,7 +438,7 @@ def splat_count(
         out[n, 0, pixel] = sum over points of weight(point, pixel)
 
     Args:
-        grid: where the points are, (N, *out, D), as in `grid_sample`; a NumPy array.
+        grid: where the points are, (N, *out, D), as in `grid_sample`.
         size: the spatial shape of the result, as in `splat`.
         mode: as in `grid_sample`.
         padding_mode: as in `splat`.
@@ -512,7 +461,6 @@ def splat_count(
         >>> gridsample.splat_count(np.array([[[0.25], [2.0]]]), 4, coords="pixel")
         array([[[0.75, 0.25, 1.  , 0.  ]]])
     """
-    arrays_only("splat_count", grid=grid)
     options = Options(
         mode, padding_mode, align_corners, coords, 0, extrapolate, prefilter,
         channel_axis, threads,

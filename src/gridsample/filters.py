@@ -8,17 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.api import library
-from gridsample.plan import (
-    NARROW_TYPES,
-    check_boundary,
-    check_flag,
-    check_image_type,
-    check_threads,
-    type_name,
-)
-
-Array = np.ndarray[Any, Any]
+from gridsample.api import find_binding
+from gridsample.plan import check_boundary, check_flag, check_threads
 
 
 def spline_filter(
@@ -30,7 +21,7 @@ def spline_filter(
     align_corners: bool = False,
     adjoint: bool = False,
     threads: int | None = None,
-) -> Array:
+) -> Any:
     """The coefficients of the B-spline that passes through an image's pixels.
 
     A spline of order n is a sum of B-splines, one a pixel, times coefficients c; at pixel k it is
@@ -47,19 +38,20 @@ def spline_filter(
     but for those within a few pixels of an edge.
 
     Args:
-        input: an image of any shape: bool, any integer type, float16 to float64, complex.  It is
-            not changed.
+        input: an image of any shape: bool, any integer type, float16 to float64, complex; an array
+            or a tensor (also bfloat16), which has derivatives.  It is not changed.
         order: the order of the spline, 0 to 7; 0 and 1 need no filter, and give the image itself.
         boundary: what is outside, as in `grid_sample`'s padding_mode; or one for each of ``axes``.
         axes: the axes to filter along; None for those of an image (N, C, *spatial) that are
             spatial.
         align_corners: which of "mirror" (True) and "symmetric" (False) "reflection" is.
         adjoint: whether to apply the transpose of the filter, which is its vector-Jacobian product.
-        threads: how many threads to use at most; None for one a core.
+        threads: how many threads to use at most; None for one a core, or as many as torch uses
+            for tensors.
 
     Returns:
-        A new array of the input's shape: float32 for bool, integers of 8 and 16 bits, float16 and
-        float32; float64 for other integers and float64; and complex likewise.
+        A new array or tensor of the input's shape: float32 for bool, integers of 8 and 16 bits,
+        float16 and float32; float64 for other integers and float64; and complex likewise.
 
     Raises:
         TypeError: an argument of a type that is not accepted.
@@ -72,31 +64,19 @@ def spline_filter(
         >>> (c[1:-3] + 4 * c[2:-2] + c[3:-1]) / 6  # the spline at the middle pixel
         array([6.])
     """
-    from gridsample.kernels import prefilter
+    from gridsample.kernels.prefilter import extension
 
-    if library(input) != "numpy":
-        raise TypeError(f"input is a {type(input).__module__} array; accepted: NumPy arrays")
+    binding = find_binding(input=input)
     if isinstance(input, np.ma.MaskedArray):
         raise TypeError("input is a masked array, whose mask would be lost; fill it first")
-    image = np.asarray(input)
-    check_image_type(image.dtype)
+    image = np.asarray(input) if binding.__name__.endswith(".numpy") else input
     check_threads(threads)
     chosen = check_axes(axes, image.ndim)
-    if check_order(order) > 1:
-        names = check_names(boundary, chosen)
-        corners = check_flag(align_corners, "align_corners")
-        extended = [prefilter.extension(name, corners) for name in names]
-    else:
-        extended = []
-    narrow = type_name(image.dtype) in NARROW_TYPES
-    return prefilter.coefficients(
-        image,
-        order,
-        extended,
-        chosen,
-        real=np.dtype(np.float32 if narrow else np.float64),
-        adjoint=check_flag(adjoint, "adjoint"),
-        threads=threads,
+    corners = check_flag(align_corners, "align_corners")
+    needed = check_order(order) > 1
+    extended = [extension(one, corners) for one in check_names(boundary, chosen)] if needed else []
+    return binding.spline_filter(
+        image, order, extended, chosen, check_flag(adjoint, "adjoint"), threads
     )
 
 
@@ -114,7 +94,7 @@ def check_axes(axes: Any, dimensions: int) -> tuple[int, ...]:
     if axes is None:
         return tuple(range(2, dimensions))
     try:
-        given = [operator.index(one) for one in (axes if np.iterable(axes) else (axes,))]
+        given = [operator.index(one) for one in ((axes,) if hasattr(axes, "__index__") else axes)]
     except TypeError:
         raise TypeError(f"axes must be integers, or None, got {axes!r}") from None
     chosen = tuple(one + dimensions if one < 0 else one for one in given)

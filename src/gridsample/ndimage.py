@@ -12,6 +12,7 @@ the image's ends, and what becomes of a position beyond them.
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 import warnings
@@ -22,7 +23,14 @@ import numpy as np
 
 from gridsample.api import library
 from gridsample.filters import spline_filter as coefficients
-from gridsample.strips import Positions, namespace, sample, sample_axis, saturated
+from gridsample.strips import (
+    Positions,
+    float_limits,
+    namespace,
+    sample,
+    sample_axis,
+    saturated,
+)
 
 __all__ = [
     "affine_transform",
@@ -223,15 +231,11 @@ def one_each(given: Any, rank: int, name: str) -> list[Any]:
 def new_output(output: Any, image: Any, shape: tuple[int, ...]) -> Any:
     """Where the result goes: the array given, or a new one of the type given or the image's.
 
-    For a tensor, its type: the result is a new tensor.
-
     Raises:
         RuntimeError: the array has another shape, or is real though the input is complex.
     """
     if library(image) == "torch":
-        if output is not None and type(output).__name__ != "dtype":
-            raise TypeError(f"output must be None or a torch dtype for a tensor, got {output!r}")
-        return image.dtype if output is None else output
+        return tensor_output(output, image, shape)
     is_complex = image.dtype.kind == "c"
     if output is None:
         return np.zeros(shape, image.dtype.newbyteorder("="))
@@ -251,10 +255,31 @@ def new_output(output: Any, image: Any, shape: tuple[int, ...]) -> Any:
     return output
 
 
+def tensor_output(output: Any, image: Any, shape: tuple[int, ...]) -> Any:
+    """As `new_output` for tensors: the tensor given, or the type of a new one."""
+    torch = namespace(image)
+    if library(output) == "torch" and not isinstance(output, torch.dtype):
+        if tuple(output.shape) != tuple(shape):
+            raise RuntimeError(
+                f"output shape not correct: it must be {tuple(shape)}, got {tuple(output.shape)}"
+            )
+        dtype = output.dtype
+    elif output is None or isinstance(output, torch.dtype):
+        output = dtype = image.dtype if output is None else output
+    else:
+        output = dtype = getattr(torch, np.dtype(output).name)
+    if image.dtype.is_complex and not dtype.is_complex:
+        raise RuntimeError(f"output must have complex dtype for complex input, got {dtype}")
+    return output
+
+
 def store(values: Any, output: Any) -> Any:
-    """The result as the caller asked for it: in an array, or of a tensor's type."""
+    """The result as the caller asked for it: in an array, or of a type of torch's."""
     if library(values) == "torch":
-        return store_tensor(values, output)
+        torch = namespace(values)
+        if isinstance(output, torch.dtype):
+            return store_tensor(values, output)
+        return output.copy_(store_tensor(values, output.dtype))
     if output.dtype.kind in "iu" and values.dtype.kind not in "iub":
         values = saturated(rounded(np, values), output.dtype)
     elif output.dtype.kind == "b":
@@ -270,9 +295,10 @@ def store_tensor(values: Any, dtype: Any) -> Any:
         return values.to(dtype)
     if dtype == torch.bool:
         return torch.trunc(values) != 0
-    limits = torch.iinfo(dtype)
-    values = torch.nan_to_num(rounded(torch, values), nan=0.0)
-    return torch.clip(values, limits.min, limits.max).to(dtype)
+    if kind(values) == "i":
+        return values.to(dtype)
+    low, high = float_limits(torch.iinfo(dtype))
+    return torch.nan_to_num(rounded(torch, values), nan=0.0).clip(low, high).to(dtype)
 
 
 def rounded(xp: Any, values: Any) -> Any:
@@ -291,10 +317,15 @@ def as_like(array: Any, like: Any) -> Any:
     """An array as one of the library (and device) of another; integers as that one's reals."""
     if library(like) != "torch":
         return array
-    torch = namespace(like)
-    array = torch.as_tensor(array, device=like.device)
-    wanted = like.real.dtype if kind(like) in "fc" else torch.float64
-    return array if kind(array) in "fc" else array.to(wanted)
+    array = namespace(like).as_tensor(array, device=like.device)
+    return array if kind(array) in "fc" else array.to(precision(like))
+
+
+def precision(tensor: Any) -> Any:
+    """The type of positions in a tensor: its own, but that half of one does not hold them."""
+    torch = namespace(tensor)
+    narrow = kind(tensor) in "fc" and torch.finfo(tensor.dtype).bits < 64
+    return torch.float32 if narrow else torch.float64
 
 
 def as_real(array: Any, like: Any) -> Any:
@@ -303,8 +334,12 @@ def as_real(array: Any, like: Any) -> Any:
         array = np.asarray(array, np.float64)
     if library(like) != "torch":
         return np.asarray(array)
-    array = as_like(array, like)
-    return array.to(like.real.dtype if kind(like) in "fc" else array.dtype)
+    return as_like(array, like).to(precision(like))
+
+
+def as_numbers(given: Any, like: Any) -> Any:
+    """A tensor in a tensor's precision; whatever else in float64, as it is not derived by."""
+    return as_real(given, like) if library(given) == "torch" else np.asarray(given, np.float64)
 
 
 def transposed(array: Any, axes: Sequence[int]) -> Any:
@@ -371,7 +406,7 @@ def transform(
     if 0 in image.shape[:rank] and spline.mode.boundary != "constant" and not spline.mode.fills:
         raise RuntimeError(f"input is empty, with shape {image.shape[:rank]}, and has no edge")
     if 0 in image.shape[:rank] or 0 in shape:
-        return xp.full((*shape, image.shape[-1]), spline.cval, dtype=image.dtype)
+        return constant((*shape, image.shape[-1]), spline, image)
     source = prepared(image, range(rank), spline)
 
     def settled(first: int, last: int) -> list[Any]:
@@ -382,6 +417,13 @@ def transform(
     if direct and out.flags.writeable and not np.may_share_memory(out, source):
         return sample(source, settled, shape, out, **spline.options, **spline.beyond)
     return sample(source, settled, shape, **spline.options, **spline.beyond)
+
+
+def constant(shape: Sequence[int], spline: Spline, image: Any) -> Any:
+    """An image of nothing but the value outside."""
+    if library(image) == "torch":
+        return image.new_full(tuple(shape), spline.cval)
+    return np.full(shape, spline.cval, dtype=image.dtype)
 
 
 def transform_plain(
@@ -430,7 +472,7 @@ def map_coordinates(
     Args:
         input: the image, of any rank (more than three axes go to SciPy), real or complex.
         coordinates: (rank, *out), in pixels, along the image's axes in their order: z, y, x.
-        output: an array for the result, or its dtype; None for the input's.
+        output: an array or a tensor for the result, or its dtype; None for the input's.
         order: of the spline, 0 (nearest, ties up) to 5.
         mode: what is outside: "constant" (``cval`` beyond the outermost pixels' centres),
             "grid-constant" (the image is surrounded by pixels of ``cval``), "nearest", "mirror",
@@ -535,8 +577,12 @@ def geometric_transform(
             f"mapping must give {image.ndim} coordinates, one for each axis of the input, "
             f"got {next(len(place) for place in places if len(place) != image.ndim)}"
         )
-    table = np.array(places, np.float64).reshape(*shape, image.ndim)
-    table = as_like(np.ascontiguousarray(np.moveaxis(table, -1, 0)), image)
+    if any(library(x) == "torch" for place in places for x in place):
+        xp = namespace(image)
+        table = xp.stack([as_real(x, image) for x in itertools.chain(*zip(*places, strict=True))])
+    else:
+        table = as_real(np.ascontiguousarray(np.array(places, np.float64).T), image)
+    table = table.reshape(image.ndim, *shape)
     return transform_plain(image, lambda a, b: table[:, a:b], shape, spline, result)
 
 
@@ -645,12 +691,12 @@ def affine_transform(
     shape = tuple(map(operator.index, output_shape))
     check_rank(image.shape, shape)
     result = new_output(output, image, shape)
-    matrix, offset = split_matrix(as_real(matrix, image), offset, image.ndim, len(shape))
-    offset = [as_real(one, image) for one in offset]
+    matrix, offset = split_matrix(as_numbers(matrix, image), offset, image.ndim, len(shape))
     if matrix.ndim == 1:
-        steps = zip(matrix, offset, shape, strict=True)
-        places = [scaled(namespace(image).arange(n), m, o) for m, o, n in steps]
+        matrix, offset = ([as_numbers(one, image) for one in each] for each in (matrix, offset))
+        places = [scaled(*each) for each in zip(shape, matrix, offset, strict=True)]
         return store(separable(image, places, spline), result)
+    matrix, offset = as_real(matrix, image), [as_real(one, image) for one in offset]
     if goes_to_scipy(image):
         elsewhere = scipy_function("affine_transform", "an input with more than three axes")
         elsewhere(image, matrix, offset, shape, result, order, mode, cval, prefilter)
@@ -659,10 +705,11 @@ def affine_transform(
     return transform_plain(image, positions, shape, spline, result)
 
 
-def scaled(at: Any, step: Any, offset: Any) -> Any:
-    """step * at + offset, summed as SciPy does it: at an edge the last bit decides."""
-    at = as_like(at, step)
-    return (at + offset / step) * step if step != 0 else at * 0 + offset
+def scaled(n: int, step: Any, offset: Any) -> Any:
+    """step * index + offset, summed as SciPy does it: at an edge the last bit decides."""
+    step, offset = (one if library(one) == "torch" else float(one) for one in (step, offset))
+    at = as_like(np.arange(n), step if library(step) == "torch" else offset)
+    return (at + offset / step) * step if step != 0 else at * step + offset
 
 
 def turned(angle: float) -> tuple[float, float]:
@@ -767,11 +814,11 @@ def separable(image: Any, places: Sequence[Any], spline: Spline) -> Any:
     """An image of any rank, sampled at positions that each axis has of its own."""
     xp, outside = namespace(image), []
     if 0 in image.shape or any(len(place) == 0 for place in places):
-        return xp.full([len(place) for place in places], spline.cval, dtype=image.dtype)
+        return constant([len(place) for place in places], spline, image)
     values = image
-    for axis, x in enumerate(places):
-        n = image.shape[axis]
-        if at_rest(xp, x, n) and (spline.filters or spline.order < 2):
+    for axis, place in enumerate(places):
+        n, x = image.shape[axis], as_real(place, image)
+        if at_rest(place, n) and (spline.filters or spline.order < 2):
             continue  # every pixel of the axis is wanted as it is
         source = prepared(values, (axis,), spline)
         if spline.mode.fills:
@@ -785,20 +832,19 @@ def separable(image: Any, places: Sequence[Any], spline: Spline) -> Any:
     return values
 
 
-def at_rest(xp: Any, x: Any, n: int) -> bool:
-    """Whether positions are those of the pixels themselves."""
-    return len(x) == n and bool((x == as_like(xp.arange(n), x)).all())
+def at_rest(x: Any, n: int) -> bool:
+    """Whether positions are those of the pixels themselves, and are not derived by."""
+    return library(x) != "torch" and len(x) == n and bool((x == np.arange(n)).all())
 
 
 def filled(xp: Any, values: Any, axis: int, beyond: Any, cval: Any) -> Any:
     """Values with ``cval`` wherever the index along an axis is beyond."""
-    if not bool(beyond.any()):
+    if xp is np:
+        if beyond.any():
+            values[(slice(None),) * axis + (beyond,)] = cval
         return values
     shape = [-1 if k == axis else 1 for k in range(values.ndim)]
-    if xp is np:
-        values[(slice(None),) * axis + (beyond,)] = cval
-        return values
-    return xp.where(beyond.reshape(shape), xp.full_like(values[:1, ...], cval), values)
+    return xp.where(beyond.reshape(shape), values.new_full((), cval), values)
 
 
 def shift(
@@ -838,10 +884,10 @@ def shift(
     spline = spline_of(order, mode, cval, prefilter)
     image = as_array(input)
     check_rank(image.shape)
-    shifts = [as_real(one, image) for one in one_each(shift, image.ndim, "shift")]
+    shifts = [as_numbers(one, image) for one in one_each(shift, image.ndim, "shift")]
     result = new_output(output, image, tuple(image.shape))
     steps = zip(shifts, image.shape, strict=True)
-    places = [as_like(namespace(image).arange(n), by) - by for by, n in steps]
+    places = [as_like(np.arange(n), by) - by for by, n in steps]
     return store(separable(image, places, spline), result)
 
 
@@ -898,7 +944,7 @@ def zoom(
             stacklevel=2,
         )
     places = [
-        as_real(stretched(n, outputs, bool(grid_mode)), image)
+        stretched(n, outputs, bool(grid_mode))
         for n, outputs in zip(image.shape, shape, strict=True)
     ]
     return store(separable(image, places, spline), result)
@@ -948,7 +994,7 @@ def spline_filter1d(
         axis = check_axis(axis, image.ndim)
         image = prepared(image, (axis,), Spline(order, how._replace(pad=""), 0.0, True))
     if library(image) == "torch":
-        return image.to(result)
+        return store(image, result)
     result[...] = np.trunc(image) if image.dtype.kind == "f" and kind(result) == "i" else image
     return result
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gridsample.plan import Mode
@@ -22,3 +23,40 @@ class Options(NamedTuple):
     prefilter: bool = True
     channel_axis: int = 1
     threads: int | None = None
+
+
+def check_fill(
+    options: Options, kind: str, shape: Sequence[int], used: bool, dtype: Any, channels: int,
+    filled: bool,
+) -> None:  # fmt: skip
+    """Refuse a fill value that does not go with an image, or that nothing uses.
+
+    Args:
+        options: with the value as it was given.
+        kind: of its numbers, as NumPy writes it.
+        shape: what it has.
+        used: whether it is other than 0.
+        dtype: the image's, for a message; of a complex one the name says so.
+        channels: the image's.
+        filled: whether some boundary is filled.
+
+    Raises:
+        TypeError: it is not made of numbers, or is complex and the image is not.
+        ValueError: its shape is another, or nothing uses it.
+    """
+    if kind not in "biufc" or (kind == "c" and "complex" not in str(dtype)):
+        raise TypeError(
+            f"fill_value must be a real number, or one per channel, or complex for a complex "
+            f"input; got {options.fill_value!r} for an input of dtype {dtype}"
+        )
+    if len(shape) > 1 or (len(shape) == 1 and shape[0] != channels):
+        raise ValueError(
+            f"fill_value must be a number or one for each of the {channels} channels, "
+            f"got shape {tuple(shape)}"
+        )
+    if used and not filled and options.extrapolate:
+        raise ValueError(
+            f"fill_value {options.fill_value!r} is used by nothing here; accepted with "
+            f"padding_mode 'constant' or extrapolate=False, got padding_mode "
+            f"{options.padding_mode!r}"
+        )

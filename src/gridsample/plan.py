@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import functools
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -348,6 +349,42 @@ def check_shapes(image: Shape, grid: Shape, last: bool) -> int:
             f"input has an empty spatial axis: shape {image}, {layout}; there is nothing to sample"
         )
     return rank
+
+
+def check_size(size: Any, grid: Shape) -> Shape:
+    """The spatial shape to splat to, if it is one and has the rank of a grid of a shape."""
+    given = (size,) if hasattr(size, "__index__") else size
+    try:
+        if any(isinstance(n, (bool, np.bool_)) for n in given):
+            raise TypeError
+        spatial = tuple([operator.index(n) for n in given])
+    except TypeError:
+        raise TypeError(f"size must be a tuple of integers, *spatial, got {size!r}") from None
+    if not 1 <= len(spatial) <= 3 or min(spatial) < 1:
+        raise ValueError(f"size must hold 1 to 3 positive numbers, *spatial, got {size!r}")
+    if len(grid) < 2 or grid[-1] != len(spatial):
+        axes = ", ".join(AXES[: len(spatial)])
+        raise ValueError(
+            f"grid must be (N, *out, {len(spatial)}) for size {spatial}: its last axis holds "
+            f"{axes}; got grid shape {grid}"
+        )
+    return spatial
+
+
+def check_values(values: Shape, grid: Shape, last: bool) -> int:
+    """Refuse values that are not one for each point and channel; N of the result otherwise."""
+    out, layout = grid[1:-1], "(N, *out, C)" if last else "(N, C, *out)"
+    points = values[1:-1] if last else values[2:]
+    if len(values) < 2 or points != out:
+        raise ValueError(
+            f"values must be {layout} for a grid (N, *out, D) of shape {grid}, got shape {values}"
+        )
+    if values[0] != grid[0] and 1 not in (values[0], grid[0]):
+        raise ValueError(
+            f"values and grid must have the same N, or one of them N = 1, got N = "
+            f"{values[0]} in values shape {values} and N = {grid[0]} in grid shape {grid}"
+        )
+    return grid[0] if values[0] == 1 else values[0]
 
 
 @functools.lru_cache(maxsize=1024)

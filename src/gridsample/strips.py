@@ -83,7 +83,11 @@ def sample_axis(image: Any, axis: int, positions: Any, **options: Any) -> Any:
 
 def saturated(values: Any, dtype: np.dtype[Any]) -> Any:
     """Whole numbers, floating, as an integer type; what is too large is its largest, NaN is 0."""
-    limits = np.iinfo(dtype)
+    low, high = float_limits(np.iinfo(dtype))
+    return np.where(np.isnan(values), 0, np.clip(values, low, high)).astype(dtype)
+
+
+def float_limits(limits: Any) -> tuple[float, float]:
+    """The least and the largest float64 of an integer type with given limits."""
     top = float(limits.max)
-    top = top if top <= limits.max else math.nextafter(top, 0)
-    return np.where(np.isnan(values), 0, np.clip(values, limits.min, top)).astype(dtype)
+    return float(limits.min), top if top <= limits.max else math.nextafter(top, 0)

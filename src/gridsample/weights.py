@@ -15,8 +15,9 @@ of t, tap by tap.  The public home of all this is `gridsample.methods`.
 
 from __future__ import annotations
 
+import ast
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any
 
@@ -41,6 +42,7 @@ class Method:
             pixels (`gridsample.spline_filter` makes them); 0 for a method that weighs pixels.
         normalized: the weights sum to one at every t, so that a constant image stays constant;
             a table that breaks this is refused unless it says False here.
+        text: all of the above as a string, of which `of_text` makes the method again.
 
     Raises:
         ValueError: the table is empty, ragged, or not finite, or its weights do not sum to one.
@@ -60,6 +62,12 @@ class Method:
     folds_position: bool = False
     prefilter: int = 0
     normalized: bool = True
+    text: str = field(init=False, repr=False, compare=False)
+
+    @classmethod
+    def of_text(cls, text: str) -> Method:
+        """The method that a ``text`` is of."""
+        return cls(*ast.literal_eval(text))
 
     def __post_init__(self) -> None:
         """Refuse a table that is none, or does not keep a constant image constant."""
@@ -78,6 +86,9 @@ class Method:
                     f"method {self.name!r}: the weights must sum to one at every t, but the "
                     f"coefficients of t**{power} sum to {sum(column)!r} instead of {expected}"
                 )
+        table = tuple(tuple(float(c) for c in row) for row in self.table)
+        _, _, *others = [getattr(self, one.name) for one in fields(self) if one.init]
+        object.__setattr__(self, "text", str([self.name, table, *others]))
 
     @property
     def taps(self) -> int:

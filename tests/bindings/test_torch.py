@@ -272,7 +272,7 @@ def test_meta_tensors_have_the_right_shape() -> None:
 
 def test_other_devices_get_what_torch_can_do() -> None:
     image, grid = image_and_grid(2)
-    fixed = (False, (0, 0), None)
+    fixed = (False, (0, 0))
     torch.testing.assert_close(
         sample_elsewhere(image[:1], grid, ("bicubic",) * 2, ("border",) * 2, *fixed),
         functional.grid_sample(

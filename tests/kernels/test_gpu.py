@@ -469,7 +469,7 @@ class Context:
     """What the formulas look at, as autograd gives it."""
 
     def __init__(self, tensors: tuple[Tensor, ...], options: tuple[Any, ...]) -> None:
-        self.saved_tensors, self.options = tensors, (*options, None)
+        self.saved_tensors, self.how = tensors, operators.How(*options)
         self.needs_input_grad = (True,) * 3
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from gridsample.options import Options
+from gridsample.options import Options, check_fill
 from gridsample.plan import (
-    AXES,
     BFLOAT16,
     GRID_TYPES,
     NARROW_TYPES,
@@ -21,7 +19,10 @@ from gridsample.plan import (
     channels_last,
     check_coords,
     check_flag,
+    check_image_type,
+    check_size,
     check_threads,
+    check_values,
     hashable,
     is_differentiable,
     make_plan,
@@ -83,27 +84,14 @@ def as_fill(options: Options, plan: Plan) -> Array | None:
         TypeError: it is not made of numbers, or is complex and the image is not.
         ValueError: its shape is another, or nothing uses it.
     """
-    given = options.fill_value
-    if type(given) in (int, float) and given == 0:
+    if type(options.fill_value) in (int, float) and options.fill_value == 0:
         return None
-    fill = as_array(given, "fill_value")
-    if fill.dtype.kind not in "biufc" or (fill.dtype.kind == "c" and plan.dtype.kind != "c"):
-        raise TypeError(
-            f"fill_value must be a real number, or one per channel, or complex for a complex "
-            f"input; got {given!r} for an input of dtype {plan.dtype}"
-        )
-    if fill.shape not in ((), (plan.channels,)):
-        raise ValueError(
-            f"fill_value must be a number or one for each of the {plan.channels} channels, "
-            f"got shape {fill.shape}"
-        )
-    if not fill.any():
+    fill = as_array(options.fill_value, "fill_value")
+    used = fill.dtype.kind in "biufc" and bool(fill.any())
+    sizes = fill.shape, used, plan.dtype, plan.channels, plan.filled
+    check_fill(options, fill.dtype.kind, *sizes)
+    if not used:
         return None
-    if not plan.filled and plan.extrapolate:
-        raise ValueError(
-            f"fill_value {given!r} is used by nothing here; accepted with padding_mode 'constant' "
-            f"or extrapolate=False, got padding_mode {options.padding_mode!r}"
-        )
     return np.broadcast_to(fill, (plan.channels,))
 
 
@@ -121,8 +109,7 @@ def prefilter(
     """The coefficients that the plan's methods weigh, or the adjoint of that; channels stay."""
     from gridsample.kernels.prefilter import coefficients, extension
 
-    if image.dtype == BFLOAT16:  # NumPy knows its bits alone: the upper half of a float32
-        image = (image.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    image = as_float(image)
     slowest = 1 if last else 2
     for order in sorted({method.prefilter for method in plan.methods} - {0, 1}):
         axes = [a for a, method in enumerate(plan.methods) if method.prefilter == order]
@@ -136,6 +123,29 @@ def prefilter(
             threads=threads,
         )
     return image
+
+
+def spline_filter(
+    image: Array, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool,
+    threads: int | None,
+) -> Array:  # fmt: skip
+    """`gridsample.spline_filter` for NumPy arrays."""
+    from gridsample.kernels.prefilter import coefficients
+
+    check_image_type(image.dtype)
+    wide = type_name(image.dtype) in WIDE_TYPES
+    return coefficients(
+        as_float(image), order, extended, axes, real=np.dtype(np.float64 if wide else np.float32),
+        adjoint=adjoint, threads=threads,
+    )  # fmt: skip
+
+
+def as_float(image: Array) -> Array:
+    """An image; of bfloat16, of which NumPy knows the bits alone, as float32."""
+    if image.dtype != BFLOAT16:
+        return image
+    wide = image.view(np.uint16).astype(np.uint32) << 16  # they are the upper half of a float32
+    return wide.view(np.float32)
 
 
 # Outputs ------------------------------------------------------------------------------------------
@@ -325,6 +335,11 @@ def entries(array: Array, last: Sequence[int]) -> Array:
 
 def stored(array: Array, dtype: np.dtype[Any]) -> Array:
     """Numbers in another type: one too large for it is infinite, as in any arithmetic."""
+    if dtype == BFLOAT16:
+        wide = array.astype(np.float32, copy=False)
+        bits = wide.view(np.uint32)
+        rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16  # half to even
+        return np.where(np.isnan(wide), 0x7FC0, rounded).astype(np.uint16).view(BFLOAT16)
     with np.errstate(all="ignore"):
         return array.astype(dtype, copy=False)
 
@@ -350,9 +365,11 @@ def check_upstream(upstream: Array, plan: Plan, last: bool) -> None:
 def splat(values: Any, grid: Any, size: Any, options: Options, normalize: bool = False) -> Array:
     """`gridsample.splat` for NumPy arrays."""
     values, grid = as_array(values, "values"), as_array(grid, "grid")
-    spatial = check_size(size, grid)
+    spatial = check_size(size, grid.shape)
     last = channels_last(options.channel_axis, len(spatial) + 2)
-    items = check_values(values, grid, last)
+    if values.dtype.name not in SPLAT_TYPES:
+        raise TypeError(f"values has dtype {values.dtype}; accepted: {', '.join(SPLAT_TYPES)}")
+    items = check_values(values.shape, grid.shape, last)
     if values.dtype.kind in "biu":
         wide = type_name(values.dtype) in WIDE_TYPES
         values = values.astype(np.float64 if wide else np.float32)
@@ -371,7 +388,7 @@ def splat(values: Any, grid: Any, size: Any, options: Options, normalize: bool =
 def splat_count(grid: Any, size: Any, options: Options) -> Array:
     """`gridsample.splat_count` for NumPy arrays."""
     grid = as_array(grid, "grid")
-    spatial = check_size(size, grid)
+    spatial = check_size(size, grid.shape)
     last = channels_last(options.channel_axis, len(spatial) + 2)
     plan = plan_splat(np.dtype(np.float32), grid, grid.shape[0], 1, spatial, options)
     return transpose_ones(plan, grid, last, options)
@@ -416,44 +433,3 @@ def transpose(values: Array, plan: Plan, grid: Array, last: bool, options: Optio
 def transpose_ones(plan: Plan, grid: Array, last: bool, options: Options) -> Array:
     """The transpose of sampling of ones: how much is added to each pixel."""
     return transpose(np.broadcast_to(np.ones((), plan.real), plan.shape), plan, grid, last, options)
-
-
-def check_size(size: Any, grid: Array) -> tuple[int, ...]:
-    """A spatial shape, if it is one and has the grid's rank."""
-    given = (size,) if isinstance(size, (int, np.integer)) else size
-    try:
-        if any(isinstance(n, (bool, np.bool_)) for n in given):
-            raise TypeError
-        spatial = tuple(operator.index(n) for n in given)
-    except TypeError:
-        raise TypeError(f"size must be a tuple of integers, *spatial, got {size!r}") from None
-    if not 1 <= len(spatial) <= 3 or min(spatial) < 1:
-        raise ValueError(f"size must hold 1 to 3 positive numbers, *spatial, got {size!r}")
-    if grid.ndim < 2 or grid.shape[-1] != len(spatial):
-        axes = ", ".join(AXES[: len(spatial)])
-        raise ValueError(
-            f"grid must be (N, *out, {len(spatial)}) for size {spatial}: its last axis holds "
-            f"{axes}; got grid shape {grid.shape}"
-        )
-    return spatial
-
-
-def check_values(values: Array, grid: Array, last: bool) -> int:
-    """Refuse values that are not one for each point and channel; N of the result otherwise."""
-    if values.dtype.name not in SPLAT_TYPES:
-        raise TypeError(f"values has dtype {values.dtype}; accepted: {', '.join(SPLAT_TYPES)}")
-    out, layout = grid.shape[1:-1], "(N, *out, C)" if last else "(N, C, *out)"
-    points = values.shape[1:-1] if last else values.shape[2:]
-    if values.ndim < 2 or points != out:
-        raise ValueError(
-            f"values must be {layout} for a grid (N, *out, D) of shape {grid.shape}, "
-            f"got shape {values.shape}"
-        )
-    if values.shape[0] != grid.shape[0] and 1 not in (values.shape[0], grid.shape[0]):
-        raise ValueError(
-            f"values and grid must have the same N, or one of them N = 1, got N = "
-            f"{values.shape[0]} in values shape {values.shape} and N = {grid.shape[0]} in grid "
-            f"shape {grid.shape}"
-        )
-    items: int = grid.shape[0] if values.shape[0] == 1 else values.shape[0]
-    return items

@@ -6,7 +6,7 @@ Three operators are registered with torch (`operators`), each with rules for der
 
 from __future__ import annotations
 
-import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,108 +14,64 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gridsample.bindings.torch import batching, cuda, derivatives, onnx, operators  # noqa: F401
-from gridsample.plan import (
-    Mode,
-    Shape,
-    channels_last,
-    check_boundary,
-    check_flag,
-    check_shapes,
-    check_threads,
-    find_method,
-    hashable,
-    per_axis,
+from gridsample.bindings.torch import batching, derivatives, onnx, operators  # noqa: F401
+from gridsample.bindings.torch.asked import (
+    HERE,
+    as_fill,
+    check_call,
+    check_here,
+    check_tensors,
+    keyed,
+    prepare,
 )
+from gridsample.bindings.torch.filtering import REALS, prefilter, spline_filter
+from gridsample.bindings.torch.operators import How, method_of
+from gridsample.bindings.torch.transpose import splat, splat_count
+from gridsample.options import Options
+from gridsample.plan import check_boundary, check_flag, check_threads
 
-# What the operators take: names for each axis, whether corners are aligned, derivative orders.
-Options = tuple[tuple[str, ...], tuple[str, ...], bool, tuple[int, ...]]
-
-
-def check_tensors(**given: Any) -> None:
-    """Refuse what is no tensor, and tensors that are not on one device."""
-    for name, one in given.items():
-        if not isinstance(one, Tensor):
-            raise TypeError(
-                f"{name} is a {type(one).__module__}.{type(one).__qualname__}, "
-                "but other arguments are tensors; accepted: torch.Tensor for all"
-            )
-    first, *others = given.items()
-    for name, one in others:
-        if one.device != first[1].device:
-            raise ValueError(
-                f"{first[0]} and {name} must be on one device, "
-                f"got {first[1].device} and {one.device}"
-            )
+__all__ = [
+    "affine_grid",
+    "grid_derivatives",
+    "grid_sample",
+    "grid_sample_vjp",
+    "splat",
+    "splat_count",
+    "spline_filter",
+]
 
 
-def check_call(
-    image: Shape,
-    grid: Shape,
-    mode: Mode,
-    padding_mode: Mode,
-    align_corners: bool,
-    channel_axis: int,
-) -> tuple[bool, Options]:
-    """Whether channels come last, and the options as the operators take them, but for threads."""
-    # Of an image of a wrong rank, the shape is what the error is to be about.
-    last = channels_last(channel_axis if 3 <= len(image) <= 5 else 1, len(image))
-    rank = check_shapes(image, grid, last)
-    return last, (
-        per_axis(mode, rank, "mode"),
-        per_axis(padding_mode, rank, "padding_mode"),
-        check_flag(align_corners, "align_corners"),
-        (0,) * rank,
-    )
+# The functions ------------------------------------------------------------------------------------
 
 
 def grid_sample(
-    image: Tensor,
-    grid: Tensor,
-    mode: Mode,
-    padding_mode: Mode,
-    align_corners: bool,
-    channel_axis: int,
-    out: Any,
-    threads: int | None,
-) -> Tensor:
+    image: Tensor, grid: Tensor, options: Options, return_mask: bool = False, out: Any = None
+) -> Any:
     """`gridsample.grid_sample` for tensors."""
+    threads = options.threads
     check_threads(threads)
+    masked = check_flag(return_mask, "return_mask")
     if out is not None:
         raise TypeError("out is taken with NumPy arrays only; tensors get a new tensor")
+    call = None
     if operators.is_plain(image, grid):
-        last, options, call = prepare(
-            image.shape, image.dtype, grid.shape, grid.dtype,
-            hashable(mode), hashable(padding_mode), align_corners, channel_axis,
-        )  # fmt: skip
-        planes = image.movedim(-1, 1) if last else image
-        result = derivatives.plain_gather(planes, grid, (*options, threads), call)
+        asked, call = prepare(image.shape, image.dtype, grid.shape, grid.dtype, *keyed(options))
     else:
         check_tensors(input=image, grid=grid)
-        last, options = check_call(
-            tuple(image.shape), tuple(grid.shape), mode, padding_mode, align_corners, channel_axis
-        )
-        planes = image.movedim(-1, 1) if last else image
-        result = find_sampler(image)(planes, grid, *options, threads)
-    return result.movedim(1, -1) if last else result
-
-
-@functools.lru_cache(maxsize=1024, typed=True)
-def prepare(
-    image: torch.Size,
-    image_type: torch.dtype,
-    grid: torch.Size,
-    grid_type: torch.dtype,
-    mode: Mode,
-    padding_mode: Mode,
-    align_corners: bool,
-    channel_axis: int,
-) -> tuple[bool, Options, operators.Call]:
-    """All that is checked and worked out before tensors of plain memory are sampled."""
-    given = tuple(image)
-    last, options = check_call(given, tuple(grid), mode, padding_mode, align_corners, channel_axis)
-    size = (given[0], given[-1], *given[1:-1]) if last else given
-    return last, options, operators.find_call(size, image_type, tuple(grid), grid_type, *options)
+        asked = check_call(tuple(image.shape), tuple(grid.shape), options)
+    how = asked.how if threads is None else asked.how._replace(threads=threads)
+    if options.fill_value.__class__ is not int or options.fill_value:
+        how = how._replace(fill=as_fill(image, options, asked))
+    last = asked.last
+    planes = image.movedim(-1, 1) if last else image
+    if asked.orders:
+        result = sample_spline(planes, grid, asked.orders, how)
+    elif call is not None:
+        result = derivatives.plain_gather(planes, grid, how, call)
+    else:
+        result = find_sampler(image)(planes, grid, *how)
+    result = result.movedim(1, -1) if last else result
+    return (result, share_inside(planes, grid, how, last)) if masked else result
 
 
 def find_sampler(image: Tensor) -> Callable[..., Tensor]:
@@ -126,40 +82,86 @@ def find_sampler(image: Tensor) -> Callable[..., Tensor]:
     return sampler if image.device.type in HERE else sample_elsewhere
 
 
+def sample_spline(image: Tensor, grid: Tensor, orders: Sequence[int], how: How) -> Tensor:
+    """Sample the spline that meets an image."""
+    result = find_sampler(image)(prefilter(image, grid, orders, how), grid, *how)
+    if operators.differentiable(image):
+        return result.to(image.dtype)
+    return operators.as_integers(result, image.dtype, how.fill)
+
+
+def share_inside(image: Tensor, grid: Tensor, how: How, last: bool) -> Tensor:
+    """The share of each point's weight that is on an image: a sample of ones among zeros."""
+    wide = torch.float64 in (REALS[image.dtype], grid.dtype)
+    one = torch.ones((), dtype=torch.float64 if wide else torch.float32, device=image.device)
+    how = how._replace(padding_mode=("constant",) * len(how.mode), fill=())
+    mask = find_sampler(image)(one.expand(1, 1, *image.shape[2:]), grid, *how)
+    mask = torch.where(mask.isnan(), 0, mask)  # a point that is nowhere
+    return mask.movedim(1, -1) if last else mask
+
+
 def grid_sample_vjp(
-    grad_output: Tensor,
-    image: Tensor,
-    grid: Tensor,
-    mode: Mode,
-    padding_mode: Mode,
-    align_corners: bool,
-    need_input: bool,
-    need_grid: bool,
-    channel_axis: int,
-    threads: int | None,
-) -> tuple[Tensor | None, Tensor | None]:
+    grad_output: Tensor, image: Tensor, grid: Tensor, options: Options, need_input: bool = True,
+    need_grid: bool = True,
+) -> tuple[Tensor | None, Tensor | None]:  # fmt: skip
     """`gridsample.grid_sample_vjp` for tensors; the gradients can be differentiated again."""
-    check_threads(threads)
+    check_threads(options.threads)
     check_tensors(grad_output=grad_output, input=image, grid=grid)
-    last, options = check_call(
-        tuple(image.shape), tuple(grid.shape), mode, padding_mode, align_corners, channel_axis
-    )
-    if image.device.type not in HERE:
-        raise ValueError(f"input is on {image.device}; accepted: {', '.join(HERE)}")
+    asked = check_call(tuple(image.shape), tuple(grid.shape), options)
+    check_here("input", image)
     if grad_output.dim() != grid.dim():
         raise ValueError(
             f"grad_output must have the output's {grid.dim()} dimensions, "
             f"got shape {tuple(grad_output.shape)}"
         )
+    if need_input:
+        operators.check_differentiable(image)
     if image.is_complex() and grad_output.is_floating_point():
         grad_output = grad_output.to(grad_output.dtype.to_complex())
+    how = asked.how._replace(threads=options.threads, fill=as_fill(image, options, asked))
+    last, filtered = asked.last, bool(asked.orders)
     values, planes = (tensor.movedim(-1, 1) if last else tensor for tensor in (grad_output, image))
+    source = prefilter(planes, grid, asked.orders, how) if filtered else planes
     first, second = derivatives.backward(
-        values, planes, grid, bool(need_input), bool(need_grid), *options, threads
+        values, source, grid, bool(need_input), bool(need_grid), *how
     )
+    if need_input and filtered:
+        first = prefilter(first, grid, asked.orders, how, adjoint=True).to(image.dtype)
     if last and need_input:
         first = first.movedim(1, -1)
     return first if need_input else None, second if need_grid else None
+
+
+def grid_derivatives(image: Tensor, grid: Tensor, options: Options, degree: int) -> Tensor:
+    """All derivatives of one degree of a sample along its coordinates, on ``degree`` more axes.
+
+    `gridsample.grid_gradient` and `gridsample.grid_hessian` for tensors.  The gradient of one real
+    channel is what backward makes of ones, all axes in one sweep.
+    """
+    check_threads(options.threads)
+    check_tensors(input=image, grid=grid)
+    check_here("input", image)
+    asked = check_call(tuple(image.shape), tuple(grid.shape), options)
+    how = asked.how._replace(threads=options.threads, fill=as_fill(image, options, asked))
+    planes = image.movedim(-1, 1) if asked.last else image
+    rank, kind = grid.shape[-1], torch.promote_types(image.dtype, grid.dtype)
+    if asked.orders:
+        planes = prefilter(planes, grid, asked.orders, how)
+    if degree == 1 and planes.shape[1] == 1 and kind == grid.dtype:
+        items = grid.shape[0] if planes.shape[0] == 1 else planes.shape[0]
+        points = grid.expand(items, *grid.shape[1:])
+        ones = torch.ones((), dtype=kind, device=grid.device).expand(items, 1, *grid.shape[1:-1])
+        gradient: Tensor = derivatives.backward(ones, planes, points, False, True, *how)[1]
+        result = gradient.unsqueeze(1)
+    else:
+        every = [*itertools.product(range(rank), repeat=degree)]
+        parts = {}
+        for axes in {tuple(sorted(axes)) for axes in every}:
+            order = [axes.count(a) for a in range(rank)]
+            parts[axes] = derivatives.gather(planes, grid, *how._replace(order=order))
+        result = torch.stack([parts[tuple(sorted(axes))] for axes in every], -1)
+        result = torch.unflatten(result, -1, (rank,) * degree).to(kind)
+    return result.movedim(1, -1 - degree) if asked.last else result
 
 
 def affine_grid(theta: Tensor, coordinates: Sequence[np.ndarray[Any, Any]]) -> Tensor:
@@ -182,26 +184,17 @@ def affine_grid(theta: Tensor, coordinates: Sequence[np.ndarray[Any, Any]]) -> T
 
 # Devices that there are no kernels for ------------------------------------------------------------
 
-# Those that there are some for; on the second, tensors have a shape alone.
-HERE = ("cpu", "meta", *cuda.DEVICES)
 # The numbers by which torch calls what it knows.
 TORCH_MODES = {"linear": 0, "nearest": 1, "cubic": 2}
 TORCH_BOUNDARIES = {"zeros": 0, "border": 1, "reflection": 2}
 
 
-def sample_elsewhere(
-    image: Tensor,
-    grid: Tensor,
-    mode: Sequence[str],
-    padding_mode: Sequence[str],
-    align_corners: bool,
-    order: Sequence[int],
-    threads: int | None,
-) -> Tensor:
+def sample_elsewhere(image: Tensor, grid: Tensor, *options: Any) -> Tensor:
     """Sample as torch does, on a device that only torch has kernels for."""
-    rank = len(mode)
-    methods = {find_method(name).name for name in mode}
-    boundaries = {check_boundary(name) for name in padding_mode}
+    how = How(*options)
+    rank = len(how.mode)
+    methods = {method_of(name).name for name in how.mode}
+    boundaries = {check_boundary(name) for name in how.padding_mode}
     if not (
         len(methods) == len(boundaries) == 1
         and methods <= TORCH_MODES.keys()
@@ -210,12 +203,16 @@ def sample_elsewhere(
         and grid.dim() == image.dim()
         and image.is_floating_point()
         and image.dtype == grid.dtype
+        and how.coords == "normalized"
+        and how.extrapolate
     ):
         raise ValueError(
             f"input is on {image.device}, where only what torch.nn.functional.grid_sample does is "
             "available: one mode and one padding_mode of torch's for all axes, two or three axes, "
-            "cubic in two, floating input and grid of the same dtype and rank; "
-            f"got mode {tuple(mode)}, padding_mode {tuple(padding_mode)}, "
+            "cubic in two, floating input and grid of the same dtype and rank, coordinates as "
+            "torch's, extrapolated; "
+            f"got mode {tuple(how.mode)}, padding_mode {tuple(how.padding_mode)}, "
+            f"coords {how.coords!r}, extrapolate={how.extrapolate}, "
             f"input {image.dtype} {tuple(image.shape)}, grid {grid.dtype} {tuple(grid.shape)}"
         )
     items = grid.shape[0] if image.shape[0] == 1 else image.shape[0]
@@ -224,5 +221,5 @@ def sample_elsewhere(
         grid.expand(items, *grid.shape[1:]),
         TORCH_MODES[methods.pop()],
         TORCH_BOUNDARIES[boundaries.pop()],
-        align_corners,
+        how.align_corners,
     )

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gridsample.bindings.torch.operators import LIBRARY, backward, gather, scatter
+from gridsample.bindings.torch.operators import LIBRARY, How, backward, gather, scatter
 
 CHANNELS, POINTS, ITEMS = "channels", "points", "items"
 
@@ -85,6 +85,17 @@ class Join(NamedTuple):
             return grid.movedim(1, self.axis)
         return torch.unflatten(grid, 0, self.lengths)
 
+    def how(self, options: Sequence[Any], is_complex: bool) -> How:
+        """How to sample: where a fill is told for each channel, it is told for the new ones too."""
+        how = How(*options)
+        each = len(how.fill) > 1 + is_complex
+        return how._replace(fill=[*how.fill] * self.joined) if each else how
+
+    @property
+    def joined(self) -> int:
+        """How many images' channels become one's."""
+        return self.lengths[self.axis] if self.into == CHANNELS else 1
+
     def values_back(self, values: Tensor) -> Tensor:
         """The inverse of values."""
         if self.into == POINTS:
@@ -107,7 +118,8 @@ def batched_gather(info: Any, axes: Any, image: Tensor, grid: Tensor, *options: 
     """Gather of a batch."""
     image, grid = to_front(image, axes[0]), to_front(grid, axes[1])
     join = find_join(image.shape, grid.shape)
-    return join.values_back(gather(join.planes(image), join.grid(grid), *options)), 0
+    how = join.how(options, image.is_complex())
+    return join.values_back(gather(join.planes(image), join.grid(grid), *how)), 0
 
 
 def batched_scatter(
@@ -139,8 +151,9 @@ def batched_backward(
     )
     join = find_join(image.shape, grid.shape)
     shadow, gradient = backward(
-        join.values(values), join.planes(image), join.grid(grid), need_input, True, *options
-    )
+        join.values(values), join.planes(image), join.grid(grid), need_input, True,
+        *join.how(options, image.is_complex()),
+    )  # fmt: skip
     if not need_input:
         return (shadow, join.grid_back(gradient)), (None, 0)
     return (join.planes_back(shadow), join.grid_back(gradient)), (0, 0)

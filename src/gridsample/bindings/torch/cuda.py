@@ -22,6 +22,7 @@ from torch import Tensor
 from gridsample.bindings.torch.operators import (
     LIBRARY,
     Call,
+    How,
     call_for,
     check_values,
     differentiable,
@@ -255,12 +256,13 @@ def run_twice(
 
 def cuda_gather(image: Tensor, grid: Tensor, *options: Any) -> Tensor:
     """Gather, for CUDA tensors."""
-    return run_gather(call_for(image.shape, image, grid, *options[:4]), image, grid)
+    call = call_for(image.shape, image, grid, *options)
+    return run_gather(call, image, grid, How(*options).fill)
 
 
 def cuda_scatter(values: Tensor, grid: Tensor, size: Sequence[int], *options: Any) -> Tensor:
     """Scatter, for CUDA tensors."""
-    call = call_for(size, values, grid, *options[:4])
+    call = call_for(size, values, grid, *options)
     check_values(values, call.plan, "values")
     outputs = empty(size, values, values.dtype), grid.new_empty(0)
     return run_backward(call, values, None, grid, outputs, (True, False))[0]
@@ -270,7 +272,7 @@ def cuda_backward(
     values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool, *options: Any
 ) -> tuple[Tensor, Tensor]:
     """Backward, for CUDA tensors."""
-    call = call_for(image.shape, image, grid, *options[:4])
+    call = call_for(image.shape, image, grid, *options)
     check_values(values, call.plan, "grad_output")
     if need_input and not differentiable(image):
         raise TypeError(
@@ -278,7 +280,8 @@ def cuda_backward(
             "pass need_input=False to get the grid's alone"
         )
     outputs = empty_backward(image, grid, need_input, need_grid)
-    return run_backward(call, values, image, grid, outputs, (need_input, need_grid))
+    needed = need_input, need_grid
+    return run_backward(call, values, image, grid, outputs, needed, How(*options).fill)
 
 
 def cuda_twice(
@@ -286,9 +289,10 @@ def cuda_twice(
     need_values: bool, need_image: bool, need_grid: bool, *options: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """The backward of backward, for CUDA tensors; what is not needed is an empty tensor."""
-    call = call_for(image.shape, image, grid, *options[:4])
+    call = call_for(image.shape, image, grid, *options)
     needed = need_values, need_image, need_grid
-    return run_twice(call, values, image, grid, by_image, by_grid, needed)
+    fill = How(*options).fill
+    return run_twice(call, values, image, grid, by_image, by_grid, needed, fill)
 
 
 for name, compute in (

@@ -9,6 +9,9 @@ axis k of the grid.  Then, point by point,
 and backward(values, image), which is A^T values and the sums over channels of values * A_k image,
 is made of the two.  So each formula below calls nothing but the three operators, and can itself be
 differentiated, any number of times and in either mode.
+
+A fill is one more pixel, that nothing is ever derived by: it belongs to each term with the image,
+and to none with a tangent or an upstream gradient in the image's place.
 """
 
 from __future__ import annotations
@@ -24,9 +27,15 @@ from torch.autograd.forward_ad import _set_fwd_grad_enabled
 from torch.autograd.function import _SingleLevelFunction as Function
 
 from gridsample.bindings.torch import cuda, operators
-from gridsample.bindings.torch.operators import LIBRARY, Call, is_plain, run_backward, run_gather
+from gridsample.bindings.torch.operators import (
+    LIBRARY,
+    Call,
+    How,
+    is_plain,
+    run_backward,
+    run_gather,
+)
 
-Options = tuple[Any, ...]
 Maybe = Tensor | None
 
 # Annotated because torch gives it no type.
@@ -61,14 +70,15 @@ backward = shortened(operators.backward, operators.cpu_backward, 3)
 backward_twice = shortened(operators.backward_twice, operators.cpu_backward_twice, 3)
 
 
-def fuses(values: Tensor, image: Tensor, grid: Tensor, *upstream: Maybe) -> bool:
+def fuses(values: Tensor, image: Tensor, grid: Tensor, how: How, *upstream: Maybe) -> bool:
     """Whether `backward_twice` may stand for the formulas: it has no derivative of its own.
 
-    On a GPU it adds up in no fixed order, and takes no complex or integer numbers.
+    It sums no fill; on a GPU it adds up in no fixed order, and takes no complex or integer numbers.
     """
     there = [values, image, grid, *(tensor for tensor in upstream if tensor is not None)]
     if (
         upstream[1] is None
+        or how.blends
         or torch._C._are_functorch_transforms_active()
         or has_record(*there)
         or not all(type(one) in (Tensor, torch.nn.Parameter) for one in there)
@@ -82,49 +92,65 @@ def fuses(values: Tensor, image: Tensor, grid: Tensor, *upstream: Maybe) -> bool
     )
 
 
+def pull(image: Tensor, grid: Tensor, how: How) -> Tensor:
+    """The transpose of scatter: gather without its fill, and 0 where a point is nowhere."""
+    how = how.linear
+    result: Tensor = gather(image, grid, *how)
+    if any(how.order) or surely_somewhere(grid):
+        return result
+    still = image.new_zeros(()).expand(1, 1, *image.shape[2:])
+    return torch.where(gather(still, grid, *how).isnan(), 0, result)
+
+
+def surely_somewhere(grid: Tensor) -> bool:
+    """Whether it is cheap to see that no position is NaN or overflows."""
+    if not is_plain(grid) or not grid.numel():
+        return False
+    low, high = torch.aminmax(grid.detach())
+    return bool(low > -1e30) and bool(high < 1e30)
+
+
 # Derivatives along a direction in the space of grids ----------------------------------------------
 
 
-def directions(along: Tensor, options: Options) -> Iterator[tuple[Tensor, Options]]:
-    """For each axis: the direction's part (N, 1, *out), and the options with its order raised."""
-    *before, order, threads = options
+def directions(along: Tensor, how: How) -> Iterator[tuple[Tensor, How]]:
+    """For each axis: the direction's part (N, 1, *out), and how with its order raised."""
     for axis in range(along.shape[-1]):
-        higher = [n + (k == axis) for k, n in enumerate(order)]
-        yield along[..., axis].unsqueeze(1), (*before, higher, threads)
+        yield along[..., axis].unsqueeze(1), how.raised(axis)
 
 
-def gather_along(image: Tensor, grid: Tensor, along: Tensor, options: Options) -> Maybe:
+def gather_along(image: Tensor, grid: Tensor, along: Tensor, how: How) -> Maybe:
     """How gather changes as the grid moves."""
-    return total(part * gather(image, grid, *raised) for part, raised in directions(along, options))
+    return total(part * gather(image, grid, *raised) for part, raised in directions(along, how))
 
 
 def scatter_along(
-    values: Tensor, grid: Tensor, along: Tensor, size: Sequence[int], options: Options
+    values: Tensor, grid: Tensor, along: Tensor, size: Sequence[int], how: How
 ) -> Maybe:
     """How scatter changes as the grid moves."""
     return total(
-        scatter(part * values, grid, size, *raised) for part, raised in directions(along, options)
+        scatter(part * values, grid, size, *raised) for part, raised in directions(along, how)
     )
 
 
 def backward_along(
     values: Tensor, image: Tensor, grid: Tensor, along: Tensor, needed: Sequence[bool],
-    options: Options,
+    how: How,
 ) -> tuple[Maybe, Maybe]:  # fmt: skip
     """How the needed ones of both gradients change as the grid moves."""
     if not any(needed):
         return None, None
     sweeps = [
         backward(part * values, image, grid, *needed, *raised)
-        for part, raised in directions(along, options)
+        for part, raised in directions(along, how)
     ]
     first, second = (total(sweep[k] for sweep in sweeps) if needed[k] else None for k in (0, 1))
     return first, second
 
 
-def grid_gradient(values: Tensor, image: Tensor, grid: Tensor, options: Options) -> Tensor:
+def grid_gradient(values: Tensor, image: Tensor, grid: Tensor, how: How) -> Tensor:
     """The grid's gradient of gather."""
-    gradient: Tensor = backward(values, image, grid, False, True, *options)[1]
+    gradient: Tensor = backward(values, image, grid, False, True, *how)[1]
     return gradient
 
 
@@ -162,12 +188,12 @@ def recorded(rule: Any, *arguments: Any) -> Any:
         return rule.apply(*arguments)
 
 
-def remember(ctx: Any, options: Options, *tensors: Tensor) -> None:
+def remember(ctx: Any, how: How, *tensors: Tensor) -> None:
     """Keep what a rule needs."""
     ctx.save_for_backward(*tensors)
     ctx.save_for_forward(*tensors)
     ctx.set_materialize_grads(False)  # what is zero is None, and costs nothing
-    ctx.options = options
+    ctx.how = how
 
 
 def primals(ctx: Any) -> Iterator[Tensor]:
@@ -179,10 +205,10 @@ class Gather(Function):
     """The rules of gather."""
 
     @staticmethod
-    def forward(ctx: Any, image: Tensor, grid: Tensor, options: Options, keys: Any) -> Any:
+    def forward(ctx: Any, image: Tensor, grid: Tensor, how: How, keys: Any) -> Any:
         """Gather."""
-        remember(ctx, options, image, grid)
-        result = inside(operators.gather, keys, image, grid, *options)
+        remember(ctx, how, image, grid)
+        result = inside(operators.gather, keys, image, grid, *how)
         ctx.dtype = result.dtype
         return result
 
@@ -193,7 +219,7 @@ class Gather(Function):
         if upstream is None or not any(needed):
             return (None,) * 4
         image, grid = ctx.saved_tensors
-        gradients = backward(upstream, image, grid, *needed, *ctx.options)
+        gradients = backward(upstream, image, grid, *needed, *ctx.how)
         return (
             *(one if need else None for one, need in zip(gradients, needed, strict=True)),
             None,
@@ -207,8 +233,8 @@ class Gather(Function):
             image, grid = primals(ctx)
             return total(
                 (
-                    None if d_image is None else gather(d_image, grid, *ctx.options),
-                    None if d_grid is None else gather_along(image, grid, d_grid, ctx.options),
+                    None if d_image is None else gather(d_image, grid, *ctx.how.linear),
+                    None if d_grid is None else gather_along(image, grid, d_grid, ctx.how),
                 ),
                 ctx.dtype,
             )
@@ -219,12 +245,12 @@ class Scatter(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, values: Tensor, grid: Tensor, size: Sequence[int], options: Options, keys: Any
+        ctx: Any, values: Tensor, grid: Tensor, size: Sequence[int], how: How, keys: Any
     ) -> Any:
         """Scatter."""
-        remember(ctx, options, values, grid)
+        remember(ctx, how, values, grid)
         ctx.size = size
-        return inside(operators.scatter, keys, values, grid, size, *options)
+        return inside(operators.scatter, keys, values, grid, size, *how)
 
     @staticmethod
     def backward(ctx: Any, upstream: Maybe) -> Any:
@@ -234,8 +260,8 @@ class Scatter(Function):
         values, grid = ctx.saved_tensors
         need_values, need_grid = ctx.needs_input_grad[:2]
         return (
-            gather(upstream, grid, *ctx.options).to(values.dtype) if need_values else None,
-            grid_gradient(values, upstream, grid, ctx.options) if need_grid else None,
+            pull(upstream, grid, ctx.how).to(values.dtype) if need_values else None,
+            grid_gradient(values, upstream, grid, ctx.how.linear) if need_grid else None,
             None,
             None,
             None,
@@ -244,13 +270,13 @@ class Scatter(Function):
     @staticmethod
     def jvp(ctx: Any, d_values: Maybe, d_grid: Maybe, *_: Any) -> Any:
         """Linear in the values."""
-        options, size = ctx.options, ctx.size
+        how, size = ctx.how, ctx.size
         with _set_fwd_grad_enabled(True):
             values, grid = primals(ctx)
             return total(
                 (
-                    None if d_values is None else scatter(d_values, grid, size, *options),
-                    None if d_grid is None else scatter_along(values, grid, d_grid, size, options),
+                    None if d_values is None else scatter(d_values, grid, size, *how),
+                    None if d_grid is None else scatter_along(values, grid, d_grid, size, how),
                 ),
                 values.dtype,
             )
@@ -262,12 +288,12 @@ class Backward(Function):
     @staticmethod
     def forward(
         ctx: Any, values: Tensor, image: Tensor, grid: Tensor, needed: Sequence[bool],
-        options: Options, keys: Any,
+        how: How, keys: Any,
     ) -> Any:  # fmt: skip
         """Both gradients of gather."""
-        remember(ctx, options, values, image, grid)
+        remember(ctx, how, values, image, grid)
         ctx.needed = needed
-        results = inside(operators.backward, keys, values, image, grid, *needed, *options)
+        results = inside(operators.backward, keys, values, image, grid, *needed, *how)
         ctx.mark_non_differentiable(
             *(one for one, need in zip(results, needed, strict=True) if not need)
         )
@@ -278,10 +304,10 @@ class Backward(Function):
         """Upstream are ``u``, an image, and ``w``, a grid."""
         values, image, grid = ctx.saved_tensors
         need_values, need_image, need_grid = ctx.needs_input_grad[:3]
-        options = ctx.options
-        if fuses(values, image, grid, u, w):
+        how = ctx.how
+        if fuses(values, image, grid, how, u, w):
             needed = need_values, need_image, need_grid
-            results = backward_twice(values, image, grid, u, w, *needed, *options)
+            results = backward_twice(values, image, grid, u, w, *needed, *how)
             return (
                 *(one if need else None for one, need in zip(results, needed, strict=True)),
                 *(None,) * 3,
@@ -289,15 +315,13 @@ class Backward(Function):
         by_image = by_grid = for_values = for_grid = None
         if u is not None:
             if need_values:
-                for_values = gather(u, grid, *options)
+                for_values = pull(u, grid, how)
             if need_grid:
-                for_grid = grid_gradient(values, u, grid, options)
+                for_grid = grid_gradient(values, u, grid, how.linear)
         if w is not None:
             if need_values:
-                for_values = total((for_values, gather_along(image, grid, w, options)))
-            by_image, by_grid = backward_along(
-                values, image, grid, w, (need_image, need_grid), options
-            )
+                for_values = total((for_values, gather_along(image, grid, w, how)))
+            by_image, by_grid = backward_along(values, image, grid, w, (need_image, need_grid), how)
         return (
             total((for_values,), values.dtype),
             total((by_image,), image.dtype),
@@ -310,16 +334,16 @@ class Backward(Function):
     @staticmethod
     def jvp(ctx: Any, d_values: Maybe, d_image: Maybe, d_grid: Maybe, *_: Any) -> Any:
         """The product rule."""
-        options, needed = ctx.options, ctx.needed
+        how, needed = ctx.how, ctx.needed
         with _set_fwd_grad_enabled(True):
             values, image, grid = primals(ctx)
             terms: list[Sequence[Maybe]] = []
             if d_values is not None:
-                terms.append(backward(d_values, image, grid, *needed, *options))
+                terms.append(backward(d_values, image, grid, *needed, *how))
             if d_image is not None and needed[1]:
-                terms.append((None, grid_gradient(values, d_image, grid, options)))
+                terms.append((None, grid_gradient(values, d_image, grid, how.linear)))
             if d_grid is not None:
-                terms.append(backward_along(values, image, grid, d_grid, needed, options))
+                terms.append(backward_along(values, image, grid, d_grid, needed, how))
             return tuple(
                 total((term[k] for term in terms), like.dtype) if needed[k] else None
                 for k, like in enumerate((image, grid))
@@ -333,12 +357,12 @@ class PlainGather(Gather):
     """The rules of gather for plain tensors: the dispatcher is not asked."""
 
     @staticmethod
-    def forward(ctx: Any, image: Tensor, grid: Tensor, options: Options, call: Call) -> Any:
+    def forward(ctx: Any, image: Tensor, grid: Tensor, how: How, call: Call) -> Any:
         """Gather."""
         ctx.save_for_backward(image, grid)
         ctx.set_materialize_grads(False)
-        ctx.options, ctx.call = options, call
-        return run_gather(call, image, grid, options[-1])
+        ctx.how, ctx.call = how, call
+        return run_gather(call, image, grid, how)
 
     @staticmethod
     def backward(ctx: Any, upstream: Maybe) -> Any:
@@ -348,17 +372,17 @@ class PlainGather(Gather):
             return Gather.backward(ctx, upstream)
         need_image, need_grid = ctx.needs_input_grad[:2]
         first, second = run_backward(
-            ctx.call, upstream, image, grid, need_image, need_grid, ctx.options[-1]
+            ctx.call, upstream, image, grid, need_image, need_grid, ctx.how
         )
         return first if need_image else None, second if need_grid else None, None, None
 
 
-def plain_gather(image: Tensor, grid: Tensor, options: Options, call: Call) -> Tensor:
+def plain_gather(image: Tensor, grid: Tensor, how: How, call: Call) -> Tensor:
     """Gather, for plain tensors."""
     if has_record(image, grid):
-        result: Tensor = PlainGather.apply(image, grid, options, call)  # type: ignore[attr-defined]
+        result: Tensor = PlainGather.apply(image, grid, how, call)  # type: ignore[attr-defined]
         return result
-    return run_gather(call, image, grid, options[-1])
+    return run_gather(call, image, grid, how)
 
 
 # The long way, through the dispatcher -------------------------------------------------------------
@@ -371,36 +395,28 @@ def tracked(*tensors: Tensor) -> bool:
     return any(unpack(tensor).tangent is not None for tensor in tensors)
 
 
-def autograd_gather(
-    keys: Any, image: Tensor, grid: Tensor, mode: Any, padding: Any, corners: bool, order: Any,
-    threads: int | None = None,
-) -> Any:  # fmt: skip
+def autograd_gather(keys: Any, image: Tensor, grid: Tensor, *options: Any) -> Any:
     """Gather, with a record where one is kept."""
-    options = (mode, padding, corners, order, threads)
     if tracked(image, grid):
-        return recorded(Gather, image, grid, options, keys)
+        return recorded(Gather, image, grid, How(*options), keys)
     return below(operators.gather, keys, image, grid, *options)
 
 
-def autograd_scatter(
-    keys: Any, values: Tensor, grid: Tensor, size: Any, mode: Any, padding: Any, corners: bool,
-    order: Any, threads: int | None = None,
-) -> Any:  # fmt: skip
+def autograd_scatter(keys: Any, values: Tensor, grid: Tensor, size: Any, *options: Any) -> Any:
     """Scatter, with a record where one is kept."""
-    options = (mode, padding, corners, order, threads)
     if tracked(values, grid):
-        return recorded(Scatter, values, grid, size, options, keys)
+        return recorded(Scatter, values, grid, size, How(*options), keys)
     return below(operators.scatter, keys, values, grid, size, *options)
 
 
 def autograd_backward(
     keys: Any, values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool,
-    mode: Any, padding: Any, corners: bool, order: Any, threads: int | None = None,
+    *options: Any,
 ) -> Any:  # fmt: skip
     """Backward, with a record where one is kept."""
-    needed, options = (need_input, need_grid), (mode, padding, corners, order, threads)
+    needed = need_input, need_grid
     if tracked(values, image, grid):
-        return recorded(Backward, values, image, grid, needed, options, keys)
+        return recorded(Backward, values, image, grid, needed, How(*options), keys)
     return below(operators.backward, keys, values, image, grid, *needed, *options)
 
 

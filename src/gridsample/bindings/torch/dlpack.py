@@ -15,6 +15,7 @@ import torch.utils.dlpack
 from torch import Tensor
 
 from gridsample.bindings import torch as binding
+from gridsample.options import Options
 
 
 def tensor(name: str, array: Any) -> Tensor:
@@ -36,18 +37,47 @@ def array_like(found: Tensor | None, like: Any) -> Any:
     return sys.modules[type(like).__module__.partition(".")[0]].from_dlpack(found.detach())
 
 
-def grid_sample(image: Any, grid: Any, **options: Any) -> Any:
+def grid_sample(
+    image: Any, grid: Any, options: Options, return_mask: bool = False, out: Any = None
+) -> Any:
     """`gridsample.grid_sample` for CuPy arrays."""
     tensors = tensor("input", image), tensor("grid", grid)
-    return array_like(binding.grid_sample(*tensors, **options), image)
+    found = binding.grid_sample(*tensors, options, return_mask, out)
+    if isinstance(found, tuple):
+        return tuple(array_like(one, image) for one in found)
+    return array_like(found, image)
 
 
-def grid_sample_vjp(grad_output: Any, image: Any, grid: Any, **options: Any) -> tuple[Any, Any]:
+def grid_sample_vjp(
+    grad_output: Any, image: Any, grid: Any, options: Options, need_input: bool, need_grid: bool
+) -> tuple[Any, Any]:
     """`gridsample.grid_sample_vjp` for CuPy arrays."""
     given = {"grad_output": grad_output, "input": image, "grid": grid}
-    tensors: list[Any] = [tensor(name, array) for name, array in given.items()]
-    first, second = binding.grid_sample_vjp(*tensors, **options)
+    values, planes, points = (tensor(name, array) for name, array in given.items())
+    first, second = binding.grid_sample_vjp(values, planes, points, options, need_input, need_grid)
     return array_like(first, image), array_like(second, image)
+
+
+def grid_derivatives(image: Any, grid: Any, options: Options, degree: int) -> Any:
+    """`gridsample.grid_gradient` and `gridsample.grid_hessian` for CuPy arrays."""
+    tensors = tensor("input", image), tensor("grid", grid)
+    return array_like(binding.grid_derivatives(*tensors, options, degree), image)
+
+
+def splat(values: Any, grid: Any, size: Any, options: Options, normalize: bool = False) -> Any:
+    """`gridsample.splat` for CuPy arrays."""
+    tensors = tensor("values", values), tensor("grid", grid)
+    return array_like(binding.splat(*tensors, size, options, normalize), values)
+
+
+def splat_count(grid: Any, size: Any, options: Options) -> Any:
+    """`gridsample.splat_count` for CuPy arrays."""
+    return array_like(binding.splat_count(tensor("grid", grid), size, options), grid)
+
+
+def spline_filter(image: Any, *options: Any) -> Any:
+    """`gridsample.spline_filter` for CuPy arrays."""
+    return array_like(binding.spline_filter(tensor("input", image), *options), image)
 
 
 def affine_grid(theta: Any, coordinates: Sequence[np.ndarray[Any, Any]]) -> Any:

@@ -8,13 +8,13 @@ implementation gives other numbers; so is one axis, which they refuse too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from gridsample.plan import check_boundary, check_shapes, find_method
+from gridsample.bindings.torch.operators import How, method_of
+from gridsample.plan import check_boundary, check_shapes
 
 # The names of opset 16; on its way to a later one, the exporter renames them.
 OPSET = 16
@@ -26,17 +26,16 @@ def exporting() -> bool:
     return torch.compiler.is_compiling() and torch.onnx.is_in_onnx_export()
 
 
-def check_expressible(
-    image: Tensor, grid: Tensor, mode: Sequence[str], padding_mode: Sequence[str],
-    order: Sequence[int],
-) -> tuple[str, str]:  # fmt: skip
+def check_expressible(image: Tensor, grid: Tensor, how: How) -> tuple[str, str]:
     """The mode and the boundary of all axes, in ONNX's names."""
     rank = check_shapes(tuple(image.shape), tuple(grid.shape), False)
-    methods = {find_method(name).name for name in mode}
-    boundaries = {check_boundary(name) for name in padding_mode}
+    methods = {method_of(name).name for name in how.mode}
+    boundaries = {check_boundary(name) for name in how.padding_mode}
     if not (
         len(methods) == len(boundaries) == 1
-        and not any(order)
+        and not any(how.order)
+        and how.coords == "normalized"
+        and how.extrapolate
         and rank in ((2,) if "cubic" in methods else (2, 3))
         and methods <= MODES.keys()
         and boundaries <= {"zeros", "border", "reflection"}
@@ -47,8 +46,10 @@ def check_expressible(
         raise ValueError(
             "ONNX's GridSample has one mode (nearest, linear or cubic) and one padding_mode "
             "(zeros, border or reflection) for all axes, two or three of them, cubic in two, and a "
-            f"floating input; got mode {tuple(mode)}, padding_mode {tuple(padding_mode)}, {axes}, "
-            f"input {image.dtype}, grid {grid.dtype}, derivative order {tuple(order)}"
+            f"floating input, at normalized coordinates, extrapolated; got mode {tuple(how.mode)}, "
+            f"padding_mode {tuple(how.padding_mode)}, {axes}, input {image.dtype}, grid "
+            f"{grid.dtype}, derivative order {tuple(how.order)}, coords {how.coords!r}, "
+            f"extrapolate={how.extrapolate}"
         )
     return MODES[methods.pop()], boundaries.pop()
 
@@ -62,25 +63,18 @@ def one_type(image: Tensor, grid: Tensor) -> torch.dtype:
     return torch.float32 if kind == torch.bfloat16 else kind
 
 
-def gather_as_node(
-    image: Tensor,
-    grid: Tensor,
-    mode: Sequence[str],
-    padding_mode: Sequence[str],
-    align_corners: bool,
-    order: Sequence[int],
-    threads: int | None = None,
-) -> Tensor:
+def gather_as_node(image: Tensor, grid: Tensor, *options: Any) -> Tensor:
     """The operator gather as a node of an ONNX model; it holds zeros until that runs."""
-    name, boundary = check_expressible(image, grid, mode, padding_mode, order)
-    rank, out, kind = len(mode), grid.shape[1:-1], one_type(image, grid)
+    how = How(*options)
+    name, boundary = check_expressible(image, grid, how)
+    rank, out, kind = len(how.mode), grid.shape[1:-1], one_type(image, grid)
     items = grid.shape[0] if image.shape[0] == 1 else image.shape[0]
     # A list of points, or any other shape than the image's number of axes, is one long axis.
     points = grid if len(out) == rank else grid.reshape(grid.shape[0], *(1,) * (rank - 1), -1, rank)
     attributes: dict[str, Any] = {
         "mode": name,
         "padding_mode": boundary,
-        "align_corners": int(align_corners),
+        "align_corners": int(how.align_corners),
     }
     sampled = torch.onnx.ops.symbolic(
         "GridSample",

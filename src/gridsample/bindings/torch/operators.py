@@ -9,15 +9,18 @@
     backward_twice(grad_output, input, grid, by_input, by_grid, ...)
                                               the gradients of that, likewise; it has no derivative
 
-``mode`` and ``padding_mode`` have a name for each axis, x first, and ``order`` a derivative order.
-A CPU tensor's memory is handed to the kernels as it lies.  A result is channels-last in memory
-where the tensor that it is made from is, and contiguous elsewhere.
+What stands at the end of each is one record, `How`.  Gather is linear in the input but for the
+fill; the transpose, scatter, has none.  A CPU tensor's memory is handed to the kernels as it lies.
+A result is channels-last in memory where the tensor that it is made from is, and contiguous
+elsewhere.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,16 +30,83 @@ from torch.autograd import forward_ad
 
 from gridsample.plan import (
     BFLOAT16,
+    BOUNDARIES,
     Plan,
     Shape,
     check_grid_type,
     check_image_type,
     check_shapes,
+    find_method,
     make_plan,
 )
+from gridsample.weights import METHODS, Method
 
-# What all operators take at the end; in this order, it is what the code calls options.
-SCHEMA = "str[] mode, str[] padding_mode, bool align_corners, int[] order, int? threads=None"
+Names = Sequence[str]
+Maybe = Tensor | None
+Order = Sequence[int]
+
+
+def spell(method: str | Method) -> str:
+    """A method as a string, which is what a schema can hold: its name, or all that it is.
+
+    So an exported program knows it wherever it is run.
+    """
+    if isinstance(method, str):
+        return method
+    known = METHODS.get(method.name)
+    return method.name if known is not None and known.text == method.text else method.text
+
+
+@functools.lru_cache(maxsize=1024)
+def method_of(name: str) -> Method:
+    """The method of a name, or of what `spell` made of it."""
+    return Method.of_text(name) if name.startswith("[") else find_method(name)
+
+
+class How(NamedTuple):
+    """What all operators take after their tensors, in the order of `SCHEMA`.
+
+    Attributes:
+        mode: how pixels are weighed, for each axis in x, y, z order; as `spell` writes it.
+        padding_mode: what is outside, a name for each axis.
+        align_corners: whether -1 and 1 are the centres of the corner pixels.
+        order: a derivative order for each axis.
+        coords: what coordinates count.  Under "displacement" the grid may have more axes than the
+            image: the last ones are the image's.
+        extrapolate: whether a position outside has taps, rather than the fill.
+        fill: nothing for 0, a number, or one for each channel; of a complex image each is two, its
+            real and imaginary part.
+        threads: how many threads to use; None for as many as torch uses.
+    """
+
+    mode: Names
+    padding_mode: Names
+    align_corners: bool
+    order: Order
+    coords: str = "normalized"
+    extrapolate: bool = True
+    fill: Sequence[float] = ()
+    threads: int | None = None
+
+    @property
+    def linear(self) -> How:
+        """The same without a fill: what is linear in the image."""
+        return self._replace(fill=()) if self.fill else self
+
+    @property
+    def blends(self) -> bool:
+        """Whether the fill is summed with pixels, so that derivatives along the grid see it."""
+        return bool(self.fill) and any(BOUNDARIES[name].filled for name in self.padding_mode)
+
+    def raised(self, axis: int) -> How:
+        """The same with the order along an axis raised by one."""
+        return self._replace(order=[n + (k == axis) for k, n in enumerate(self.order)])
+
+
+SCHEMA = (
+    "str[] mode, str[] padding_mode, bool align_corners, int[] order, "
+    'str coords="normalized", bool extrapolate=True, float[] fill=[], int? threads=None'
+)
 
 # Annotated because torch gives its methods no types.
 LIBRARY: Any = torch.library.Library("gridsample", "DEF")  # type: ignore[no-untyped-call]
@@ -55,10 +125,6 @@ gather = torch.ops.gridsample.gather.default
 scatter = torch.ops.gridsample.scatter.default
 backward = torch.ops.gridsample.backward.default
 backward_twice = torch.ops.gridsample.backward_twice.default
-
-Names = Sequence[str]
-Maybe = Tensor | None
-Order = Sequence[int]
 
 TYPES: dict[torch.dtype, np.dtype[Any]] = {torch.bfloat16: BFLOAT16} | {
     getattr(torch, name): np.dtype(name)
@@ -81,6 +147,27 @@ def numpy_type(given: torch.dtype, name: str) -> np.dtype[Any]:
 def differentiable(tensor: Tensor) -> bool:
     """Whether a tensor's numbers are real or complex, rather than integers."""
     return tensor.is_floating_point() or tensor.is_complex()
+
+
+def check_differentiable(image: Tensor) -> None:
+    """Refuse an image of integers."""
+    if not differentiable(image):
+        raise TypeError(
+            f"input has dtype {image.dtype}, of which there is no gradient; "
+            "pass need_input=False to get the grid's alone"
+        )
+
+
+def as_integers(values: Tensor, dtype: torch.dtype, fill: Sequence[float]) -> Tensor:
+    """Samples (N, C, *out) as integers: rounded half to even, saturated, and the fill for NaN."""
+    hole = values.new_tensor(list(fill) or [0.0]).reshape(1, -1, *(1,) * (values.dim() - 2))
+    values = torch.where(values.isnan(), hole, values).nan_to_num(0, math.inf, -math.inf).round()
+    if dtype == torch.bool:
+        return values > 0
+    limits = torch.iinfo(dtype)
+    # The largest integer may be no float: what is past it is told apart before.
+    inside = values.clamp(limits.min, math.nextafter(float(limits.max), 0)).to(dtype)
+    return torch.where(values >= limits.max, torch.full_like(inside, limits.max), inside)
 
 
 # Layout -----------------------------------------------------------------------------------------
@@ -170,11 +257,19 @@ class Call(NamedTuple):
 @functools.lru_cache(maxsize=1024)
 def find_call(
     size: Shape, image_type: torch.dtype, grid_shape: Shape, grid_type: torch.dtype,
-    mode: tuple[str, ...], padding: tuple[str, ...], corners: bool, order: Shape,
+    mode: tuple[str, ...], padding: tuple[str, ...], corners: bool, order: Shape, coords: str,
+    extrapolate: bool,
 ) -> Call:  # fmt: skip
     """The call for an image (N, C, *spatial) of the given size."""
     image_kind, grid_kind = numpy_type(image_type, "input"), numpy_type(grid_type, "grid")
-    plan = make_plan(size, image_kind, grid_shape, grid_kind, mode, padding, corners, False)
+    # A plan counts displacements from the last axes of the output, however many there are.
+    displaced = coords == "displacement" and len(grid_shape) > len(size)
+    methods = tuple(map(method_of, mode))
+    plan = make_plan(
+        size, image_kind, grid_shape, grid_kind, methods, padding, corners, False,
+        coords="pixel" if displaced else coords, extrapolate=extrapolate,
+    )  # fmt: skip
+    plan = replace(plan, coords=coords) if displaced else plan
     if len(order) != len(plan.methods) or min(order) < 0:
         raise ValueError(
             f"order must hold a derivative order, 0 or more, for each of the image's "
@@ -184,15 +279,27 @@ def find_call(
     return Call(plan, order, zero, gathered_type(image_type, grid_type, order))
 
 
-def call_for(
-    size: Sequence[int], image: Tensor, grid: Tensor, mode: Names, padding: Names, corners: bool,
-    order: Order,
-) -> Call:  # fmt: skip
+def call_for(size: Sequence[int], image: Tensor, grid: Tensor, *options: Any) -> Call:
     """The call for an image of the given size, in the type of another tensor."""
+    how = How(*options)
     return find_call(
-        tuple(size), image.dtype, tuple(grid.shape), grid.dtype,
-        tuple(mode), tuple(padding), corners, tuple(order),
+        tuple(size), image.dtype, tuple(grid.shape), grid.dtype, tuple(how.mode),
+        tuple(how.padding_mode), how.align_corners, tuple(how.order), how.coords, how.extrapolate,
     )  # fmt: skip
+
+
+def fill_of(fill: Sequence[float], plan: Plan) -> np.ndarray[Any, Any] | None:
+    """The fill of each channel, or None for 0."""
+    if not fill:
+        return None
+    numbers = np.array(fill, np.float64)
+    numbers = numbers.view(np.complex128) if plan.dtype.kind == "c" else numbers
+    if len(numbers) not in (1, plan.channels):
+        raise ValueError(
+            f"fill must hold a number, or one for each of {plan.channels} channels, "
+            f"got {len(numbers)}"
+        )
+    return np.broadcast_to(numbers, (plan.channels,))
 
 
 def check_values(values: Tensor, plan: Plan, name: str) -> None:
@@ -212,21 +319,13 @@ def count(threads: int | None) -> int:
     return threads or torch.get_num_threads()
 
 
-def cpu_gather(
-    image: Tensor,
-    grid: Tensor,
-    mode: Names,
-    padding: Names,
-    corners: bool,
-    order: Order,
-    threads: int | None = None,
-) -> Tensor:
+def cpu_gather(image: Tensor, grid: Tensor, *options: Any) -> Tensor:
     """Gather, for CPU tensors."""
-    call = call_for(image.shape, image, grid, mode, padding, corners, order)
-    return run_gather(call, image, grid, threads)
+    how = How(*options)
+    return run_gather(call_for(image.shape, image, grid, *how), image, grid, how)
 
 
-def run_gather(call: Call, image: Tensor, grid: Tensor, threads: int | None) -> Tensor:
+def run_gather(call: Call, image: Tensor, grid: Tensor, how: How) -> Tensor:
     """Gather, for CPU tensors of which all is known."""
     from gridsample.kernels import cpu
 
@@ -234,60 +333,43 @@ def run_gather(call: Call, image: Tensor, grid: Tensor, threads: int | None) -> 
     if call.zero:
         return out.zero_()
     if out.numel():
-        arrays = memory(image), memory(grid), memory(out)
-        cpu.gather(call.plan, *arrays, order=call.order, threads=count(threads))
+        cpu.gather(
+            call.plan, memory(image), memory(grid), memory(out), order=call.order,
+            fill=fill_of(how.fill, call.plan), threads=count(how.threads),
+        )  # fmt: skip
     return out
 
 
-def cpu_scatter(
-    values: Tensor,
-    grid: Tensor,
-    size: Sequence[int],
-    mode: Names,
-    padding: Names,
-    corners: bool,
-    order: Order,
-    threads: int | None = None,
-) -> Tensor:
+def cpu_scatter(values: Tensor, grid: Tensor, size: Sequence[int], *options: Any) -> Tensor:
     """Scatter, for CPU tensors."""
     from gridsample.kernels import cpu
 
-    call = call_for(size, values, grid, mode, padding, corners, order)
+    how = How(*options)
+    call = call_for(size, values, grid, *how)
     check_values(values, call.plan, "values")
     if call.zero or not values.numel():
         return empty(size, values, values.dtype).zero_()
     shadow = cpu.scatter(
-        call.plan, memory(values), memory(grid), order=call.order, threads=count(threads)
+        call.plan, memory(values), memory(grid), order=call.order, threads=count(how.threads)
     )
     return tensor_of(shadow, values.dtype, values)
 
 
 def cpu_backward(
-    values: Tensor,
-    image: Tensor,
-    grid: Tensor,
-    need_input: bool,
-    need_grid: bool,
-    mode: Names,
-    padding: Names,
-    corners: bool,
-    order: Order,
-    threads: int | None = None,
+    values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool, *options: Any
 ) -> tuple[Tensor, Tensor]:
     """Backward, for CPU tensors."""
-    call = call_for(image.shape, image, grid, mode, padding, corners, order)
+    how = How(*options)
+    call = call_for(image.shape, image, grid, *how)
     check_values(values, call.plan, "grad_output")
-    if need_input and not differentiable(image):
-        raise TypeError(
-            f"input has dtype {image.dtype}, of which there is no gradient; "
-            "pass need_input=False to get the grid's alone"
-        )
-    return run_backward(call, values, image, grid, need_input, need_grid, threads)
+    if need_input:
+        check_differentiable(image)
+    return run_backward(call, values, image, grid, need_input, need_grid, how)
 
 
 def run_backward(
     call: Call, values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool,
-    threads: int | None,
+    how: How,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Backward, for CPU tensors of which all is known."""
     from gridsample.kernels import cpu
@@ -297,7 +379,8 @@ def run_backward(
         return first.zero_(), second.zero_()
     shadow, gradient = cpu.backward(
         call.plan, memory(values), memory(image), memory(grid), need_image=need_input,
-        need_grid=need_grid, order=call.order, threads=count(threads),
+        need_grid=need_grid, order=call.order, fill=fill_of(how.fill, call.plan),
+        threads=count(how.threads),
     )  # fmt: skip
     return (
         image.new_empty(0) if shadow is None else tensor_of(shadow, image.dtype, image),
@@ -307,14 +390,16 @@ def run_backward(
 
 def cpu_backward_twice(
     values: Tensor, image: Tensor, grid: Tensor, by_image: Maybe, by_grid: Maybe,
-    need_values: bool, need_image: bool, need_grid: bool,
-    mode: Names, padding: Names, corners: bool, order: Order, threads: int | None = None,
+    need_values: bool, need_image: bool, need_grid: bool, *options: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """The gradients of backward, for CPU tensors; one that is not needed is an empty tensor."""
     from gridsample.kernels import cpu
 
-    call = call_for(image.shape, image, grid, mode, padding, corners, order)
+    how = How(*options)
+    call = call_for(image.shape, image, grid, *how)
     check_values(values, call.plan, "grad_output")
+    if how.blends:
+        raise ValueError(f"backward_twice sums no fill; accepted: none, got {tuple(how.fill)}")
     needed = need_values, need_image, need_grid
     likes = values, image, grid
     if call.zero or not values.numel() or (by_image is None and by_grid is None):
@@ -325,7 +410,7 @@ def cpu_backward_twice(
         call.plan, memory(values), memory(image), memory(grid),
         None if by_image is None else memory(by_image.to(image.dtype)), moves,
         need_values=need_values, need_image=need_image, need_grid=need_grid,
-        order=call.order, threads=count(threads),
+        order=call.order, threads=count(how.threads),
     )  # fmt: skip
     first, second, third = (
         like.new_empty(0)
@@ -359,13 +444,10 @@ def check_call(image: Tensor, grid: Tensor) -> None:
     check_shapes(tuple(image.shape), tuple(grid.shape), False)
 
 
-def fake_gather(
-    image: Tensor, grid: Tensor, mode: Names, padding: Names, corners: bool, order: Order,
-    threads: int | None = None,
-) -> Tensor:  # fmt: skip
+def fake_gather(image: Tensor, grid: Tensor, *options: Any) -> Tensor:
     """Gather, of the shapes alone."""
     check_call(image, grid)
-    return empty_gather(image, grid, order)
+    return empty_gather(image, grid, How(*options).order)
 
 
 def fake_scatter(values: Tensor, grid: Tensor, size: Sequence[int], *options: Any) -> Tensor:
