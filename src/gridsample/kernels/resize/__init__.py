@@ -174,9 +174,12 @@ class Scratch(threading.local):
     def array(self, number: int, shape: Shape, kind: str) -> Array:
         """An array for what follows a pass, of the same type at each call."""
         size = math.prod(shape)
-        if number not in self.kept or self.kept[number].size < size:
-            self.kept[number] = np.empty(size, kind)
-        return self.kept[number][:size].reshape(shape)
+        memory = self.kept.pop(number, None)
+        if memory is None or memory.size < size:
+            memory = None  # before there is more
+            memory = np.empty(size, kind)
+        self.kept[number] = memory
+        return memory[:size].reshape(shape)
 
 
 @functools.lru_cache(maxsize=512)
@@ -231,7 +234,8 @@ def pieces(
             yield slice(begin, min(begin + step, outer)), slice(0, rows)
         return
     step = max(least, rows * target // size)
-    step = -(-step // LANES) * LANES  # whole groups of rows to put side by side
+    if step > LANES:
+        step -= step % LANES  # whole groups of rows to put side by side
     for plane in range(outer):
         for begin in range(0, rows, step):
             yield slice(plane, plane + 1), slice(begin, min(begin + step, rows))
@@ -333,18 +337,21 @@ def resize_bands(
 
     # Rows at the edges of bands are computed twice, unless they are resized first.
     least = ROWS_PER_TAP * leading.band.taps if leading and passes[0] is not leading else 1
-    size = between(passes, source.shape[1:])
+    size = between(passes, source.shape[1:], direct)
     cut = pieces(len(source), size, target.shape[1], least, threads)
     pool.run([functools.partial(task, *piece) for piece in cut], threads)
 
 
-def between(passes: Sequence[Pass], shape: Shape) -> int:
-    """The most numbers that a plane has after a pass, but for the last where there are several."""
+def between(passes: Sequence[Pass], shape: Shape, direct: bool) -> int:
+    """The most numbers that a plane has after a pass.
+
+    But for the last where there are several, and it goes to the result directly.
+    """
     sizes, now = [], list(shape)
     for one in passes:
         now[one.axis] = one.band.outputs
         sizes.append(math.prod(now))
-    return max(sizes[:-1] or sizes)
+    return max((sizes[:-1] if direct else []) or sizes)
 
 
 def change(source: Array, target: Array, before: str, after: str) -> None:
