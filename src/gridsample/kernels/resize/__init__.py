@@ -33,10 +33,14 @@ Shape = tuple[int, ...]
 PIECE, ROWS_PER_TAP = 1 << 19, 6
 # Neighbours in memory from which a line is long enough to be worked on as it lies.
 LONG = 16
+# Bytes between two axes that a thread keeps.
+KEPT = 8 * PIECE
 # Bytes of a result from which it is stored past the caches.
 STREAM = 1 << 25
 # What a turn costs, in products.
 TURN = 3.0
+# What a product costs that takes part of a vector.
+PART = 2.5
 # Channels of a pixel that are copied together, and that are summed together.
 GROUPS, PIXELS = (3, 4), (2, 3, 4)
 
@@ -165,21 +169,28 @@ class Pass(NamedTuple):
 
 
 class Scratch(threading.local):
-    """Memory between two axes, which each thread's next piece uses again: it is still in cache."""
+    """Memory between two axes, which each thread's next piece uses again: it is still in cache.
+
+    Each thread keeps what a usual piece needs, also for the next call.
+    """
 
     def __init__(self) -> None:
         """Nothing yet."""
         self.kept: dict[int, Array] = {}
 
     def array(self, number: int, shape: Shape, kind: str) -> Array:
-        """An array for what follows a pass, of the same type at each call."""
+        """An array for what follows a pass."""
         size = math.prod(shape)
-        memory = self.kept.pop(number, None)
-        if memory is None or memory.size < size:
-            memory = None  # before there is more
-            memory = np.empty(size, kind)
-        self.kept[number] = memory
-        return memory[:size].reshape(shape)
+        needed = size * int(kind[1:])
+        memory = self.kept.get(number)
+        if memory is None or memory.size < needed:
+            memory = np.empty(needed, np.uint8)
+            if needed <= KEPT:
+                self.kept[number] = memory
+        return memory[:needed].view(kind).reshape(shape)
+
+
+scratch = Scratch()
 
 
 @functools.lru_cache(maxsize=512)
@@ -209,7 +220,10 @@ def best_order(bands: tuple[Band, ...], inner: int) -> tuple[int, ...]:
             band = bands[axis]
             shape[axis] = band.outputs
             work: float = band.outputs * (band.taps + 1)
-            if inner * math.prod(shape[axis + 1 :]) < LONG:
+            line = inner * math.prod(shape[axis + 1 :])
+            if line in PIXELS:
+                work *= PART
+            elif line < LONG:
                 work += TURN * (band.inputs + band.outputs)
             total += work * math.prod(shape) / band.outputs
         return total
@@ -314,7 +328,6 @@ def resize_bands(
     passes = [make_pass(axis, bands[axis], numbers) for axis in order]
     native, direct = (numbers.sums in (kind, "i4") for kind in kinds)
     leading = next((one for one in passes if one.axis == 0), None)
-    scratch = Scratch()
     streams = target.nbytes > STREAM
 
     def task(planes: slice, rows: slice) -> None:
