@@ -427,6 +427,30 @@ def test_memory_is_the_output_and_one_axis_pass(
     assert peak - out.nbytes < allowed
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("channels", [2, 3, 4])
+def test_two_by_two_pixels_at_once(dtype: str, channels: int) -> None:
+    kind = np.dtype(dtype)
+    for mode, spatial, size in (
+        ("linear", (14, 22), (7, 11)),
+        ("area", (14, 22), (7, 11)),
+        ("linear", (37, 41), (17, 31)),
+        ("linear", (9, 40), (1, 1)),
+    ):
+        image = cases.pixels(cases.generator(dtype), (2, *spatial, channels), kind)
+        # What lies past an array is poisoned, lest it take part.
+        room = np.full(image.size + 8, np.nan, kind)
+        image = room[: image.size].reshape(image.shape)
+        image[...] = cases.pixels(cases.generator(dtype), image.shape, kind)
+        first = np.moveaxis(image, -1, 1)
+        expected = dense(first, matrices(spatial, size, mode, False, False))
+        for threads in (1, 3):
+            out = gridsample.interpolate(image, size, mode=mode, channel_axis=-1, threads=threads)
+            np.testing.assert_allclose(
+                np.moveaxis(out, -1, 1), expected, rtol=0, atol=8 * scale_of(kind)
+            )
+
+
 def test_what_is_stored_past_the_caches_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     from gridsample.kernels import resize
 

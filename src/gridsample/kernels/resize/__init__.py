@@ -232,6 +232,34 @@ def best_order(bands: tuple[Band, ...], inner: int) -> tuple[int, ...]:
     return min(itertools.permutations(axes), key=cost) or (0,)
 
 
+# Two axes at once ---------------------------------------------------------------------------------
+
+
+def are_squares(passes: Sequence[Pass], shape: Shape, numbers: Numbers) -> bool:
+    """Whether all that is done to (outer, height, width, inner) is to sum 2 x 2 pixels.
+
+    Then nothing is gained by doing it one axis after the other.
+    """
+    return (
+        numbers.sums != "i4"
+        and shape[-1] in PIXELS
+        and len(passes) == len(shape) - 2 == 2
+        and all(one.band.is_of_pairs for one in passes)
+    )
+
+
+def resize_squares(
+    passes: Sequence[Pass], kind: str, data: Array, rows: slice, base: int, result: Array
+) -> None:
+    """Resize both axes of (outer, height, width, inner), as `Pass.run` does one."""
+    down, across = sorted(passes, key=lambda one: one.axis)
+    outer, height, width, inner = data.shape
+    driver_for(Spec("squares", kind, kind, kind, inner))(
+        frozen(data.reshape(-1)), result.reshape(-1), down.first[rows], down.weights[rows],
+        across.first, across.weights, base, outer, height, width,
+    )  # fmt: skip
+
+
 # The whole ----------------------------------------------------------------------------------------
 
 
@@ -329,6 +357,7 @@ def resize_bands(
     native, direct = (numbers.sums in (kind, "i4") for kind in kinds)
     leading = next((one for one in passes if one.axis == 0), None)
     streams = target.nbytes > STREAM
+    squares = native and direct and are_squares(passes, source.shape, numbers)
 
     def task(planes: slice, rows: slice) -> None:
         inputs = leading.needs(rows) if leading else rows
@@ -336,6 +365,9 @@ def resize_bands(
         final = target[planes, rows]
         if not native:
             data = widen(data, kinds[0], numbers.sums)
+        if squares:
+            resize_squares(passes, numbers.sums, data, rows, inputs.start, final)
+            return
         for k, one in enumerate(passes):
             part = rows if one.axis == 0 else slice(0, one.band.outputs)
             base = inputs.start if one.axis == 0 else 0

@@ -330,6 +330,43 @@ def block_weigher(block: Block, target: str) -> Any:
     return weigh_block
 
 
+@functools.cache
+def square_weigher(block: Block) -> Any:
+    """`loops.weigh_square` for a block of two lines and two taps."""
+
+    @intrinsic
+    def weigh_square(
+        context: Any, out: Any, to: Any, src: Any, at: Any, pitch: Any, step: Any, columns: Any,
+        column: Any, rows: Any, row: Any,
+    ) -> Any:  # fmt: skip
+        """The weighted sum of two by two short runs of numbers."""
+        kinds = out, to, src, at, pitch, step, columns, column, rows, row
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            to, at, pitch, step, column, row = (
+                context.cast(builder, arguments[k], kinds[k], nb.int64) for k in (1, 3, 4, 5, 7, 9)
+            )
+            result, source, across, down = (
+                pointer(context, builder, kinds[k], arguments[k]) for k in (0, 2, 6, 8)
+            )
+            element = across.type.pointee
+            terms = Terms(
+                block, builder, element, across, column, source, at, step, pitch, signed=True
+            )
+            total = ir.Constant(ir.VectorType(element, block.lanes), None)
+            for k, line in enumerate(terms.total(I64(block.taps))):
+                weight = builder.load(builder.gep(down, [builder.add(row, I64(k))]))
+                weight = repeat(builder, weight, block.lanes)
+                product = builder.fmul(weight, line, flags=FUSE)
+                total = builder.fadd(total, product, flags=FUSE)
+            block.store(builder, total, result, to)
+            return context.get_dummy_value()
+
+        return nb.void(*kinds), generate
+
+    return weigh_square
+
+
 # Copies -------------------------------------------------------------------------------------------
 
 
