@@ -264,12 +264,17 @@ def resize_squares(
 
 
 def pieces(
-    outer: int, size: int, rows: int, least: int, threads: int
+    outer: int, size: int, rows: int, least: int, threads: int, whole: bool = False
 ) -> Iterator[tuple[slice, slice]]:
-    """Cut planes of so many numbers, and rows, into pieces: (planes, rows)."""
+    """Cut planes of so many numbers, and rows, into pieces: (planes, rows).
+
+    Where nothing lies between two axes, it is ``whole`` for one thread.
+    """
     if not outer:
         return
-    target = max(1, min(PIECE, outer * size // threads))
+    target = outer * size // threads
+    if threads > 1 or not whole:
+        target = max(1, min(PIECE, target))
     if size <= target or rows <= least:
         step = max(1, target // max(1, size))
         for begin in range(0, outer, step):
@@ -383,7 +388,7 @@ def resize_bands(
     # Rows at the edges of bands are computed twice, unless they are resized first.
     least = ROWS_PER_TAP * leading.band.taps if leading and passes[0] is not leading else 1
     size = between(passes, source.shape[1:], direct)
-    cut = pieces(len(source), size, target.shape[1], least, threads)
+    cut = pieces(len(source), size, target.shape[1], least, threads, squares)
     pool.run([functools.partial(task, *piece) for piece in cut], threads)
 
 
@@ -467,5 +472,5 @@ def copy_pixels(bands: Sequence[Band], given: Array, result: Array, threads: int
         )  # fmt: skip
 
     leading = len(slices) if len(slices) > 1 else len(rows)
-    cuts = pieces(outer, math.prod(target.shape[1:]), leading, 1, threads)
+    cuts = pieces(outer, math.prod(target.shape[1:]), leading, 1, threads, whole=True)
     pool.run([functools.partial(task, *piece) for piece in cuts], threads)

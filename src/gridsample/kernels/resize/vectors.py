@@ -332,7 +332,7 @@ def block_weigher(block: Block, target: str) -> Any:
 
 @functools.cache
 def square_weigher(block: Block) -> Any:
-    """`loops.weigh_square` for a block of two lines and two taps."""
+    """`loops.weigh_square` for a block of two lines."""
 
     @intrinsic
     def weigh_square(
@@ -349,16 +349,32 @@ def square_weigher(block: Block) -> Any:
             result, source, across, down = (
                 pointer(context, builder, kinds[k], arguments[k]) for k in (0, 2, 6, 8)
             )
-            element = across.type.pointee
-            terms = Terms(
-                block, builder, element, across, column, source, at, step, pitch, signed=True
-            )
-            total = ir.Constant(ir.VectorType(element, block.lanes), None)
-            for k, line in enumerate(terms.total(I64(block.taps))):
-                weight = builder.load(builder.gep(down, [builder.add(row, I64(k))]))
-                weight = repeat(builder, weight, block.lanes)
-                product = builder.fmul(weight, line, flags=FUSE)
-                total = builder.fadd(total, product, flags=FUSE)
+
+            def weigh(factors: Any, first: Any, vectors: list[Any]) -> Any:
+                total = ir.Constant(vectors[0].type, None)
+                for k, vector in enumerate(vectors):
+                    weight = builder.load(builder.gep(factors, [builder.add(first, I64(k))]))
+                    weight = repeat(builder, weight, vector.type.count)
+                    product = builder.fmul(weight, vector, flags=FUSE)
+                    total = builder.fadd(total, product, flags=FUSE)
+                return total
+
+            if block.spills:  # one load has both of a row
+                double = block._replace(width=2 * block.lanes)
+                places = block.places(builder, at, pitch)
+                lines = [double.load(builder, source, place) for place in places]
+                both = weigh(down, row, lines)
+                pair = [
+                    shuffle(builder, both, both, [*range(begin, begin + block.lanes)])
+                    for begin in (0, block.width)
+                ]
+            else:
+                pair = []
+                for first in (at, builder.add(at, step)):
+                    places = block.places(builder, first, pitch)
+                    lines = [block.load(builder, source, place) for place in places]
+                    pair.append(weigh(down, row, lines))
+            total = weigh(across, column, pair)
             block.store(builder, total, result, to)
             return context.get_dummy_value()
 
