@@ -15,6 +15,7 @@ from oracles import assert_close, assert_stored
 from strategies import calls
 
 import gridsample
+from gridsample.plan import BFLOAT16
 
 NUMBERS = (*cases.REALS, *cases.COMPLEXES)
 IMAGE_TYPE = pytest.mark.parametrize("image_type", cases.DTYPES)
@@ -288,3 +289,41 @@ def test_parts_of_a_complex_pixel_do_not_mix():
     image = np.array([complex(np.inf, 1), complex(np.inf, 2)], "complex64").reshape(1, 1, 2)
     out = gridsample.grid_sample(image, np.zeros((1, 1, 1), "float32")).item()
     assert (out.real, out.imag) == (np.inf, 1.5)
+
+
+# bfloat16, which NumPy stores as bits -------------------------------------------------------------
+
+
+def upper_half(array):
+    """A float32 array as bfloat16, rounded towards zero."""
+    return (array.view(np.uint32) >> 16).astype(np.uint16).view(BFLOAT16)
+
+
+def in_full(array):
+    """A bfloat16 array as float32."""
+    return (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+
+
+def test_bfloat16_in_gradients_and_filters():
+    rng = cases.generator("bfloat16")
+    numbers = [
+        in_full(upper_half(rng.standard_normal(shape).astype(np.float32)))
+        for shape in ((1, 2, 9), (1, 2, 5, 7), (1, 9, 2))
+    ]
+    image, grid = numbers[1:]
+    grid[0, 0] = np.nan
+    for mode in ("linear", "spline3"):
+        found = gridsample.grid_sample_vjp(*map(upper_half, numbers), mode, "mirror")
+        exact = gridsample.grid_sample_vjp(*numbers, mode, "mirror")
+        for one, truth in zip(found, exact, strict=True):
+            assert one.dtype == BFLOAT16 and one.shape == truth.shape
+            # One rounding, to 8 bits.
+            assert_close(in_full(one), truth, 2.0**-8)
+    found = gridsample.spline_filter(upper_half(image))
+    np.testing.assert_array_equal(found, gridsample.spline_filter(image), strict=True)
+    for number, bits in ((1 + 2.0**-8, 0x3F80), (1 + 3 * 2.0**-8, 0x3F82), (np.inf, 0x7F80)):
+        ones, here = np.full((1, 1, 1), number, np.float32), np.zeros((1, 1, 1), np.float32)
+        shadow, _ = gridsample.grid_sample_vjp(
+            ones, upper_half(np.ones_like(ones)), here, "nearest"
+        )
+        assert shadow.view(np.uint16).item() == bits  # a tie goes to the even number

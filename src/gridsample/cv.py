@@ -86,7 +86,10 @@ def as_image(src: Any) -> Array:
         ValueError: it has another rank, or no pixels.
     """
     if library(src) != "numpy":
-        raise TypeError(f"src is a {type(src).__module__}.{type(src).__qualname__}, not an array")
+        raise TypeError(
+            f"src is a {type(src).__module__}.{type(src).__qualname__}; accepted: NumPy arrays; "
+            "for tensors there are gridsample.grid_sample and gridsample.ndimage"
+        )
     image = np.asarray(src)
     if image.dtype.kind not in "biuf":
         raise TypeError(f"src has dtype {image.dtype}; accepted: bool, integers and floats")

@@ -54,6 +54,11 @@ class Band:
         return bool(self.taps == 1 and self.count.all() and (self.weights == 1).all())
 
     @functools.cached_property
+    def is_of_pairs(self) -> bool:
+        """Whether every output is made of two inputs."""
+        return bool((self.count == 2).all())
+
+    @functools.cached_property
     def is_identity(self) -> bool:
         """Whether every output is the input of its number."""
         if self.inputs != self.outputs or not self.count.all():

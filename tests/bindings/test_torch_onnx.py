@@ -208,3 +208,11 @@ def test_an_exported_model_that_is_not_written_keeps_the_operator() -> None:
     program = torch.export.export(Sample(), tensors((1, 1, 5, 7), (1, 4, 6, 2)))
     targets = [node.target for node in program.graph.nodes if node.op == "call_function"]
     assert targets == [torch.ops.gridsample.gather.default]
+
+
+def test_a_torch_that_is_too_old_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = torch.ones(1, 1, 4, 4), torch.zeros(1, 2, 2, 2)
+    program = torch.export.export(Sample(), given)
+    monkeypatch.delattr(torch.onnx, "ops")
+    with pytest.raises(ValueError, match=r"torch 2\.8 or newer, this is 2\."):
+        gridsample.onnx.lower(program)

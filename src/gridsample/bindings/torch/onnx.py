@@ -54,6 +54,21 @@ def check_expressible(image: Tensor, grid: Tensor, how: How) -> tuple[str, str]:
     return MODES[methods.pop()], boundaries.pop()
 
 
+def node(*arguments: Any, **options: Any) -> Tensor:
+    """A node of the model that is being written.
+
+    Raises:
+        ValueError: torch is too old to be told of one.
+    """
+    nodes = getattr(torch.onnx, "ops", None)
+    if nodes is None:
+        raise ValueError(
+            f"ONNX models are written by torch 2.8 or newer, this is {torch.__version__}"
+        )
+    made: Tensor = nodes.symbolic(*arguments, **options)
+    return made
+
+
 def one_type(image: Tensor, grid: Tensor) -> torch.dtype:
     """The type that runtimes are to sample in: it loses nothing of either, and all of them know it.
 
@@ -76,7 +91,7 @@ def gather_as_node(image: Tensor, grid: Tensor, *options: Any) -> Tensor:
         "padding_mode": boundary,
         "align_corners": int(how.align_corners),
     }
-    sampled = torch.onnx.ops.symbolic(
+    sampled = node(
         "GridSample",
         (
             image.to(kind).expand(items, *image.shape[1:]),

@@ -33,10 +33,14 @@ Shape = tuple[int, ...]
 PIECE, ROWS_PER_TAP = 1 << 19, 6
 # Neighbours in memory from which a line is long enough to be worked on as it lies.
 LONG = 16
+# Bytes between two axes that a thread keeps.
+KEPT = 8 * PIECE
 # Bytes of a result from which it is stored past the caches.
 STREAM = 1 << 25
 # What a turn costs, in products.
 TURN = 3.0
+# What a product costs that takes part of a vector.
+PART = 2.5
 # Channels of a pixel that are copied together, and that are summed together.
 GROUPS, PIXELS = (3, 4), (2, 3, 4)
 
@@ -165,18 +169,28 @@ class Pass(NamedTuple):
 
 
 class Scratch(threading.local):
-    """Memory between two axes, which each thread's next piece uses again: it is still in cache."""
+    """Memory between two axes, which each thread's next piece uses again: it is still in cache.
+
+    Each thread keeps what a usual piece needs, also for the next call.
+    """
 
     def __init__(self) -> None:
         """Nothing yet."""
         self.kept: dict[int, Array] = {}
 
     def array(self, number: int, shape: Shape, kind: str) -> Array:
-        """An array for what follows a pass, of the same type at each call."""
+        """An array for what follows a pass."""
         size = math.prod(shape)
-        if number not in self.kept or self.kept[number].size < size:
-            self.kept[number] = np.empty(size, kind)
-        return self.kept[number][:size].reshape(shape)
+        needed = size * int(kind[1:])
+        memory = self.kept.get(number)
+        if memory is None or memory.size < needed:
+            memory = np.empty(needed, np.uint8)
+            if needed <= KEPT:
+                self.kept[number] = memory
+        return memory[:needed].view(kind).reshape(shape)
+
+
+scratch = Scratch()
 
 
 @functools.lru_cache(maxsize=512)
@@ -206,7 +220,10 @@ def best_order(bands: tuple[Band, ...], inner: int) -> tuple[int, ...]:
             band = bands[axis]
             shape[axis] = band.outputs
             work: float = band.outputs * (band.taps + 1)
-            if inner * math.prod(shape[axis + 1 :]) < LONG:
+            line = inner * math.prod(shape[axis + 1 :])
+            if line in PIXELS:
+                work *= PART
+            elif line < LONG:
                 work += TURN * (band.inputs + band.outputs)
             total += work * math.prod(shape) / band.outputs
         return total
@@ -215,23 +232,57 @@ def best_order(bands: tuple[Band, ...], inner: int) -> tuple[int, ...]:
     return min(itertools.permutations(axes), key=cost) or (0,)
 
 
+# Two axes at once ---------------------------------------------------------------------------------
+
+
+def are_squares(passes: Sequence[Pass], shape: Shape, numbers: Numbers) -> bool:
+    """Whether all that is done to (outer, height, width, inner) is to sum 2 x 2 pixels.
+
+    Then nothing is gained by doing it one axis after the other.
+    """
+    return (
+        numbers.sums != "i4"
+        and shape[-1] in PIXELS
+        and len(passes) == len(shape) - 2 == 2
+        and all(one.band.is_of_pairs for one in passes)
+    )
+
+
+def resize_squares(
+    passes: Sequence[Pass], kind: str, data: Array, rows: slice, base: int, result: Array
+) -> None:
+    """Resize both axes of (outer, height, width, inner), as `Pass.run` does one."""
+    down, across = sorted(passes, key=lambda one: one.axis)
+    outer, height, width, inner = data.shape
+    driver_for(Spec("squares", kind, kind, kind, inner))(
+        frozen(data.reshape(-1)), result.reshape(-1), down.first[rows], down.weights[rows],
+        across.first, across.weights, base, outer, height, width,
+    )  # fmt: skip
+
+
 # The whole ----------------------------------------------------------------------------------------
 
 
 def pieces(
-    outer: int, size: int, rows: int, least: int, threads: int
+    outer: int, size: int, rows: int, least: int, threads: int, whole: bool = False
 ) -> Iterator[tuple[slice, slice]]:
-    """Cut planes of so many numbers, and rows, into pieces: (planes, rows)."""
+    """Cut planes of so many numbers, and rows, into pieces: (planes, rows).
+
+    Where nothing lies between two axes, it is ``whole`` for one thread.
+    """
     if not outer:
         return
-    target = max(1, min(PIECE, outer * size // threads))
+    target = outer * size // threads
+    if threads > 1 or not whole:
+        target = max(1, min(PIECE, target))
     if size <= target or rows <= least:
         step = max(1, target // max(1, size))
         for begin in range(0, outer, step):
             yield slice(begin, min(begin + step, outer)), slice(0, rows)
         return
     step = max(least, rows * target // size)
-    step = -(-step // LANES) * LANES  # whole groups of rows to put side by side
+    if step > LANES:
+        step -= step % LANES  # whole groups of rows to put side by side
     for plane in range(outer):
         for begin in range(0, rows, step):
             yield slice(plane, plane + 1), slice(begin, min(begin + step, rows))
@@ -310,8 +361,8 @@ def resize_bands(
     passes = [make_pass(axis, bands[axis], numbers) for axis in order]
     native, direct = (numbers.sums in (kind, "i4") for kind in kinds)
     leading = next((one for one in passes if one.axis == 0), None)
-    scratch = Scratch()
     streams = target.nbytes > STREAM
+    squares = native and direct and are_squares(passes, source.shape, numbers)
 
     def task(planes: slice, rows: slice) -> None:
         inputs = leading.needs(rows) if leading else rows
@@ -319,6 +370,9 @@ def resize_bands(
         final = target[planes, rows]
         if not native:
             data = widen(data, kinds[0], numbers.sums)
+        if squares:
+            resize_squares(passes, numbers.sums, data, rows, inputs.start, final)
+            return
         for k, one in enumerate(passes):
             part = rows if one.axis == 0 else slice(0, one.band.outputs)
             base = inputs.start if one.axis == 0 else 0
@@ -333,18 +387,21 @@ def resize_bands(
 
     # Rows at the edges of bands are computed twice, unless they are resized first.
     least = ROWS_PER_TAP * leading.band.taps if leading and passes[0] is not leading else 1
-    size = between(passes, source.shape[1:])
-    cut = pieces(len(source), size, target.shape[1], least, threads)
+    size = between(passes, source.shape[1:], direct)
+    cut = pieces(len(source), size, target.shape[1], least, threads, squares)
     pool.run([functools.partial(task, *piece) for piece in cut], threads)
 
 
-def between(passes: Sequence[Pass], shape: Shape) -> int:
-    """The most numbers that a plane has after a pass, but for the last where there are several."""
+def between(passes: Sequence[Pass], shape: Shape, direct: bool) -> int:
+    """The most numbers that a plane has after a pass.
+
+    But for the last where there are several, and it goes to the result directly.
+    """
     sizes, now = [], list(shape)
     for one in passes:
         now[one.axis] = one.band.outputs
         sizes.append(math.prod(now))
-    return max(sizes[:-1] or sizes)
+    return max((sizes[:-1] if direct else []) or sizes)
 
 
 def change(source: Array, target: Array, before: str, after: str) -> None:
@@ -415,5 +472,5 @@ def copy_pixels(bands: Sequence[Band], given: Array, result: Array, threads: int
         )  # fmt: skip
 
     leading = len(slices) if len(slices) > 1 else len(rows)
-    cuts = pieces(outer, math.prod(target.shape[1:]), leading, 1, threads)
+    cuts = pieces(outer, math.prod(target.shape[1:]), leading, 1, threads, whole=True)
     pool.run([functools.partial(task, *piece) for piece in cuts], threads)

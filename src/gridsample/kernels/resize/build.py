@@ -24,6 +24,7 @@ from gridsample.kernels.resize.vectors import (
     block_weigher,
     group_copier,
     settle_streams,
+    square_weigher,
     to_cache_line,
     turn_tile,
 )
@@ -84,6 +85,8 @@ def driver_for(spec: Spec) -> Any:
         "turn_tile": turn_tile,
         "PIXEL": spec.pixel,
         **{f"weigh_{n}": block_weigher(Block(1, n), spec.target) for n in (LANES, 2 * LANES)},
+        "weigh_square": square_weigher(Block(2, spec.pixel, spills=True)),
+        "weigh_square_exact": square_weigher(Block(2, spec.pixel)),
         "stream_32": block_weigher(Block(1, 2 * LANES, streams=True), spec.target),
         "to_cache_line": to_cache_line,
         "settle_streams": settle_streams,

@@ -46,6 +46,20 @@ weigh_pixels = weigh_block
 run_2 = run_4 = run_any = run_exact = FUNCTION
 
 
+def weigh_square(
+    out: Array, to: int, src: Array, at: int, pitch: int, step: int, columns: Array, column: int,
+    rows: Array, row: int,
+) -> None:  # fmt: skip
+    """out[to + j] = the sum over s, t < 2 of rows[row + s] * columns[column + t] * a number.
+
+    It is src[at + s * pitch + t * step + j], for the PIXEL neighbours j.
+    """
+
+
+# The same; and where nothing beside a pixel may be touched.
+weigh_square_exact = weigh_square
+
+
 def to_cache_line(array: Array, place: int) -> int:
     """How many numbers there are from a place to where the next line of the cache begins."""
     return 0
@@ -205,6 +219,34 @@ def across_pixels(
                 run_any(src, dst, first, count, weights, shift, at, to, n_in, begin, end)
             begin = end
         run_exact(src, dst, first, count, weights, shift, at, to, n_in, safe, outputs)
+
+
+def squares(
+    src: Array, dst: Array, rows: Array, row_weights: Array, columns: Array,
+    column_weights: Array, base: int, outer: int, height: int, width: int,
+) -> None:  # fmt: skip
+    """Resize two axes at once, (outer, height, width, PIXEL), where all outputs have 2 x 2 taps.
+
+    Row 0 in ``src`` is the one that the table calls ``base``.
+    """
+    down, across = len(rows), len(columns)
+    safe = across - 1  # see `across_pixels`
+    while safe > 0 and columns[safe - 1] + 2 >= width:
+        safe -= 1
+    for o in range(outer):
+        for i in range(down):
+            at = (o * height + rows[i] - base) * width * PIXEL
+            to = (o * down + i) * across * PIXEL
+            for j in range(safe):
+                weigh_square(
+                    dst, to + j * PIXEL, src, at + columns[j] * PIXEL, width * PIXEL, PIXEL,
+                    column_weights, 2 * j, row_weights, 2 * i,
+                )  # fmt: skip
+            for j in range(safe, across):
+                weigh_square_exact(
+                    dst, to + j * PIXEL, src, at + columns[j] * PIXEL, width * PIXEL, PIXEL,
+                    column_weights, 2 * j, row_weights, 2 * i,
+                )  # fmt: skip
 
 
 def eliminate(line: Array, other: Array, factor: Any, scale: Any, n: int) -> None:

@@ -330,6 +330,59 @@ def block_weigher(block: Block, target: str) -> Any:
     return weigh_block
 
 
+@functools.cache
+def square_weigher(block: Block) -> Any:
+    """`loops.weigh_square` for a block of two lines."""
+
+    @intrinsic
+    def weigh_square(
+        context: Any, out: Any, to: Any, src: Any, at: Any, pitch: Any, step: Any, columns: Any,
+        column: Any, rows: Any, row: Any,
+    ) -> Any:  # fmt: skip
+        """The weighted sum of two by two short runs of numbers."""
+        kinds = out, to, src, at, pitch, step, columns, column, rows, row
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            to, at, pitch, step, column, row = (
+                context.cast(builder, arguments[k], kinds[k], nb.int64) for k in (1, 3, 4, 5, 7, 9)
+            )
+            result, source, across, down = (
+                pointer(context, builder, kinds[k], arguments[k]) for k in (0, 2, 6, 8)
+            )
+
+            def weigh(factors: Any, first: Any, vectors: list[Any]) -> Any:
+                total = ir.Constant(vectors[0].type, None)
+                for k, vector in enumerate(vectors):
+                    weight = builder.load(builder.gep(factors, [builder.add(first, I64(k))]))
+                    weight = repeat(builder, weight, vector.type.count)
+                    product = builder.fmul(weight, vector, flags=FUSE)
+                    total = builder.fadd(total, product, flags=FUSE)
+                return total
+
+            if block.spills:  # one load has both of a row
+                double = block._replace(width=2 * block.lanes)
+                places = block.places(builder, at, pitch)
+                lines = [double.load(builder, source, place) for place in places]
+                both = weigh(down, row, lines)
+                pair = [
+                    shuffle(builder, both, both, [*range(begin, begin + block.lanes)])
+                    for begin in (0, block.width)
+                ]
+            else:
+                pair = []
+                for first in (at, builder.add(at, step)):
+                    places = block.places(builder, first, pitch)
+                    lines = [block.load(builder, source, place) for place in places]
+                    pair.append(weigh(down, row, lines))
+            total = weigh(across, column, pair)
+            block.store(builder, total, result, to)
+            return context.get_dummy_value()
+
+        return nb.void(*kinds), generate
+
+    return weigh_square
+
+
 # Copies -------------------------------------------------------------------------------------------
 
 
