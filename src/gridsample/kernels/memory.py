@@ -164,9 +164,15 @@ def even(points: Array) -> Array:
 
 def is_even(values: Array) -> bool:
     """Whether a kernel can write to an array (N, C, *points): plain, and evenly spaced."""
-    shape, strides, dtype = layout_of(values)
+    return values.flags.aligned and is_even_layout(layout_of(values))
+
+
+@functools.lru_cache(maxsize=1024)
+def is_even_layout(layout: Layout) -> bool:
+    """Whether values (N, C, *points) that are laid out so are evenly spaced, and plain."""
+    shape, strides, dtype = layout
     points = ((*shape[1:], 1), (*strides[1:], dtype.itemsize), dtype)
-    return plain(values) is values and spacing(points) is not None
+    return is_plain(strides, dtype) and spacing(points) is not None
 
 
 def as_parts(array: Array) -> Array:

@@ -117,7 +117,10 @@ if hasattr(os, "register_at_fork"):
 
 def run(tasks: Sequence[Task], threads: int) -> None:
     """Run all tasks on at most so many threads and wait for them; the first failure is raised."""
-    _pool.run(tasks, threads)
+    if len(tasks) == 1:
+        tasks[0]()
+    else:
+        _pool.run(tasks, threads)
 
 
 @functools.cache

@@ -368,7 +368,7 @@ class PlainGather(Gather):
     def backward(ctx: Any, upstream: Maybe) -> Any:
         """Both gradients in one sweep; by the operator, if they are to be differentiated again."""
         image, grid = ctx.saved_tensors
-        if upstream is None or torch.is_grad_enabled() or not is_plain(upstream, image, grid):
+        if upstream is None or torch.is_grad_enabled() or not is_plain(upstream):
             return Gather.backward(ctx, upstream)
         need_image, need_grid = ctx.needs_input_grad[:2]
         first, second = run_backward(

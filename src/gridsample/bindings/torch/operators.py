@@ -21,6 +21,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -215,6 +216,14 @@ def empty_backward(
 # What is computed for CPU tensors -----------------------------------------------------------------
 
 
+@functools.cache
+def kernels() -> ModuleType:
+    """The CPU's kernels, which are loaded when they are first needed."""
+    from gridsample.kernels import cpu
+
+    return cpu
+
+
 def memory(tensor: Tensor) -> np.ndarray[Any, Any]:
     """A tensor's memory as an array; a copy only where numbers are to be conjugated or negated."""
     tensor = tensor.detach() if tensor.requires_grad else tensor
@@ -327,8 +336,7 @@ def cpu_gather(image: Tensor, grid: Tensor, *options: Any) -> Tensor:
 
 def run_gather(call: Call, image: Tensor, grid: Tensor, how: How) -> Tensor:
     """Gather, for CPU tensors of which all is known."""
-    from gridsample.kernels import cpu
-
+    cpu = kernels()
     out = empty(call.plan.shape, image, call.dtype)
     if call.zero:
         return out.zero_()
@@ -342,8 +350,7 @@ def run_gather(call: Call, image: Tensor, grid: Tensor, how: How) -> Tensor:
 
 def cpu_scatter(values: Tensor, grid: Tensor, size: Sequence[int], *options: Any) -> Tensor:
     """Scatter, for CPU tensors."""
-    from gridsample.kernels import cpu
-
+    cpu = kernels()
     how = How(*options)
     call = call_for(size, values, grid, *how)
     check_values(values, call.plan, "values")
@@ -372,8 +379,7 @@ def run_backward(
     how: How,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Backward, for CPU tensors of which all is known."""
-    from gridsample.kernels import cpu
-
+    cpu = kernels()
     if call.zero or not values.numel():
         first, second = empty_backward(image, grid, need_input, need_grid)
         return first.zero_(), second.zero_()
@@ -393,8 +399,7 @@ def cpu_backward_twice(
     need_values: bool, need_image: bool, need_grid: bool, *options: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """The gradients of backward, for CPU tensors; one that is not needed is an empty tensor."""
-    from gridsample.kernels import cpu
-
+    cpu = kernels()
     how = How(*options)
     call = call_for(image.shape, image, grid, *how)
     check_values(values, call.plan, "grad_output")

@@ -26,6 +26,9 @@ from gridsample.plan import Plan
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
 
+# Stands for memory that is neither read nor written.
+NOTHING = {kind: np.zeros(1, kind) for kind in (np.dtype(np.float32), np.dtype(np.float64))}
+
 
 def gather(
     plan: Plan,
@@ -78,7 +81,8 @@ def backward(
     """Both gradients of gather: see `gridsample.kernels`."""
     order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
     image = plain(image)
-    shadow = plan_shadow(plan, layout_of(image)).zeros() if need_image else None
+    layout = layout_of(image)
+    shadow = plan_shadow(plan, layout).zeros() if need_image else None
     gradient = (
         np.zeros((plan.grid_items, *plan.out, len(plan.spatial)), plan.real) if need_grid else None
     )
@@ -86,10 +90,8 @@ def backward(
     if any(needed) and not vanishes(plan, order):
         grid = even(grid)
         values = even_values(values)
-        call = plan_backward(
-            plan, order, layout_of(image), layout_of(grid), layout_of(values), needed, count
-        )
-        dropped, nothing = call.dropped, np.zeros(1, plan.real)
+        call = plan_backward(plan, order, layout, layout_of(grid), layout_of(values), needed, count)
+        dropped, nothing = call.dropped, NOTHING[plan.real]
         if fill is not None:
             dropped = np.tile(numbers_outside(plan, fill).dropped, call.times)
         source = call.image.view(image)
@@ -159,7 +161,7 @@ def backward_twice(
             plan, order, layout_of(image), layout_of(grid), layout_of(moves), layout_of(values),
             upstream is not None, needed, count,
         )  # fmt: skip
-        nothing = np.zeros(1, plan.real)
+        nothing = NOTHING[plan.real]
         given = (
             call.image.view(image), call.image.view(other),
             call.grid.view(grid), call.moves.view(moves), call.values.view(values),
