@@ -20,6 +20,7 @@ from gridsample.kernels.cpu.calls import (
     plan_shadow,
 )
 from gridsample.kernels.cpu.outside import numbers_outside
+from gridsample.kernels.cpu.sweeps import MAP
 from gridsample.kernels.memory import even, is_even, layout_of, plain
 from gridsample.plan import Plan
 
@@ -38,25 +39,39 @@ def gather(
     *,
     order: Order | None = None,
     fill: Array | None = None,
+    affine: bool = False,
     threads: int | None = None,
 ) -> None:
-    """Sample the image at the grid's points, into ``out``: see `gridsample.kernels`."""
+    """Sample the image at the grid's points, into ``out``: see `gridsample.kernels`.
+
+    With ``affine`` the grid is (N, D, D + 1) affine maps, which send every point of the output to
+    its coordinates.
+    """
     order = order or (0,) * len(plan.spatial)
     if vanishes(plan, order):
         out[...] = 0
         return
     if not is_even(out):
         values = np.empty_like(out, order="C", subok=False)
-        gather(plan, image, grid, values, order=order, fill=fill, threads=threads)
+        how: Any = {"order": order, "fill": fill, "affine": affine, "threads": threads}
+        gather(plan, image, grid, values, **how)
         out[...] = values
         return
-    image, grid, count = plain(image), even(grid), threads or pool.cores()
-    call = plan_gather(plan, order, layout_of(image), layout_of(grid), layout_of(out), count)
+    image, count = plain(image), threads or pool.cores()
+    grid = as_maps(grid, plan) if affine else even(grid)
+    call = plan_gather(
+        plan, order, layout_of(image), layout_of(grid), layout_of(out), affine, count
+    )
     outside = call.outside
     if fill is not None:
         outside = find_outside(plan, fill, call.bits, any(order)).repeat(call.times)
     memories = call.image.view(image), call.grid.view(grid), call.out.view(out)
     pool.run(call.sweep.jobs(*memories, *outside), count)
+
+
+def as_maps(theta: Array, plan: Plan) -> Array:
+    """Affine maps (N, D, D + 1) as the drivers take them."""
+    return np.ascontiguousarray(theta, plan.real)
 
 
 def vanishes(plan: Plan, order: Order) -> bool:
@@ -76,28 +91,32 @@ def backward(
     need_grid: bool = True,
     order: Order | None = None,
     fill: Array | None = None,
+    affine: bool = False,
     threads: int | None = None,
 ) -> tuple[Array | None, Array | None]:
-    """Both gradients of gather: see `gridsample.kernels`."""
+    """Both gradients of gather: see `gridsample.kernels`; with ``affine``, of the maps."""
     order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
     image = plain(image)
     layout = layout_of(image)
     shadow = plan_shadow(plan, layout).zeros() if need_image else None
-    gradient = (
-        np.zeros((plan.grid_items, *plan.out, len(plan.spatial)), plan.real) if need_grid else None
-    )
-    needed = need_image, need_grid and not plan.nearest
+    rank, needed = len(plan.spatial), (need_image, need_grid and not plan.nearest)
+    shape = (plan.grid_items, *((rank, rank + 1) if affine else (*plan.out, rank)))
+    gradient = np.zeros(shape, plan.real) if need_grid else None
     if any(needed) and not vanishes(plan, order):
-        grid = even(grid)
+        grid = as_maps(grid, plan) if affine else even(grid)
         values = even_values(values)
-        call = plan_backward(plan, order, layout, layout_of(grid), layout_of(values), needed, count)
+        call = plan_backward(
+            plan, order, layout, layout_of(grid), layout_of(values), needed, affine, count
+        )
         dropped, nothing = call.dropped, NOTHING[plan.real]
         if fill is not None:
             dropped = np.tile(numbers_outside(plan, fill).dropped, call.times)
+        slopes = nothing if gradient is None else gradient.reshape(-1)
+        if affine and needed[1]:
+            slopes = np.zeros(plan.grid_items * call.chunks * 2 * MAP, plan.real)
         source = call.image.view(image)
         points, target = call.grid.view(grid), call.values.view(values)
         onto = nothing if shadow is None else call.shadow.view(shadow)
-        slopes = nothing if gradient is None else gradient.reshape(-1)
         jobs = []
         for by_image, by_grid, sweep in call.sweeps:
             jobs += sweep.jobs(
@@ -105,6 +124,9 @@ def backward(
                 slopes if by_grid else nothing, dropped,
             )  # fmt: skip
         pool.run(jobs, count)
+        if affine and gradient is not None and needed[1]:
+            sums = slopes.reshape(plan.grid_items, -1, MAP).sum(1, np.float64)
+            gradient[...] = sums[:, : rank * (rank + 1)].reshape(shape)
     return shadow, gradient
 
 

@@ -41,6 +41,7 @@ class Spec(NamedTuple):
     joined: bool = False  # and in the memory of what is scattered to
     linear: int = 0  # the rank, where all axes are linear
     in_place: bool = False
+    affine: bool = False  # the grid's memory holds affine maps
 
 
 # Numba's decorator, with options that its type stubs do not know.
@@ -361,6 +362,7 @@ def bindings(spec: Spec) -> dict[str, Any]:
         "JOINED": spec.joined,
         "PACKED": spec.packed,
         "DISPLACED": spec.displaced,
+        "AFFINE": spec.affine,
         "SIGNED": spec.signed,
         "ROUNDED": 0 if spec.linear else 1 if spec.driver == "gather_nearest" else 2,
         "LINEAR": spec.linear,
@@ -425,7 +427,8 @@ def driver_for(spec: Spec) -> Driver:
         names["settle"] = settled
     add(*runs.LISTS, runs.blend_present, runs.add_outside)
     add(runs.blend_inside, compile_=compile_separate)
-    add(sweeps.raises, sweeps.enough, compile_=compile_inline)
+    add(sweeps.raises, sweeps.enough, sweeps.chunk, compile_=compile_inline)
+    add(*sweeps.SUMS_OF, compile_=compile_sum)
     add(*taps.STEPS, *sweeps.STEPS, compile_=compile_loop)
     add(*second.LOOPS, compile_=compile_separate)
     add(*second.STEPS, compile_=compile_loop)

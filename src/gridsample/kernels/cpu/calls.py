@@ -16,6 +16,7 @@ import numpy as np
 from gridsample.kernels import threads as pool
 from gridsample.kernels.cpu.build import Driver, Spec, driver_for
 from gridsample.kernels.cpu.outside import Outside, bits_outside, numbers_outside
+from gridsample.kernels.cpu.sweeps import CHUNK, MAP
 from gridsample.kernels.cpu.work import (
     Work,
     describe_axes,
@@ -79,8 +80,11 @@ class Points(NamedTuple):
     packed: int  # the distance between points where they lie as usual, else 0
 
 
-def read_points(grid: Layout, plan: Plan) -> Points:
-    """An even grid (N, *out, D) as the drivers take it."""
+def read_points(grid: Layout, plan: Plan, affine: bool = False) -> Points:
+    """An even grid (N, *out, D), or affine maps (N, D, D + 1), as the drivers take it."""
+    if affine:
+        flat, rows = flat_of(grid, grid[2]), math.prod(grid[0][1:])
+        return Points(flat, rows if plan.grid_items > 1 else 0, 0, 0, code(grid[2]), grid[0][1])
     distances = spacing(grid)
     assert distances is not None
     item, point, axis = distances
@@ -201,17 +205,25 @@ class Gathering(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def plan_gather(
-    plan: Plan, order: Order, image: Layout, grid: Layout, values: Layout, threads: int
+    plan: Plan,
+    order: Order,
+    image: Layout,
+    grid: Layout,
+    values: Layout,
+    affine: bool,
+    threads: int,
 ) -> Gathering:
     """How to gather for arrays that are laid out so."""
     bits = plan.nearest
-    points = read_points(grid, plan)
+    points = read_points(grid, plan, affine)
     source, target = describe(image, plan.items, bits), read_values(values, plan, bits)
     run = 0 if bits else common_run(source, target)
     kind = (source.flat.kind or image[2]) if bits else None
     times = plan.items if plan.grid_items == 1 else 1
     outside = find_outside(plan, None, kind, any(order)).repeat(times)
-    sweep = sweep_gather(plan, order, source, points, target, run, kind, image[2], values[2])
+    sweep = sweep_gather(
+        plan, order, source, points, target, run, kind, image[2], values[2], affine
+    )
     source_starts, _ = starts(source, plan, run > 0)
     cost = len(source_starts) * max(1, run) * sweep.work.taps
     ranges = divide(
@@ -235,18 +247,19 @@ def find_outside(
 
 def sweep_gather(
     plan: Plan, order: Order, source: Memory, points: Points, target: Memory, run: int,
-    kind: np.dtype[Any] | None, image: np.dtype[Any], values: np.dtype[Any],
+    kind: np.dtype[Any] | None, image: np.dtype[Any], values: np.dtype[Any], affine: bool,
 ) -> Sweep:  # fmt: skip
     """The sweep that gathers, without its tasks."""
     bits, real = index_bits(plan, source), code(plan.real)
     if kind is not None:
-        spec = specify(plan, "gather_nearest", bits, points, kind, kind)
+        spec = specify(plan, "gather_nearest", bits, points, kind, kind, affine=affine)
     else:
         spec = specify(
             plan, "gather_runs" if run else "gather", bits, points, image, values,
             pairs=not run and in_pairs(plan, source, image),
             linear=len(plan.spatial) if not run and is_linear(plan, order) else 0,
             in_place=code(values) == real and (run > 0 or target.strides[0] == 1),
+            affine=affine,
         )  # fmt: skip
     work = organize(plan, order, 0 if kind is not None else 1, bits, run)
     source_starts, source_item = starts(source, plan, run > 0)
@@ -310,15 +323,16 @@ class Scattering(NamedTuple):
     dropped: Array
     times: int  # how many items a point serves
     sweeps: list[tuple[bool, bool, Sweep]]  # whether it needs the image's gradient, and the grid's
+    chunks: int  # places that the gradient of a map is summed in
 
 
 @functools.lru_cache(maxsize=256)
 def plan_backward(
     plan: Plan, order: Order, image: Layout, grid: Layout, values: Layout,
-    needed: tuple[bool, bool], threads: int,
+    needed: tuple[bool, bool], affine: bool, threads: int,
 ) -> Scattering:  # fmt: skip
     """How to work out the needed gradients for arrays that are laid out so."""
-    points, target = read_points(grid, plan), read_values(values, plan)
+    points, target = read_points(grid, plan, affine), read_values(values, plan)
     source = describe(image, plan.items)
     shadow = describe(plan_shadow(plan, image).layout, plan.items)
     count = few_threads(
@@ -335,16 +349,23 @@ def plan_backward(
         source.flat, points.flat, target.flat, shadow.flat,
         np.tile(numbers_outside(plan, None).dropped, times), times,
         [
-            (*one, sweep_backward(plan, order, source, shadow, points, target, one, count,
+            (*one, sweep_backward(plan, order, source, shadow, points, target, one, affine, count,
                                   image[2], values[2]))
             for one in passes
         ],
+        -(-plan.points // (CHUNK * width_of(plan, order))),
     )  # fmt: skip
+
+
+def width_of(plan: Plan, order: Order) -> int:
+    """How many points a block of backward has."""
+    return organize(plan, order, 1 + len(plan.spatial), 32, 0).width
 
 
 def sweep_backward(
     plan: Plan, order: Order, source: Memory, shadow: Memory, points: Points, target: Memory,
-    needed: tuple[bool, bool], threads: int, image: np.dtype[Any], values: np.dtype[Any],
+    needed: tuple[bool, bool], affine: bool, threads: int, image: np.dtype[Any],
+    values: np.dtype[Any],
 ) -> Sweep:  # fmt: skip
     """A sweep for the needed gradients."""
     need_image, need_grid = needed
@@ -356,20 +377,23 @@ def sweep_backward(
         pairs=need_grid and not run and in_pairs(plan, source, image),
         joined=need_image and not run and in_pairs(plan, shadow, plan.real),
         linear=len(plan.spatial) if not run and is_linear(plan, order) else 0,
+        affine=affine,
     )  # fmt: skip
     # As wide as for both, whatever is needed: pixels are added to in an order that goes by blocks.
     work = organize(plan, order, 1 + len(plan.spatial), bits, run)
+    width = CHUNK * work.width if affine else work.width
+    each = 2 * MAP * -(-plan.points // width) if affine else plan.points * len(plan.spatial)
     fixed = (
         strides_of(place), shifts(work.axes.counts, place.strides),
         *starts_if(need_grid, source, plan, run > 0),
         *starts_if(need_image, shadow, plan, run > 0),
         points.item, points.axis, points.point,
-        *starts(target, plan, run > 0), target.strides[0], plan.points * len(plan.spatial),
+        *starts(target, plan, run > 0), target.strides[0], each,
         is_far(plan, place, need_image + need_grid), need_image, need_grid,
         *((run,) if run else ()), *work.tables,
     )  # fmt: skip
     planes = len(starts(target, plan, run > 0)[0])
-    tasks = share_out(plan, place, need_image, planes, max(1, run), work, threads)
+    tasks = share_out(plan, place, need_image, planes, max(1, run) * work.taps, width, threads)
     return Sweep(driver_for(spec), fixed, work, tasks)
 
 
@@ -380,19 +404,22 @@ def starts_if(needed: bool, memory: Memory, plan: Plan, as_runs: bool) -> tuple[
 
 
 def share_out(
-    plan: Plan, place: Memory, need_image: bool, planes: int, run: int, work: Work, threads: int
+    plan: Plan, place: Memory, need_image: bool, planes: int, each: int, width: int, threads: int
 ) -> list[list[tuple[int, ...]]]:
-    """The tasks of a sweep that scatters to a memory, or if it need not, of any other."""
+    """The tasks of a sweep that scatters to a memory, or if it need not, of any other.
+
+    A point has ``each`` taps in every plane; ranges begin at multiples of ``width`` points.
+    """
     items, whole = range(plan.grid_items), extent(plan, place)
-    cost = planes * run * work.taps
+    cost = planes * each
     if not need_image:
         ideal = fair(len(items) * plan.points * cost, threads)
-        ranges = divide(items, plan.points, range(planes), cost, work.width, ideal)
+        ranges = divide(items, plan.points, range(planes), cost, width, ideal)
         return [[(*one, False, 0, whole)] for one in ranges]
     # Pixels are added to range by range: the ranges must not depend on the number of threads.
     ideal = fair(plan.points * cost, 1)
     return [
-        [(*one, *band) for one in divide(group, plan.points, some, cost, work.width, ideal)]
+        [(*one, *band) for one in divide(group, plan.points, some, cost, width, ideal)]
         for group, some, band in portions(
             items, plan.grid_items > 1 and place.item != 0, planes, whole, threads
         )
@@ -474,5 +501,5 @@ def sweep_second(
         *work.tables,
     )  # fmt: skip
     planes = len(starts(target, plan, False)[0])
-    tasks = share_out(plan, source, need_image, planes, 1, work, threads)
+    tasks = share_out(plan, source, need_image, planes, work.taps, work.width, threads)
     return Sweep(driver_for(spec), fixed, work, tasks)

@@ -67,6 +67,7 @@ from gridsample.kernels.cpu.taps import (
     COLUMNS,
     COUNT,
     EACH,
+    EXTENT,
     FRACTION,
     HERE,
     LISTED,
@@ -78,12 +79,15 @@ from gridsample.kernels.cpu.taps import (
     PLACES,
     POWERS,
     RUN,
+    START,
     STATE,
     STEEP,
+    STEP,
     SUMS,
     WHICH,
     WIDTH,
     fill,
+    own_coordinate,
     prepare_edges,
     prepare_inside,
     survey,
@@ -100,6 +104,10 @@ unsigned = int
 PAIRS = JOINED = False
 IN_PLACE = False
 LINEAR = 0  # the rank, where all axes are linear
+AFFINE = False  # whether a grid's memory holds affine maps instead
+
+# Blocks whose shares of a map's gradient are summed in one place, and the room that one has.
+CHUNK, MAP = 8, 12
 
 
 def window(out: Array, scratch: Array) -> Array:
@@ -296,7 +304,8 @@ def backward(
     orders, kinds = (2, 1 + block[AXES]) if need_grid else (1, 1)
     for item in range(first_item, last_item):
         points, edges = tail(grid, item * grid_item + first * point_step), unsigned(0)
-        slopes = tail(gradient, item * gradient_item + first * block[AXES] * need_grid)
+        begins = item * gradient_item + (0 if AFFINE else first * block[AXES] * need_grid)
+        slopes = tail(gradient, begins)
         for start in range(0, last - first, width):
             n = unsigned(min(width, last - first - start))
             inside, edges = survey(
@@ -344,7 +353,11 @@ def backward(
             if need_grid and inside:
                 if LINEAR:
                     steepen(sums, measures, block[AXES], width, n)
-                settle_sums(sums, tail(slopes, start * block[AXES]), block[AXES], width, n)
+                if AFFINE:
+                    some = tail(slopes, chunk(first + start, block) * MAP)
+                    settle_map(sums, axes, measures, block[AXES], first + start, some, width, n)
+                else:
+                    settle_sums(sums, tail(slopes, start * block[AXES]), block[AXES], width, n)
             many = enough(edges, wide, start + width >= last - first)
             for begin in range(unsigned(0), many, wide):
                 which, n = tail(indices, block[WHICH] + int64(begin)), min(wide, many - begin)
@@ -370,7 +383,9 @@ def backward(
                         plane = tail(shadow, shadow_source[p] + item * shadow_item)
                         share(g, amount, pixels, count, wide, n)
                         spread_present(plane, places, pixels, low, high, count, wide, n)
-                if need_grid:
+                if need_grid and AFFINE:
+                    settle_map_edges(sums, axes, measures, block, first, which, slopes, n)
+                elif need_grid:
                     settle_sums_edges(sums, slopes, which, block[AXES], width, n)
             edges -= many
 
@@ -394,7 +409,8 @@ def backward_runs(
     orders, kinds = (2, 1 + block[AXES]) if need_grid else (1, 1)
     for item in range(first_item, last_item):
         points, edges = tail(grid, item * grid_item + first * point_step), unsigned(0)
-        slopes = tail(gradient, item * gradient_item + first * block[AXES] * need_grid)
+        begins = item * gradient_item + (0 if AFFINE else first * block[AXES] * need_grid)
+        slopes = tail(gradient, begins)
         for start in range(0, last - first, width):
             n = unsigned(min(width, last - first - start))
             inside, edges = survey(
@@ -443,7 +459,10 @@ def backward_runs(
                                         along[a] += product * amount[kind + unsigned(tap[k])]
                             if need_image and k < count and (not banded or low <= here[k] < high):
                                 add_run(tail(plane, here[k]), g, amount[unsigned(tap[k])], size)
-                    if need_grid:
+                    if need_grid and AFFINE:
+                        some = tail(slopes, (chunk(first + point, block) + (begin >= 0)) * MAP)
+                        add_to_map(along, 1, axes, measures, block[AXES], first + point, some)
+                    elif need_grid:
                         for a in range(block[AXES]):
                             slopes[point * block[AXES] + a] = along[a]
             edges -= many
@@ -457,6 +476,73 @@ def enough(edges: int, width: int, closing: bool) -> int:
 def raises(axes: Array, a: int) -> bool:
     """Whether the next derivative along an axis is other than zero, whatever the pixels are."""
     return bool(axes[a * COLUMNS + ORDER] + 1 < axes[a * COLUMNS + POWERS])
+
+
+def chunk(point: int, block: Array) -> int:
+    """Where a point's share of the gradient of a map is summed: there is one for several blocks.
+
+    What edges add comes after it, in a place of its own, because it is not known when they do.
+    """
+    first: int = 2 * (point // (CHUNK * block[WIDTH]))
+    return first
+
+
+def add_to_map(
+    sums: Array, step: int, axes: Array, measures: Array, count: int, point: int, some: Array
+) -> None:
+    """Add what a point's gradient is for the rows of a map; its axes are ``step`` apart."""
+    for b in range(count):
+        own = own_coordinate(axes, measures, b, point)
+        for a in range(count):
+            some[a * (count + 1) + b] += sums[a * step] * own
+    for a in range(count):
+        some[a * (count + 1) + count] += sums[a * step]
+
+
+def settle_map(
+    sums: Array, axes: Array, measures: Array, count: int, first: int, some: Array, width: int,
+    n: int,
+) -> None:  # fmt: skip
+    """The sums of a block -> the gradient of the map that its points are sent by."""
+    extent, i = axes[EXTENT], 0
+    while i < n:
+        place = (first + i) % extent
+        many = unsigned(min(extent - place, int64(n) - i))
+        for a in range(count):
+            line = tail(sums, a * width + i)
+            whole, row = total(line, many), tail(some, a * (count + 1))
+            row[0] += measures[START] * whole + measures[STEP] * moment(line, place, many)
+            for b in range(1, count):
+                row[b] += whole * own_coordinate(axes, measures, b, first + i)
+            row[count] += whole
+        i += int64(many)
+
+
+def settle_map_edges(
+    sums: Array, axes: Array, measures: Array, block: Array, first: int, which: Array,
+    slopes: Array, n: int,
+) -> None:  # fmt: skip
+    """As settle_map, at the listed points."""
+    for j in range(n):
+        point = first + int64(which[j])
+        some = tail(slopes, (chunk(point, block) + 1) * MAP)
+        add_to_map(tail(sums, j), block[WIDTH], axes, measures, block[AXES], point, some)
+
+
+def total(numbers: Array, n: int) -> Any:
+    """The sum of so many numbers."""
+    result = real(0)
+    for i in range(n):
+        result += numbers[i]
+    return result
+
+
+def moment(numbers: Array, place: int, n: int) -> Any:
+    """The sum of numbers times their places, of which the first is ``place``."""
+    result = real(0)
+    for i in range(n):
+        result += numbers[i] * real(integer(place) + integer(i))
+    return result
 
 
 def clear_sums(sums: Array, axes: int, width: int, n: int) -> None:
@@ -486,4 +572,13 @@ def settle_sums_edges(
 
 
 # What lowering compiles before the drivers.
-STEPS = (clear_sums, steepen, settle_sums, settle_sums_edges)
+SUMS_OF = (total, moment)
+STEPS = (
+    add_to_map,
+    settle_map,
+    settle_map_edges,
+    clear_sums,
+    steepen,
+    settle_sums,
+    settle_sums_edges,
+)

@@ -55,6 +55,7 @@ int64 = int
 ROUNDED = 0  # whether methods round the position to its base index: 0 none, 1 all, 2 some do
 DISPLACED = SIGNED = False  # whether coordinates are displacements; whether a boundary is odd
 PACKED = 0  # the distance between points of a grid, where it is always the same
+AFFINE = False  # whether a grid's memory holds affine maps instead, rows of D + 1 numbers
 
 # Orders of derivative that there are tables for: the one asked for, and the next two.
 ORDERS = 3
@@ -67,7 +68,7 @@ INSIDE, EDGE, OUT, NOWHERE = 0, 1, 2, 4
 SIZE, BOUNDARY, EDGED, ODD, FOLDS = range(5)
 COUNT, FIRST, ROUNDS, POWERS, ORDER = range(5, 10)
 COORDS = 10  # what coordinates count
-INNER, EXTENT = 11, 12  # output points to the next place along the axis, and places; 0 if not used
+INNER, EXTENT = 11, 12  # output points to the next place along the axis, and places; 0 if none
 COLUMNS = 13
 PLUS, TIMES, MINUS, BY = range(4)  # position = ((coordinate + PLUS) * TIMES - MINUS) * BY
 FROM, TO = 4, 5  # the positions of inside points
@@ -75,7 +76,8 @@ BEFORE, AFTER = 6, 7  # points are out below the one and above the other
 STEEP = 8  # d position / d coordinate, before any fold
 MIRROR = 9  # where a mirror is that folds the position, for its rounding; else 0
 LIMIT = 10  # the largest position that is somewhere: none is infinite where the image repeats
-MEASURES = 11
+START, STEP = 11, 12  # the first output point's own coordinate, and from there to the next one's
+MEASURES = 13
 
 # What coordinates count: from one corner pixel's edge, or centre, to the other's; or pixels.
 TO_EDGES, TO_CENTRES, IN_PIXELS = range(3)
@@ -89,9 +91,10 @@ def describe(plan: Plan, a: int, order: int) -> tuple[list[int], list[float]]:
     counts = (
         IN_PIXELS if plan.coords != "normalized" else TO_CENTRES if plan.align_corners else TO_EDGES
     )
-    inner, extent = 0, 0
-    if plan.coords == "displacement":
+    inner, extent, gaps = 0, 0, 1
+    if len(plan.out) >= len(plan.spatial):
         inner, extent = math.prod(plan.out[len(plan.out) - a :]), plan.out[-1 - a]
+        gaps = max(extent - plan.align_corners, 1)
     integers = [size, boundary.code, plan.edges[a], boundary.odd, folds]
     integers += [taps, first, method.rounds, method.powers, order, counts, inner, extent]
     last = float(size - 1)
@@ -120,7 +123,9 @@ def describe(plan: Plan, a: int, order: int) -> tuple[list[int], list[float]]:
     if not plan.extrapolate:
         before, after = -plan.rim, last + plan.rim
         start, end = max(start, before), min(end, after)
-    return [int(n) for n in integers], [*(*scale, start, end, before, after, steep, mirror, limit)]
+    own = (1 - extent) / gaps, 2 / gaps
+    reals = [*scale, start, end, before, after, steep, mirror, limit, *own]
+    return [int(n) for n in integers], reals
 
 
 # A block as the kernels know it: a table of numbers that hold for all of it, and of where its
@@ -147,7 +152,8 @@ WEIGHT = 22  # (axis, 0: the order asked for, 1, 2: the next ones; tap, point) a
 RUN = 23  # (channel) of one point
 LEANS = 25  # (axis, 0: the order asked for, 1: the next one; tap, point) how weights change
 OTHERS = 26  # (tap, point) pixels of another image
-ENTRIES = 27
+COORDINATES = 27  # (axis, point) that a map sends the points to
+ENTRIES = 28
 
 
 def plan_block(
@@ -170,7 +176,7 @@ def plan_block(
     indices = {AT: 1, STATE: 1, WHICH: 2, LOST: 1, BASE: 1, PLACES: each, OFFSET: axes * most}
     reals = {
         POS: 1, FRACTION: axes, SLOPES: 1, NUMBERS: 1, ALONG: 1, SUMS: axes, PIXELS: each,
-        AMOUNT: kinds * each, WEIGHT: ORDERS * axes * most,
+        AMOUNT: kinds * each, WEIGHT: ORDERS * axes * most, COORDINATES: axes,
     }  # fmt: skip
     if twice:
         reals |= {LEANS: 2 * axes * most, OTHERS: each}
@@ -218,13 +224,13 @@ def stand(
 
 def place(
     grid: Array, measure: Array, strides: Array, begin: int, rounding: int, at: Array, state: Array,
-    x: Array, y: Array, z: Array, n: int,
+    x: Array, y: Array, z: Array, width: int, n: int,
 ) -> None:  # fmt: skip
     """Coordinates -> fractions along each axis, offsets of the first taps, and kinds.
 
     ``begin`` is the offset of the first tap from the base index's, ``rounding`` has the bits of the
     axes that round.  Where points lie as usual, all axes are read in one loop of constant strides:
-    whole vectors are then loaded and parted.
+    whole vectors are then loaded and parted.  What a map gave has the axes ``width`` apart.
     """
     bits = rounding if ROUNDED > 1 else 7 * ROUNDED
     if PACKED == 1:
@@ -236,7 +242,10 @@ def place(
             state[i] = kind(inside, out, sure)
     elif PACKED == 2:
         for i in range(n):
-            first, second = grid[unsigned(2) * i], grid[unsigned(2) * i + unsigned(1)]
+            if AFFINE:
+                first, second = grid[i], grid[width + i]
+            else:
+                first, second = grid[unsigned(2) * i], grid[unsigned(2) * i + unsigned(1)]
             x[i], offset, across, inside, out = stand(
                 real(load(first)), measure, 0, strides[0], bits & 1 != 0
             )
@@ -247,11 +256,11 @@ def place(
             state[i] = kind(inside & within, out | beyond, across & down)
     elif PACKED == 3:
         for i in range(n):
-            first, second, third = (
-                grid[unsigned(3) * i],
-                grid[unsigned(3) * i + unsigned(1)],
-                grid[unsigned(3) * i + unsigned(2)],
-            )
+            if AFFINE:
+                first, second, third = grid[i], grid[width + i], grid[width + width + i]
+            else:
+                j = unsigned(3) * i
+                first, second, third = grid[j], grid[j + unsigned(1)], grid[j + unsigned(2)]
             x[i], offset, across, inside, out = stand(
                 real(load(first)), measure, 0, strides[0], bits & 1 != 0
             )
@@ -330,24 +339,17 @@ def survey(
     """
     at, state = tail(indices, block[AT]), tail(indices, block[STATE])
     x, pos, width = tail(reals, block[FRACTION]), tail(reals, block[POS]), block[WIDTH]
+    if AFFINE:
+        theta, grid = grid, tail(reals, block[COORDINATES])
+        axis_step, point_step = width, 1
+        lay_points(theta, axes, measures, block[AXES], task + first, grid, width, n)
     if PACKED:
         begin, rounding = 0, 0
         for a in range(PACKED):
             begin += axes[a * COLUMNS + FIRST] * strides[a]
             rounding |= axes[a * COLUMNS + ROUNDS] << a
-        place(
-            grid,
-            measures,
-            strides,
-            begin,
-            rounding,
-            at,
-            state,
-            x,
-            tail(x, width),
-            tail(x, 2 * width),
-            n,
-        )
+        y, z = tail(x, width), tail(x, 2 * width)
+        place(grid, measures, strides, begin, rounding, at, state, x, y, z, unsigned(width), n)
     else:
         zero(at, n)
         zero(state, n)
@@ -379,6 +381,53 @@ def mark(state: Array, n: int) -> None:
     """No point is inside."""
     for i in range(n):
         state[i] = where(state[i] == integer(INSIDE), integer(EDGE), state[i])
+
+
+def own_coordinate(axes: Array, measures: Array, a: int, point: int) -> Any:
+    """The coordinate that an output point has itself along an axis."""
+    place = real(point // axes[a * COLUMNS + INNER] % axes[a * COLUMNS + EXTENT])
+    return measures[a * MEASURES + START] + place * measures[a * MEASURES + STEP]
+
+
+def lay_line(
+    coordinates: Array, begin: Any, slope: Any, start: Any, step: Any, place: int, n: int
+) -> None:
+    """Coordinates of points side by side along x, of which the first is at ``place``."""
+    for i in range(n):
+        coordinates[i] = begin + slope * (start + real(integer(place) + integer(i)) * step)
+
+
+def lay_points(
+    theta: Array, axes: Array, measures: Array, count: int, first: int, coordinates: Array,
+    width: int, n: int,
+) -> None:  # fmt: skip
+    """Where an affine map sends the output points from ``first`` on: (axis, point)."""
+    extent, i = axes[EXTENT], 0
+    while i < n:
+        place = (first + i) % extent
+        many = min(extent - place, int64(n) - i)
+        for a in range(count):
+            row = tail(theta, a * (count + 1))
+            begin = row[count]
+            for b in range(1, count):
+                begin += row[b] * own_coordinate(axes, measures, b, first + i)
+            lay_line(
+                tail(coordinates, a * width + i), begin, row[0], measures[START], measures[STEP],
+                place, unsigned(many),
+            )  # fmt: skip
+        i += many
+
+
+def lay_edges(
+    row: Array, axes: Array, measures: Array, count: int, first: int, which: Array,
+    coordinates: Array, n: int,
+) -> None:  # fmt: skip
+    """As lay_points, at the listed points and along the axis of a row of the map."""
+    for j in range(n):
+        at = row[count]
+        for b in range(1, count):
+            at += row[b] * own_coordinate(axes, measures, b, first + int64(which[j]))
+        coordinates[j] = at + row[0] * own_coordinate(axes, measures, 0, first + int64(which[j]))
 
 
 def find_positions(axis: Array, pos: Array, n: int) -> None:
@@ -591,7 +640,11 @@ def prepare_edges(
     zero(lost, n)
     for a in range(block[AXES]):
         axis, steep = tail(axes, a * COLUMNS), measures[a * MEASURES + STEEP]
-        read_edges(tail(grid, a * axis_step), unsigned(point_step), which, t, n)
+        if AFFINE:
+            row = tail(grid, a * (block[AXES] + 1))
+            lay_edges(row, axes, measures, block[AXES], task, which, t, n)
+        else:
+            read_edges(tail(grid, a * axis_step), unsigned(point_step), which, t, n)
         if DISPLACED:
             add_places_edges(t, which, task, axis[INNER], axis[EXTENT], n)
         find_positions(axis, t, n)
@@ -652,5 +705,5 @@ LOOPS = (
     find_lost, bend, lay_taps, sign_taps, weigh_taps, drop_lost, copy, join, multiply,
 )  # fmt: skip
 # The remaining loops do not vectorise.
-SCATTERED = (list_edges, add_places)
+SCATTERED = (list_edges, add_places, own_coordinate, lay_line, lay_points, lay_edges)
 STEPS = (survey, weigh, multiply_out, prepare_inside, prepare_edges)
