@@ -30,6 +30,7 @@ from gridsample.api import (
 from gridsample.fields import affine_grid, identity_grid
 
 if TYPE_CHECKING:
+    from gridsample.affine import affine_sample, affine_sample_vjp
     from gridsample.explanation import Explanation, explain
     from gridsample.filters import spline_filter
     from gridsample.resize import interpolate, interpolate_vjp
@@ -38,6 +39,8 @@ __all__ = [
     "Explanation",
     "__version__",
     "affine_grid",
+    "affine_sample",
+    "affine_sample_vjp",
     "explain",
     "grid_gradient",
     "grid_hessian",
@@ -54,6 +57,8 @@ __all__ = [
 
 # Names that most programs do not need: their modules are loaded when they are.
 _LATER = {
+    "affine_sample": "affine",
+    "affine_sample_vjp": "affine",
     "explain": "explanation",
     "Explanation": "explanation",
     "spline_filter": "filters",

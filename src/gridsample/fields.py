@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridsample.api import BINDINGS, find_binding, library
+from gridsample.plan import coordinates
 
 Array = np.ndarray[Any, Any]
 
@@ -27,24 +28,6 @@ def check_size(size: Any, name: str, fewest: int, most: int) -> tuple[int, ...]:
     if not fewest <= len(given) <= most:
         raise ValueError(f"{name} must have {fewest} to {most} entries, got {len(given)}: {given}")
     return tuple(int(n) for n in given)
-
-
-def coordinates(size: int, align_corners: bool, dtype: npt.DTypeLike = np.float64) -> Array:
-    """The coordinates of an axis's pixel centres, from the first to the last.
-
-    align_corners: from -1 to 1; otherwise from -1 + 1/size to 1 - 1/size.  A single pixel is at 0.
-
-    Example:
-        >>> from gridsample.fields import coordinates
-        >>> coordinates(3, align_corners=True), coordinates(4, align_corners=False)
-        (array([-1.,  0.,  1.]), array([-0.75, -0.25,  0.25,  0.75]))
-    """
-    index = np.arange(size, dtype=np.float64)
-    if align_corners:
-        steps = (2 * index - (size - 1)) / max(size - 1, 1)
-    else:
-        steps = (2 * index + (1 - size)) / max(size, 1)
-    return steps.astype(dtype)
 
 
 def identity_grid(

@@ -203,6 +203,24 @@ class Plan:
         return 0.5 if self.coords == "normalized" and not self.align_corners else 0.0
 
 
+def coordinates(size: int, align_corners: bool, dtype: Any = np.float64) -> Any:
+    """The coordinates of an axis's pixel centres, from the first to the last.
+
+    align_corners: from -1 to 1; otherwise from -1 + 1/size to 1 - 1/size.  A single pixel is at 0.
+
+    Example:
+        >>> from gridsample.plan import coordinates
+        >>> coordinates(3, align_corners=True), coordinates(4, align_corners=False)
+        (array([-1.,  0.,  1.]), array([-0.75, -0.25,  0.25,  0.75]))
+    """
+    index = np.arange(size, dtype=np.float64)
+    if align_corners:
+        steps = (2 * index - (size - 1)) / max(size - 1, 1)
+    else:
+        steps = (2 * index + (1 - size)) / max(size, 1)
+    return steps.astype(dtype)
+
+
 def per_axis(given: Any, rank: int, name: str) -> tuple[Any, ...]:
     """One entry for each axis, in x, y, z order, from one or one per axis.
 

@@ -252,15 +252,24 @@ def grid_sample_vjp(
     need_grid: bool = True,
 ) -> tuple[Array | None, Array | None]:
     """`gridsample.grid_sample_vjp` for NumPy arrays."""
-    from gridsample.kernels import cpu
-
     image, grid, upstream = (
         as_array(image, "input"),
         as_array(grid, "grid"),
         as_array(grad_output, "grad_output"),
     )
+    return gradients(upstream, image, grid, grid, options, (bool(need_input), bool(need_grid)))
+
+
+def gradients(
+    upstream: Array, image: Array, places: Array, grid: Array, options: Options,
+    needed: tuple[bool, bool],
+) -> tuple[Array | None, Array | None]:  # fmt: skip
+    """The needed gradients of image and ``places``: a grid, or the affine maps it stands for."""
+    from gridsample.kernels import cpu
+
     plan, last = plan_call(image, grid, options)
     fill, filtered = as_fill(options, plan), prefilters(plan, options)
+    need_input, need_places = needed
     check_upstream(upstream, plan, last)
     if need_input and not is_differentiable(plan.dtype):
         raise TypeError(
@@ -270,20 +279,21 @@ def grid_sample_vjp(
     if not upstream.size:
         return (
             np.zeros(image.shape, plan.dtype) if need_input else None,
-            np.zeros(grid.shape, grid.dtype.newbyteorder("=")) if need_grid else None,
+            np.zeros(places.shape, places.dtype.newbyteorder("=")) if need_places else None,
         )
     if plan.dtype.kind == "c" and upstream.dtype.kind != "c":
         upstream = upstream.astype(np.result_type(upstream.dtype, np.complex64))
-    if filtered and need_grid:
+    if filtered and need_places:
         image = prefilter(image, plan, last, options.threads)
     shadow, gradient = cpu.backward(
         plan,
         channels_first(upstream, last),
         channels_first(image, last),
-        grid,
-        need_image=bool(need_input),
-        need_grid=bool(need_grid),
+        places,
+        need_image=need_input,
+        need_grid=need_places,
         fill=fill,
+        affine=places is not grid,
         threads=options.threads,
     )
     if shadow is not None:
@@ -292,8 +302,46 @@ def grid_sample_vjp(
             shadow = prefilter(shadow, plan, last, options.threads, adjoint=True)
         shadow = stored(shadow, plan.dtype)
     if gradient is not None:
-        gradient = stored(gradient, grid.dtype.newbyteorder("="))
+        gradient = stored(gradient, places.dtype.newbyteorder("="))
     return shadow, gradient
+
+
+def stand_in(theta: Array, out: Sequence[int]) -> Array:
+    """What has the shape and type of the grid that affine maps stand for, and no memory."""
+    zero = np.zeros((), theta.dtype.newbyteorder("="))
+    return np.broadcast_to(zero, (len(theta), *out, theta.shape[1]))
+
+
+def affine_sample(image: Any, theta: Array, out: Sequence[int], options: Options) -> Array:
+    """`gridsample.affine_sample` for NumPy arrays; ``out`` is the output's spatial shape."""
+    from gridsample.kernels import cpu
+
+    image = as_array(image, "input")
+    plan, last = plan_call(image, stand_in(theta, out), options)
+    fill, filtered = as_fill(options, plan), prefilters(plan, options)
+    result: Array = np.empty(out_shape(plan, last), plan.dtype)
+    if result.size:
+        if filtered:
+            image = prefilter(image, plan, last, options.threads)
+        planes, values = channels_first(image, last), channels_first(result, last)
+        cpu.gather(plan, planes, theta, values, fill=fill, affine=True, threads=options.threads)
+    return result
+
+
+def affine_sample_vjp(
+    grad_output: Any,
+    image: Any,
+    theta: Array,
+    out: Sequence[int],
+    options: Options,
+    need_input: bool = True,
+    need_theta: bool = True,
+) -> tuple[Array | None, Array | None]:
+    """`gridsample.affine_sample_vjp` for NumPy arrays."""
+    image, upstream = as_array(image, "input"), as_array(grad_output, "grad_output")
+    return gradients(
+        upstream, image, theta, stand_in(theta, out), options, (need_input, need_theta)
+    )
 
 
 def grid_derivatives(image: Any, grid: Any, options: Options, degree: int) -> Array:

@@ -10,11 +10,11 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from gridsample.bindings.torch import batching, derivatives, onnx, operators  # noqa: F401
+from gridsample.bindings.torch.affine import affine_grid, affine_sample, affine_sample_vjp
 from gridsample.bindings.torch.asked import (
     HERE,
     as_fill,
@@ -32,6 +32,8 @@ from gridsample.plan import check_boundary, check_flag, check_threads
 
 __all__ = [
     "affine_grid",
+    "affine_sample",
+    "affine_sample_vjp",
     "grid_derivatives",
     "grid_sample",
     "grid_sample_vjp",
@@ -162,24 +164,6 @@ def grid_derivatives(image: Tensor, grid: Tensor, options: Options, degree: int)
         result = torch.stack([parts[tuple(sorted(axes))] for axes in every], -1)
         result = torch.unflatten(result, -1, (rank,) * degree).to(kind)
     return result.movedim(1, -1 - degree) if asked.last else result
-
-
-def affine_grid(theta: Tensor, coordinates: Sequence[np.ndarray[Any, Any]]) -> Tensor:
-    """`gridsample.affine_grid` for tensors: differentiable in theta.
-
-    The slowest axis comes first, so that nothing as large as the grid is made before the last sum.
-    """
-    if not theta.is_floating_point():
-        raise TypeError(
-            f"theta has dtype {theta.dtype}; accepted: float16, bfloat16, float32, float64"
-        )
-    rank = len(coordinates)
-    real = torch.float64 if theta.dtype == torch.float64 else torch.float32
-    *columns, grid = theta.to(real).reshape(-1, *(1,) * rank, rank, rank + 1).unbind(-1)
-    for a, (column, steps) in enumerate(zip(columns[::-1], coordinates, strict=True)):
-        along = torch.from_numpy(steps).to(theta.device, real)
-        grid = grid + column * along.reshape(-1, *(1,) * (rank - a))
-    return grid.to(theta.dtype)
 
 
 # Devices that there are no kernels for ------------------------------------------------------------

@@ -64,6 +64,25 @@ def grid_derivatives(image: Any, grid: Any, options: Options, degree: int) -> An
     return array_like(binding.grid_derivatives(*tensors, options, degree), image)
 
 
+def affine_sample(image: Any, theta: Any, out: Sequence[int], options: Options) -> Any:
+    """`gridsample.affine_sample` for CuPy arrays."""
+    tensors = tensor("input", image), tensor("theta", theta)
+    return array_like(binding.affine_sample(*tensors, out, options), image)
+
+
+def affine_sample_vjp(
+    grad_output: Any, image: Any, theta: Any, out: Sequence[int], options: Options,
+    need_input: bool, need_theta: bool,
+) -> tuple[Any, Any]:  # fmt: skip
+    """`gridsample.affine_sample_vjp` for CuPy arrays."""
+    given = {"grad_output": grad_output, "input": image, "theta": theta}
+    values, planes, maps = (tensor(name, array) for name, array in given.items())
+    first, second = binding.affine_sample_vjp(
+        values, planes, maps, out, options, need_input, need_theta
+    )
+    return array_like(first, image), array_like(second, image)
+
+
 def splat(values: Any, grid: Any, size: Any, options: Options, normalize: bool = False) -> Any:
     """`gridsample.splat` for CuPy arrays."""
     tensors = tensor("values", values), tensor("grid", grid)

@@ -506,13 +506,28 @@ def is_plain(*tensors: Tensor) -> bool:
     Then what computes an operator may be called as the function that it is.  The dispatcher takes
     as long as a few hundred samples do.
     """
-    if (
+    if is_overheard():
+        return False
+    return all([issubclass(type(tensor), Tensor) and kind(tensor) in KINDS for tensor in tensors])
+
+
+def is_plain_anywhere(*tensors: Tensor) -> bool:
+    """As is_plain, or the same on another device."""
+    if is_plain(*tensors):
+        return True
+    return not is_overheard() and all(
+        type(tensor) in (Tensor, torch.nn.Parameter) and tensor.device.type not in ("cpu", "meta")
+        for tensor in tensors
+    )
+
+
+def is_overheard() -> bool:
+    """Whether somebody has to hear of what is done to tensors."""
+    return (
         torch.compiler.is_compiling()
         or torch._C._are_functorch_transforms_active()
         or torch._C._len_torch_dispatch_stack()
         or torch._C._len_torch_function_stack()
         or torch._C._get_tracing_state() is not None
         or forward_ad._current_level >= 0
-    ):
-        return False
-    return all([issubclass(type(tensor), Tensor) and kind(tensor) in KINDS for tensor in tensors])
+    )

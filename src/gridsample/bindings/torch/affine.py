@@ -1,0 +1,211 @@
+"""Sampling tensors under affine maps, of which no grid is made where that can be avoided."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from gridsample.bindings.torch import cuda, derivatives, operators
+from gridsample.bindings.torch.asked import Asked, as_fill, check_call, check_here, check_tensors
+from gridsample.bindings.torch.filtering import prefilter
+from gridsample.bindings.torch.operators import (
+    Call,
+    How,
+    call_for,
+    check_values,
+    count,
+    differentiable,
+    empty,
+    fill_of,
+    kernels,
+    memory,
+    tensor_of,
+)
+from gridsample.options import Options
+from gridsample.plan import check_threads, coordinates
+
+Size = Sequence[int]
+
+
+def affine_grid(theta: Tensor, lines: Sequence[np.ndarray[Any, Any]]) -> Tensor:
+    """`gridsample.affine_grid` for tensors: differentiable in theta.
+
+    The slowest axis comes first, so that nothing as large as the grid is made before the last sum.
+    """
+    if not theta.is_floating_point():
+        raise TypeError(
+            f"theta has dtype {theta.dtype}; accepted: float16, bfloat16, float32, float64"
+        )
+    rank = len(lines)
+    real = torch.float64 if theta.dtype == torch.float64 else torch.float32
+    *columns, grid = theta.to(real).reshape(-1, *(1,) * rank, rank, rank + 1).unbind(-1)
+    for a, (column, steps) in enumerate(zip(columns[::-1], lines, strict=True)):
+        along = torch.from_numpy(steps).to(theta.device, real)
+        grid = grid + column * along.reshape(-1, *(1,) * (rank - a))
+    return grid.to(theta.dtype)
+
+
+def affine_sample(image: Tensor, theta: Tensor, out: Size, options: Options) -> Tensor:
+    """`gridsample.affine_sample` for tensors; ``out`` is the output's spatial shape."""
+    asked, how = ask(image, theta, out, options)
+    if not can_fuse(image, theta, asked, how):
+        from gridsample.bindings.torch import grid_sample
+
+        grid = grid_of(theta, out, how.align_corners)
+        sampled: Tensor = grid_sample(image, grid, options)
+        return sampled
+    planes = image.movedim(-1, 1) if asked.last else image
+    source = prefilter(planes, theta, asked.orders, how) if asked.orders else planes
+    if image.device.type == "cpu":
+        call = find_call(source, theta, out, how)
+        result: Tensor = Affine.apply(source, theta, tuple(out), how, call)  # type: ignore[no-untyped-call]
+    else:
+        size = len(theta), source.shape[1], *out
+        result = cuda.affine(source, theta, size, *how[:3], how.fill)
+    result = result.to(image.dtype)
+    return result.movedim(1, -1) if asked.last else result
+
+
+def affine_sample_vjp(
+    grad_output: Tensor, image: Tensor, theta: Tensor, out: Size, options: Options,
+    need_input: bool, need_theta: bool,
+) -> tuple[Tensor | None, Tensor | None]:  # fmt: skip
+    """`gridsample.affine_sample_vjp` for tensors; the gradients can be differentiated again."""
+    check_tensors(grad_output=grad_output, input=image, theta=theta)
+    asked, how = ask(image, theta, out, options)
+    check_here("input", image)
+    if need_input:
+        operators.check_differentiable(image)
+    if grad_output.dim() != len(out) + 2:
+        raise ValueError(
+            f"grad_output must have the output's {len(out) + 2} dimensions, "
+            f"got shape {tuple(grad_output.shape)}"
+        )
+    if image.is_complex() and grad_output.is_floating_point():
+        grad_output = grad_output.to(grad_output.dtype.to_complex())
+    values, planes = (t.movedim(-1, 1) if asked.last else t for t in (grad_output, image))
+    source = prefilter(planes, theta, asked.orders, how) if asked.orders else planes
+    call = find_call(source, theta, out, how)
+    check_values(values, call.plan, "grad_output")
+    first, second = both_gradients(call, values, source, theta, out, how, need_input, need_theta)
+    if need_input and asked.orders:
+        first = prefilter(first, theta, asked.orders, how, adjoint=True).to(image.dtype)
+    if need_input and asked.last:
+        first = first.movedim(1, -1)
+    return first if need_input else None, second if need_theta else None
+
+
+def ask(image: Tensor, theta: Tensor, out: Size, options: Options) -> tuple[Asked, How]:
+    """How a call samples, if its shapes go together and its options are such."""
+    check_threads(options.threads)
+    check_tensors(input=image, theta=theta)
+    asked = check_call(tuple(image.shape), (len(theta), *out, theta.shape[1]), options)
+    fill = as_fill(image, options, asked)
+    return asked, asked.how._replace(threads=options.threads, fill=fill)
+
+
+def can_fuse(image: Tensor, theta: Tensor, asked: Asked, how: How) -> bool:
+    """Whether a kernel makes the coordinates: for plain memory, of whatever it samples whole."""
+    if not operators.is_plain_anywhere(image, theta) or (
+        asked.orders and not differentiable(image)
+    ):
+        return False
+    return image.device.type == "cpu" or (image.device.type in cuda.DEVICES and how.extrapolate)
+
+
+def find_call(image: Tensor, theta: Tensor, out: Size, how: How) -> Call:
+    """The call for the grid that maps stand for, of which there is no more than the shape."""
+    grid = theta.new_empty(()).expand(len(theta), *out, theta.shape[1])
+    return call_for(image.shape, image, grid, *how)
+
+
+@functools.lru_cache(maxsize=64)
+def places(out: Size, corners: bool, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The output's own coordinates and 1, (points, D + 1)."""
+    lines = [torch.from_numpy(coordinates(n, corners)).to(device, dtype) for n in out]
+    axes = torch.meshgrid(*lines, indexing="ij")
+    return torch.stack((*axes[::-1], torch.ones_like(axes[0])), -1).flatten(0, -2)
+
+
+def grid_of(theta: Tensor, out: Size, corners: bool) -> Tensor:
+    """The grid that maps stand for."""
+    return affine_grid(theta, [coordinates(n, corners) for n in out])
+
+
+def both_gradients(
+    call: Call, values: Tensor, image: Tensor, theta: Tensor, out: Size, how: How,
+    need_image: bool, need_theta: bool,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The needed gradients, one that is not is empty: by a grid where they may be differentiated.
+
+    Or where there is no plain memory.
+    """
+    given = values, image, theta
+    if operators.is_plain(*given) and not derivatives.has_record(*given):
+        return run_backward(call, values, image, theta, how, need_image, need_theta)
+    grid = grid_of(theta, out, how.align_corners)
+    first, second = derivatives.backward(values, image, grid, need_image, need_theta, *how)
+    if need_theta:
+        flat = second.flatten(1, -2)
+        second = flat.mT @ places(tuple(out), how.align_corners, flat.dtype, flat.device)
+    return first, second
+
+
+def run_backward(
+    call: Call, values: Tensor, image: Tensor, theta: Tensor, how: How, need_image: bool,
+    need_theta: bool,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Both gradients in one sweep, for CPU tensors."""
+    if not values.numel():
+        shapes = (image.shape if need_image else (0,)), (theta.shape if need_theta else (0,))
+        return image.new_zeros(shapes[0]), theta.new_zeros(shapes[1])
+    shadow, gradient = kernels().backward(
+        call.plan, memory(values), memory(image), memory(theta.to(real_type(theta))),
+        need_image=need_image, need_grid=need_theta, fill=fill_of(how.fill, call.plan),
+        affine=True, threads=count(how.threads),
+    )  # fmt: skip
+    return (
+        image.new_empty(0) if shadow is None else tensor_of(shadow, image.dtype, image),
+        theta.new_empty(0) if gradient is None else tensor_of(gradient, theta.dtype),
+    )
+
+
+def real_type(theta: Tensor) -> torch.dtype:
+    """The type in which coordinates are made."""
+    return torch.float64 if theta.dtype == torch.float64 else torch.float32
+
+
+class Affine(Function):
+    """The rules of sampling under maps, for CPU tensors of plain memory."""
+
+    @staticmethod
+    def forward(ctx: Any, image: Tensor, theta: Tensor, out: Size, how: How, call: Call) -> Any:
+        """Sample."""
+        ctx.save_for_backward(image, theta)
+        ctx.set_materialize_grads(False)
+        ctx.given = out, how, call
+        result = empty(call.plan.shape, image, call.dtype)
+        if result.numel():
+            kernels().gather(
+                call.plan, memory(image), memory(theta.to(real_type(theta))), memory(result),
+                fill=fill_of(how.fill, call.plan), affine=True, threads=count(how.threads),
+            )  # fmt: skip
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor | None) -> Any:
+        """Both gradients; by way of a grid, if they are to be differentiated again."""
+        if upstream is None:
+            return (None,) * 5
+        image, theta = ctx.saved_tensors
+        out, how, call = ctx.given
+        needed = ctx.needs_input_grad[:2]
+        results = both_gradients(call, upstream, image, theta, out, how, *needed)
+        gradients = (one if need else None for one, need in zip(results, needed, strict=True))
+        return (*gradients, None, None, None)

@@ -1,0 +1,199 @@
+"""`affine_sample` is `grid_sample` at what `affine_grid` makes, for all that both take."""
+
+import itertools
+
+import cases
+import numpy as np
+import pytest
+
+import gridsample
+
+OUT = (5, 70, 13)
+
+
+def call(rank, kind="float64", items=2, maps=2, channels=3, last=False):
+    """An image, maps and a size; points enough for several blocks, inside and outside."""
+    rng = np.random.default_rng([rank, items, maps, channels])
+    image = cases.pixels(rng, (items, channels, *(7, 9, 8)[:rank]), kind)
+    theta = rng.standard_normal((maps, rank, rank + 1)) * 0.8
+    if last:
+        image = np.ascontiguousarray(np.moveaxis(image, 1, -1))
+    return image, theta, (maps, channels, *OUT[:rank])
+
+
+def through_grid(image, theta, size, *how, **more):
+    """The same with a grid in memory."""
+    grid = gridsample.affine_grid(theta, size, how[2] if len(how) > 2 else False)
+    return gridsample.grid_sample(image, grid, *how, **more)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic", "spline3"])
+@pytest.mark.parametrize("align_corners", [False, True])
+def test_values(rank, mode, align_corners):
+    image, theta, size = call(rank)
+    for boundary in ("zeros", "reflection", "wrap"):
+        how = mode, boundary, align_corners
+        np.testing.assert_allclose(
+            gridsample.affine_sample(image, theta, size, *how),
+            through_grid(image, theta, size, *how),
+            rtol=0,
+            atol=1e-12,
+        )
+
+
+@pytest.mark.parametrize("kind", ["uint8", "float16", "float32", "complex64", "int64"])
+@pytest.mark.parametrize("last", [False, True])
+def test_types_and_layouts(kind, last):
+    image, theta, size = call(2, kind, channels=9, last=last)
+    theta = (np.round(theta * 64) / 64).astype("float32")  # so that both round the same
+    axis = -1 if last else 1
+    mine = gridsample.affine_sample(image, theta, size, channel_axis=axis)
+    theirs = through_grid(image, theta, size, channel_axis=axis)
+    assert mine.dtype == image.dtype and mine.shape == theirs.shape
+    wide = np.complex128 if mine.dtype.kind == "c" else np.float64
+    # Where a coordinate's last bit falls otherwise, a pixel moves by its slope times that.
+    scale = np.abs(image.astype(wide)).max()
+    room = {"uint8": 1, "int64": 1e-12 * scale, "float16": 2e-3 * scale}.get(kind, 4e-5 * scale)
+    np.testing.assert_allclose(mine.astype(wide), theirs.astype(wide), rtol=0, atol=room)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize(("items", "maps"), [(2, 2), (1, 2), (2, 1)])
+def test_gradients(rank, mode, items, maps):
+    image, theta, size = call(rank, items=items, maps=maps)
+    size = (maps, *size[1:])
+    rng = np.random.default_rng(1)
+    upstream = rng.standard_normal((max(items, maps), 3, *size[2:]))
+    for boundary, align_corners in itertools.product(("zeros", "border"), (False, True)):
+        how = mode, boundary, align_corners
+        mine = gridsample.affine_sample_vjp(upstream, image, theta, size, *how)
+        grid = gridsample.affine_grid(theta, size, align_corners)
+        by_image, by_grid = gridsample.grid_sample_vjp(upstream, image, grid, *how)
+        own = gridsample.identity_grid(size, align_corners, dtype="float64")
+        own = np.concatenate([own, np.ones((*own.shape[:-1], 1))], -1)
+        by_theta = np.einsum("n...a,n...b->nab", by_grid, own)
+        np.testing.assert_allclose(mine[0], by_image, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(mine[1], by_theta, rtol=0, atol=1e-11 * np.abs(by_theta).max())
+
+
+@pytest.mark.parametrize("channels", [1, 16])
+def test_gradients_do_not_depend_on_threads(channels):
+    rng = np.random.default_rng(2)
+    image = rng.standard_normal((1, 40, 50, channels)).astype("float32")
+    theta = (rng.standard_normal((1, 2, 3)) * 0.7).astype("float32")
+    upstream = rng.standard_normal((1, 300, 400, channels)).astype("float32")
+    given = upstream, image, theta, (1, channels, 300, 400)
+    first = gridsample.affine_sample_vjp(*given, channel_axis=-1, threads=1)
+    for threads in (2, 5):
+        again = gridsample.affine_sample_vjp(*given, channel_axis=-1, threads=threads)
+        assert [one.tobytes() for one in again] == [one.tobytes() for one in first]
+
+
+def test_what_is_not_needed_is_not_made():
+    image, theta, size = call(2)
+    upstream = np.ones((2, 3, *size[2:]))
+    assert gridsample.affine_sample_vjp(upstream, image, theta, size, need_input=False)[0] is None
+    assert gridsample.affine_sample_vjp(upstream, image, theta, size, need_theta=False)[1] is None
+
+
+def test_fill_and_extrapolate():
+    image, theta, size = call(2)
+    more = {"padding_mode": "constant", "fill_value": [1, 2, 3], "extrapolate": False}
+    mine = gridsample.affine_sample(image, theta, size, **more)
+    grid = gridsample.affine_grid(theta, size)
+    np.testing.assert_allclose(mine, gridsample.grid_sample(image, grid, **more), atol=1e-12)
+
+
+def test_maps_that_are_no_numbers():
+    image, theta, size = call(2)
+    theta[0, 0, 0] = np.nan
+    theta[1] = np.inf
+    assert np.isnan(gridsample.affine_sample(image, theta, size)).all()
+    both = gridsample.affine_sample_vjp(np.ones((2, 3, *size[2:])), image, theta, size)
+    assert not any(one.any() for one in both)
+
+
+def test_empty():
+    image, theta, _ = call(2)
+    assert gridsample.affine_sample(image, theta, (2, 3, 0, 4)).shape == (2, 3, 0, 4)
+    given = np.ones((2, 3, 0, 4)), image, theta, (2, 3, 0, 4)
+    assert not any(one.any() for one in gridsample.affine_sample_vjp(*given))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"theta": np.ones((2, 2, 2))}, ValueError, r"theta must be .*\(2, 2, 3\).*\(2, 2, 2\)"),
+        ({"theta": np.ones((2, 2, 3), int)}, TypeError, "theta has dtype int64"),
+        ({"size": (2, 3, -1, 4)}, ValueError, "size must not hold negative"),
+        ({"size": 5}, TypeError, "size must be a sequence"),
+        ({"input": np.ones((2, 3, 7))}, ValueError, "input"),
+        ({"mode": "bilinaer"}, ValueError, "did you mean 'bilinear'"),
+    ],
+)
+def test_errors(change, error, words):
+    image, theta, size = call(2)
+    with pytest.raises(error, match=words):
+        gridsample.affine_sample(**{"input": image, "theta": theta, "size": size, **change})
+
+
+class TestTensors:
+    @pytest.fixture(autouse=True)
+    def _torch(self):
+        self.torch = pytest.importorskip("torch")
+
+    def given(self, rank=2, **more):
+        image, theta, size = call(rank, **more)
+        image, theta = (
+            self.torch.from_numpy(one).requires_grad_() for one in (image[..., :5], theta)
+        )
+        return image, theta, (*size[:2], *(3, 4, 5)[:rank])
+
+    @pytest.mark.parametrize("rank", [1, 2, 3])
+    @pytest.mark.parametrize("mode", ["linear", "cubic", "spline2"])
+    def test_derivatives(self, rank, mode):
+        image, theta, size = self.given(rank, channels=1)
+
+        def sample(image, theta):
+            return gridsample.affine_sample(image, theta, size, mode, "border")
+
+        assert self.torch.autograd.gradcheck(sample, (image, theta))
+        assert self.torch.autograd.gradgradcheck(sample, (image, theta))
+
+    def test_equals_arrays(self):
+        image, theta, size = self.given()
+        how = "cubic", "constant", True
+        out = gridsample.affine_sample(image, theta, size, *how, fill_value=3)
+        arrays = image.detach().numpy(), theta.detach().numpy(), size
+        np.testing.assert_array_equal(
+            out.detach().numpy(), gridsample.affine_sample(*arrays, *how, fill_value=3)
+        )
+        ones = self.torch.ones_like(out)
+        mine = self.torch.autograd.grad(out, (image, theta), ones)
+        vjp = gridsample.affine_sample_vjp(ones, image, theta, size, *how, fill_value=3)
+        arrays = gridsample.affine_sample_vjp(ones.numpy(), *arrays, *how, fill_value=3)
+        for one, other, third in zip(mine, vjp, arrays, strict=True):
+            np.testing.assert_allclose(one.numpy(), third, rtol=0, atol=1e-12)
+            np.testing.assert_allclose(other.detach().numpy(), third, rtol=0, atol=1e-11)
+
+    def test_transforms(self):
+        image, theta, size = self.given()
+        func = self.torch.func
+
+        def loss(theta):
+            return gridsample.affine_sample(image.detach(), theta, size).pow(2).sum()
+
+        expected = self.torch.autograd.functional.hessian(loss, theta.detach())
+        self.torch.testing.assert_close(func.hessian(loss)(theta.detach()), expected)
+
+    @pytest.mark.parametrize("kind", ["bfloat16", "uint8"])
+    def test_other_types(self, kind):
+        image, theta, size = self.given()
+        image = (image.detach() * 10).to(getattr(self.torch, kind))
+        out = gridsample.affine_sample(image, theta, size, padding_mode="border")
+        grid = gridsample.affine_grid(theta, size)
+        other = gridsample.grid_sample(image, grid, padding_mode="border")
+        assert out.dtype == image.dtype
+        self.torch.testing.assert_close(out, other)
