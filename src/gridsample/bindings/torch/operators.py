@@ -523,7 +523,7 @@ def is_plain_anywhere(*tensors: Tensor) -> bool:
 
 def is_overheard() -> bool:
     """Whether somebody has to hear of what is done to tensors."""
-    return (
+    return bool(
         torch.compiler.is_compiling()
         or torch._C._are_functorch_transforms_active()
         or torch._C._len_torch_dispatch_stack()
