@@ -26,14 +26,14 @@ def ratio_of(peer: str) -> Value:
 
 
 def precision_of(peer: str) -> Value:
-    """A peer's error over ours; what is below half an ulp of the range counts as that."""
+    """A peer's error over ours, to four digits; below half an ulp of the range is all the same."""
     ulp = 2.0**-24
 
     def value(row: Row) -> float | None:
         theirs = row["peers"].get(peer, {}).get("error")
         if not theirs or not row["error"]:
             return None
-        return float(max(theirs["rms"], ulp) / max(row["error"]["rms"], ulp))
+        return round(float(max(theirs["rms"], ulp) / max(row["error"]["rms"], ulp)), 4)
 
     return value
 

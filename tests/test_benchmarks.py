@@ -14,12 +14,13 @@ import pytest
 import gridsample
 from benchmarks import __main__ as command
 from benchmarks import peers, record, targets
-from benchmarks.base import Base
+from benchmarks.base import ROOT, Base
 from benchmarks.cases import Case, chosen, make_inputs, pixel_matrix, positions, touched
 from benchmarks.measuring import Disagreement, Row, compare, measure
 from benchmarks.peers import PEERS, Contender, Missing
 from benchmarks.record import OtherMachine, Record
 from benchmarks.targets import TARGETS, geometric_mean, outcomes
+from benchmarks.timing import extra_memory
 
 INSTALLED = [name for name, peer in PEERS.items() if peer.version is not None]
 
@@ -121,6 +122,18 @@ def test_shapes_and_nans_differ() -> None:
         compare(PLANE, (one,), (one[:2],), contender)
     with pytest.raises(Disagreement, match="differ"):
         compare(PLANE, (np.where(one > 0, np.nan, 0),), (one,), contender)
+
+
+def test_memory_is_that_of_the_call() -> None:
+    def peak(megabytes: int) -> float | None:
+        return extra_memory(lambda: np.ones(megabytes << 20, np.uint8)[0])
+
+    small, large = peak(1), peak(64)
+    if small is None or large is None:
+        pytest.skip("the system does not tell")
+    for _ in range(2):  # the second time is no different
+        assert 60 << 20 < large < 72 << 20 and small < 9 << 20
+        large = peak(64)
 
 
 # Keeping ------------------------------------------------------------------------------------------
@@ -246,6 +259,7 @@ def test_errors_below_rounding_are_equal() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="needs the repository's history")
 def test_an_older_commit_takes_turns() -> None:
     base = Base("HEAD", 1)
     try:
