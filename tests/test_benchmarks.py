@@ -95,6 +95,20 @@ def test_what_the_library_lacks_is_said(monkeypatch: pytest.MonkeyPatch) -> None
         measure(replace(PLANE, operation="resize"), 1, 0.0, 1e9, [])
 
 
+def separate(input: Any, theta: Any, size: tuple[int, ...], mode: str) -> Any:
+    """What `affine_sample` does, in two steps."""
+    return gridsample.grid_sample(input, gridsample.affine_grid(theta, size), mode)
+
+
+@pytest.mark.parametrize("tensors, direction", [(False, "forward"), (True, "step")])
+def test_affine_maps_agree(tensors: bool, direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not hasattr(gridsample, "affine_sample"):
+        monkeypatch.setattr(gridsample, "affine_sample", separate, raising=False)
+    case = replace(PLANE, operation="affine", tensors=tensors, direction=direction)
+    row = measure(case, 1, 0.0, 1e9, INSTALLED)
+    assert row["differ"] == {} and list(row["peers"]) == ["torch"]
+
+
 def wrong(case: Case, given: Any, threads: int) -> Contender:
     """A peer that is off by a hundredth."""
     right = peers.ours(case, given, threads)
