@@ -220,8 +220,24 @@ def test_the_command_in_slices(run: Any, tmp_path: Path, capsys: Any) -> None:
     assert held["bandwidth"] == {"1": 1e9} and held["versions"]["torch"]
     page = (tmp_path / "cpu.md").read_text()
     assert all(f"| {name} " in page for name in first + rest)
+    assert "## What falls short\n\n* torch, forward, one thread: mean 0." in page
     assert (tmp_path / "cpu.png").read_bytes().startswith(b"\x89PNG")
     assert run("--resume", "--peer", "torch")[1] == []
+
+
+def test_what_goes_wrong_is_left(run: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    def fail(failure: BaseException) -> None:
+        def measured(*what: Any) -> Row:
+            raise failure
+
+        monkeypatch.setattr(command, "measure", measured)
+
+    fail(ValueError("ours"))
+    assert run("--peer", "torch")[0] == 3
+    assert capsys.readouterr().out.count("FAILED: ValueError: ours") == 3
+    fail(KeyboardInterrupt())
+    assert run("--peer", "torch")[0] == 3
+    assert "3 cases are left" in capsys.readouterr().out
 
 
 def test_part_of_the_cases_does_not_go_to_the_documents() -> None:
