@@ -137,6 +137,9 @@ def run(given: argparse.Namespace, threads: int, record: Record, deadline: float
                     row = measure(case, threads, seconds, bandwidth, peers, base)
                     record.add(row, asked)
                     say(line(row))
+                except KeyboardInterrupt:
+                    say("interrupted")
+                    return len(left) - done + failed
                 except Missing as why:
                     say(f"{case.name:62} skipped: {why}")
                 except Exception as why:  # ours: the case is left, and the others are measured

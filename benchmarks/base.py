@@ -73,7 +73,10 @@ class Base:
     def contender(self, case: Case, threads: int) -> Contender:
         """The case as the commit does it; its numbers may be rounded differently."""
         return Contender(
-            lambda: self.ask((case, threads)), lambda result: result, 4 * rounding(case)
+            lambda: self.ask((case, threads)),
+            lambda result: result,
+            4 * rounding(case),
+            clock=self.seconds,
         )
 
     def seconds(self, number: int) -> float:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import statistics
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 from benchmarks.base import Base
 from benchmarks.cases import Case, Inputs, make_inputs, touched
 from benchmarks.peers import PEERS, Arrays, Contender, Missing, ours, ties, truth
-from benchmarks.timing import Timer, extra_memory, ratio, rounds, timer
+from benchmarks.timing import extra_memory, ratio, rounds, timer
 
 Row = dict[str, Any]
 
@@ -66,11 +65,37 @@ def find_peers(
         try:
             contender = PEERS[name].make(case, given, threads)
         except Exception as failure:  # theirs: whatever it is, ours is still timed
-            left_out[name] = f"{type(failure).__name__}: {failure}"
+            left_out[name] = told(failure)
             continue
         if contender is not None:
             found[name] = contender
     return found
+
+
+def judge(
+    case: Case, given: Inputs, mine: Arrays, found: dict[str, Contender], left_out: dict[str, str]
+) -> tuple[dict[str, Row], dict[str, str]]:
+    """Figures of those that agree with us, and what is wrong with those that do not."""
+    true = truth(case, given)
+    figures, differ = {"": {"error": errors(mine, true, case)}}, {}
+    for name, contender in found.items():
+        try:
+            theirs = contender.read(contender.call())
+            figures[name] = {
+                "difference": compare(case, mine, theirs, contender),
+                "error": errors(theirs, true, case),
+                "why": contender.why,
+            }
+        except Disagreement as difference:
+            differ[name] = str(difference)
+        except Exception as failure:
+            left_out[name] = told(failure)
+    return figures, differ
+
+
+def told(failure: Exception) -> str:
+    """A failure in a line."""
+    return f"{type(failure).__name__}: {failure}"
 
 
 def measure(
@@ -86,65 +111,45 @@ def measure(
     Raises:
         Missing: we have no such function.
     """
-    given = make_inputs(case)
-    true = truth(case, given)
-    left_out: dict[str, str] = {}
-    differ: dict[str, str] = {}
-    with quiet_libraries():
+    given, left_out = make_inputs(case), dict[str, str]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # peers' own are nobody's business here
         own = ours(case, given, threads)
-        mine = own.read(own.call())
-        timers: dict[str, Timer] = {"": timer(own.call)}
-        figures: dict[str, Row] = {}
-
-        def take(name: str, contender: Contender, time: Callable[[], Timer]) -> None:
-            try:
-                theirs = contender.read(contender.call())
-                figures[name] = {
-                    "difference": compare(case, mine, theirs, contender),
-                    "error": errors(theirs, true, case),
-                    "why": contender.why,
-                }
-                timers[name] = time()
-            except Disagreement as difference:
-                differ[name] = str(difference)
-            except Exception as failure:
-                left_out[name] = f"{type(failure).__name__}: {failure}"
-
         found = find_peers(case, given, threads, names, left_out)
-        for name, contender in found.items():
-            take(name, contender, lambda call=contender.call: timer(call))  # type: ignore[misc]
         if base is not None:
-            take("base", base.contender(case, threads), lambda: base.seconds)
-        times = dict(zip(timers, rounds(list(timers.values()), seconds), strict=True))
-        memory = None
-        if {case.operation, case.direction} & set(MEMORY):
-            memory = beside(own.call, results(case, given))
-            for name in set(figures) - {"base"}:
-                figures[name]["extra_bytes"] = beside(found[name].call, results(case, given))
-    for name, figure in figures.items():
-        figure["ms"] = statistics.median(times[name]) * 1e3
-        figure["ratio"] = ratio(times[""], times[name])
-    median = statistics.median(times[""])
+            found["base"] = base.contender(case, threads)
+        figures, differ = judge(case, given, own.read(own.call()), found, left_out)
+        agreed = {name: {"": own, **found}[name] for name in figures}
+        times = rounds([one.clock or timer(one.call) for one in agreed.values()], seconds)
+        for (name, one), spent in zip(agreed.items(), times, strict=True):
+            figures[name] |= {
+                "ms": statistics.median(spent) * 1e3,
+                "ratio": ratio(times[0], spent),
+                "extra_bytes": beside(one, case, given),
+            }
+    mine, size = figures.pop(""), touched(case, given)
     return {
         "case": case.name,
         "what": asdict(case),
         "threads": threads,
-        "ms": median * 1e3,
-        "rounds": len(times[""]),
-        "bytes": touched(case, given),
-        "share_of_copy": touched(case, given) / bandwidth / median,
-        "extra_bytes": memory,
-        "error": errors(mine, true, case),
+        "ms": mine["ms"],
+        "rounds": len(times[0]),
+        "bytes": size,
+        "share_of_copy": size / bandwidth / (mine["ms"] / 1e3),
+        "extra_bytes": mine["extra_bytes"],
+        "error": mine["error"],
         "peers": figures,
         "left_out": left_out,
         "differ": differ,
     }
 
 
-def beside(call: Callable[[], Any], results: int) -> float | None:
-    """Bytes that a call takes at its peak, without those of its results."""
-    memory = extra_memory(call)
-    return None if memory is None else memory - results
+def beside(contender: Contender, case: Case, given: Inputs) -> float | None:
+    """Bytes that a call takes at its peak beside its results, where that is of interest."""
+    if contender.clock is not None or not {case.operation, case.direction} & set(MEMORY):
+        return None
+    memory = extra_memory(contender.call)
+    return None if memory is None else memory - results(case, given)
 
 
 def results(case: Case, given: Inputs) -> int:
@@ -153,14 +158,6 @@ def results(case: Case, given: Inputs) -> int:
     kept = {"input": size, "grid": where.nbytes}.get(case.direction, size + where.nbytes)
     out = 0 if case.direction in ("input", "grid", "both") else given.upstream.nbytes
     return out + (0 if case.direction in ("forward", "jvp") else kept)
-
-
-@contextlib.contextmanager
-def quiet_libraries() -> Any:
-    """Peers' own warnings are nobody's business here."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 __all__ = ["Disagreement", "Missing", "Row", "compare", "measure"]

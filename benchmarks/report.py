@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cases import HALVES, Case
+from benchmarks.cases import HALVES, TINY, Case
 from benchmarks.measuring import Row
 from benchmarks.record import Record, source
 from benchmarks.targets import (
@@ -15,6 +15,7 @@ from benchmarks.targets import (
     case_of,
     geometric_mean,
     lines_of,
+    outcomes,
     peers_summary,
     summary,
 )
@@ -69,7 +70,8 @@ def page(record: Record) -> str:
     lines += [f"* {line}" for line in heading(record)]
     lines += [f"* {old} of {len(rows)} rows are of another state of the source."] * bool(old)
     lines += ["", "![Ratios](cpu.png)", "", "## Targets", ""]
-    lines += [*lines_of(SUMMARY_HEAD, summary(rows, cores), True), "", "## Peers", ""]
+    lines += [*lines_of(SUMMARY_HEAD, summary(rows, cores), True), ""]
+    lines += ["## What falls short", "", *short(rows, cores), "", "## Peers", ""]
     lines += [*lines_of(PEERS_HEAD, peers_summary(rows), True), "", "## Cases", ""]
     lines += [
         "A ratio is the peer's time over ours.  Errors against float64 are root mean squares,"
@@ -77,6 +79,16 @@ def page(record: Record) -> str:
     lines += ["of the image's range; memory is what a call takes beside its results."]
     lines += ["", *lines_of(TABLE_HEAD, map(cells, rows), True)]
     return "\n".join(lines) + "\n"
+
+
+def short(rows: Sequence[Row], cores: int) -> Iterator[str]:
+    """An item for each target that is not reached, and the cases that miss it, worst first."""
+    for outcome in outcomes(rows, cores):
+        cases = sorted(outcome.short.items(), key=lambda item: item[1])
+        if outcome.values and not outcome.reached:
+            named = "; ".join(f"{name} {value:.2f}" for name, value in cases)
+            mean = f"mean {outcome.mean:.2f}" if outcome.target.mean is not None else ""
+            yield f"* {outcome.target.text}: " + "; ".join(filter(None, (mean, named)))
 
 
 GROUPS = {
@@ -100,6 +112,8 @@ def group_of(case: Case) -> str:
     """Which line of the chart a case is on."""
     if case.operation in OPERATIONS:
         return OPERATIONS[case.operation]
+    if case.shape == TINY:
+        return "16 points"
     if case.dtype in HALVES:
         return "half precision"
     if case.last:
@@ -139,7 +153,7 @@ def chart(record: Record, path: Path) -> None:
         panel.set_title(f"{count} thread{'s' * (count > 1)}")
         panel.grid(axis="x", which="both", color="0.9")
         panel.set_axisbelow(True)
-        ticks = (0.01, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
+        ticks = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
         low, high = panel.get_xlim()
         panel.set_xticks([t for t in ticks if low <= t <= high], minor=False)
         panel.set_xticks([], minor=True)

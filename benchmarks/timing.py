@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import math
 import os
@@ -83,13 +84,16 @@ def copy_bandwidth(threads: int) -> float:
 def extra_memory(call: Call) -> float | None:
     """Bytes that a call takes at its peak beside what there was before, where Linux tells."""
     status, reset = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-    if not os.access(reset, os.W_OK):
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is None or not os.access(reset, os.W_OK):
         return None
 
     def read(name: str) -> int:
         lines = status.read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith(name + ":")) * 1024
 
+    gc.collect()
+    trim(0)  # what was freed before would be used again and not be seen
     before = read("VmRSS")
     reset.write_text("5")  # forget the peak so far
     call()

@@ -14,12 +14,13 @@ import pytest
 import gridsample
 from benchmarks import __main__ as command
 from benchmarks import peers, record, targets
-from benchmarks.base import Base
+from benchmarks.base import ROOT, Base
 from benchmarks.cases import Case, chosen, make_inputs, pixel_matrix, positions, touched
 from benchmarks.measuring import Disagreement, Row, compare, measure
 from benchmarks.peers import PEERS, Contender, Missing
 from benchmarks.record import OtherMachine, Record
 from benchmarks.targets import TARGETS, geometric_mean, outcomes
+from benchmarks.timing import extra_memory
 
 INSTALLED = [name for name, peer in PEERS.items() if peer.version is not None]
 
@@ -94,6 +95,20 @@ def test_what_the_library_lacks_is_said(monkeypatch: pytest.MonkeyPatch) -> None
         measure(replace(PLANE, operation="resize"), 1, 0.0, 1e9, [])
 
 
+def separate(input: Any, theta: Any, size: tuple[int, ...], mode: str) -> Any:
+    """What `affine_sample` does, in two steps."""
+    return gridsample.grid_sample(input, gridsample.affine_grid(theta, size), mode)
+
+
+@pytest.mark.parametrize("tensors, direction", [(False, "forward"), (True, "step")])
+def test_affine_maps_agree(tensors: bool, direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not hasattr(gridsample, "affine_sample"):
+        monkeypatch.setattr(gridsample, "affine_sample", separate, raising=False)
+    case = replace(PLANE, operation="affine", tensors=tensors, direction=direction)
+    row = measure(case, 1, 0.0, 1e9, INSTALLED)
+    assert row["differ"] == {} and list(row["peers"]) == ["torch"]
+
+
 def wrong(case: Case, given: Any, threads: int) -> Contender:
     """A peer that is off by a hundredth."""
     right = peers.ours(case, given, threads)
@@ -121,6 +136,18 @@ def test_shapes_and_nans_differ() -> None:
         compare(PLANE, (one,), (one[:2],), contender)
     with pytest.raises(Disagreement, match="differ"):
         compare(PLANE, (np.where(one > 0, np.nan, 0),), (one,), contender)
+
+
+def test_memory_is_that_of_the_call() -> None:
+    def peak(megabytes: int) -> float | None:
+        return extra_memory(lambda: np.ones(megabytes << 20, np.uint8)[0])
+
+    small, large = peak(1), peak(64)
+    if small is None or large is None:
+        pytest.skip("the system does not tell")
+    for _ in range(2):  # the second time is no different
+        assert 60 << 20 < large < 72 << 20 and small < 9 << 20
+        large = peak(64)
 
 
 # Keeping ------------------------------------------------------------------------------------------
@@ -193,8 +220,24 @@ def test_the_command_in_slices(run: Any, tmp_path: Path, capsys: Any) -> None:
     assert held["bandwidth"] == {"1": 1e9} and held["versions"]["torch"]
     page = (tmp_path / "cpu.md").read_text()
     assert all(f"| {name} " in page for name in first + rest)
+    assert "## What falls short\n\n* torch, forward, one thread: mean 0." in page
     assert (tmp_path / "cpu.png").read_bytes().startswith(b"\x89PNG")
     assert run("--resume", "--peer", "torch")[1] == []
+
+
+def test_what_goes_wrong_is_left(run: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    def fail(failure: BaseException) -> None:
+        def measured(*what: Any) -> Row:
+            raise failure
+
+        monkeypatch.setattr(command, "measure", measured)
+
+    fail(ValueError("ours"))
+    assert run("--peer", "torch")[0] == 3
+    assert capsys.readouterr().out.count("FAILED: ValueError: ours") == 3
+    fail(KeyboardInterrupt())
+    assert run("--peer", "torch")[0] == 3
+    assert "3 cases are left" in capsys.readouterr().out
 
 
 def test_part_of_the_cases_does_not_go_to_the_documents() -> None:
@@ -246,6 +289,7 @@ def test_errors_below_rounding_are_equal() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="needs the repository's history")
 def test_an_older_commit_takes_turns() -> None:
     base = Base("HEAD", 1)
     try:
