@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib.util
 import itertools
 import math
+import re
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, ClassVar
 
 import cases
@@ -15,6 +19,13 @@ import oracles
 import pytest
 import torch
 from torch import Tensor
+from torch._dynamo.source import ConstantSource
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    ShapeEnv,
+    StatelessSymbolicContext,
+)
 
 pytest.importorskip("triton")
 
@@ -694,3 +705,90 @@ def test_calls_lead_to_kernels_as_they_would_on_a_gpu(
     # Other sizes and counts, the same kernel; strides make another.
     gpu.gather(plan, image[:, :, :4, :5], grid, out, (0, 0), how=how)
     assert Warmed.made[-1] is Warmed.made[0]
+
+
+# In graphs of torch.compile -----------------------------------------------------------------------
+
+
+def traced(function: Any, *shapes: tuple[int, ...], symbolic: bool = False) -> Any:
+    """The graph that torch.compile's first half makes of a function of CUDA tensors."""
+    from torch._functorch.aot_autograd import aot_export_module
+
+    class Model(torch.nn.Module):
+        def forward(self, *tensors: Tensor) -> Any:
+            return function(*tensors)
+
+    mode, sizes = FakeTensorMode(shape_env=ShapeEnv()), list(shapes)
+    if symbolic:
+        sizes = [
+            mode.from_tensor(
+                torch.empty(shape), source=ConstantSource(f"input{number}"),
+                symbolic_context=StatelessSymbolicContext([DimDynamic.DYNAMIC] * len(shape)),
+            ).shape
+            for number, shape in enumerate(shapes)
+        ]  # fmt: skip
+    with mode:
+        tensors = [torch.empty(size, device="cuda") for size in sizes]
+    with torch.no_grad(), mode:
+        graph, _ = aot_export_module(Model(), tuple(tensors), trace_joint=False)
+    return graph
+
+
+def sampled_and_back(image: Tensor, grid: Tensor) -> tuple[Tensor, ...]:
+    import gridsample
+
+    out = gridsample.grid_sample(image * 2, grid)
+    return (out.sin(), *gridsample.grid_sample_vjp(out, image, grid))
+
+
+@pytest.mark.parametrize("sure", [False, True])
+def test_graphs_hold_the_kernels_and_know_what_they_write_to(
+    sure: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from triton.runtime import driver
+
+    monkeypatch.setattr(driver, "_active", Still())
+    with deterministic() if sure else contextlib.nullcontext():
+        graph = traced(sampled_and_back, (2, 3, 8, 9), (2, 5, 5, 2))
+    nodes = [node for node in graph.graph.nodes if "triton_kernel" in str(node.target)]
+    written = [set(node.kwargs["tensors_to_clone"]) for node in nodes]
+    if sure:
+        assert written == [{"out"}, {"bounds"}, {"shadow", "limbs", "gradient"}, {"out"}]
+    else:
+        assert written == [{"out"}, {"shadow", "gradient"}]
+    assert not any("gridsample" in str(node.target) for node in graph.graph.nodes)
+
+
+def test_graphs_of_symbolic_sizes_hold_the_operators() -> None:
+    graph = traced(sampled_and_back, (2, 3, 8, 9), (2, 5, 5, 2), symbolic=True)
+    found = [str(node.target) for node in graph.graph.nodes]
+    assert {"gridsample.gather.default", "gridsample.backward.default"} <= set(found)
+    assert not any("triton_kernel" in name for name in found)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [registers.Build("backward"), registers.Build("gather", 3, "cubic", "antimirror")],
+    ids=str,
+)
+def test_the_sources_that_a_graph_s_program_holds_are_the_kernels(
+    build: registers.Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch._inductor.codegen import wrapper
+
+    closure = wrapper.user_defined_triton_kernel_transitive_closure_source_code
+    kernel = getattr(registers.kernels(build.visits > gpu.MANY), build.kernel)
+    path = tmp_path / "program.py"
+    path.write_text(f"import triton\nimport triton.language as tl\n@triton.jit\n{closure(kernel)}")
+    spec = importlib.util.spec_from_file_location("program", path)
+    assert spec is not None and spec.loader is not None
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    instructions = []
+    for source in (registers.kernels, lambda rolled: program):
+        monkeypatch.setattr(registers, "kernels", source)
+        lines = registers.compile_(build, 90)[0].splitlines()
+        instructions.append(
+            Counter(re.findall(r"^\t(?!\.)(?:@\S+ )?(\S+)", "\n".join(lines), re.M))
+        )
+    assert instructions[0] == instructions[1] and instructions[0].total() > 100

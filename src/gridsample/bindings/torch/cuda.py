@@ -13,11 +13,13 @@ import contextlib
 import functools
 import importlib.util
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.functional_tensor import FunctionalTensorMode
 
 from gridsample.bindings.torch.operators import (
     LIBRARY,
@@ -291,6 +293,40 @@ def cuda_twice(
     return run_twice(call, values, image, grid, by_image, by_grid, needed)
 
 
+# For torch.compile --------------------------------------------------------------------------------
+
+
+def looked_into(compute: Any) -> Any:
+    """What becomes of an operator while torch.compile makes a graph: its kernels are put there.
+
+    So does `torch.library.triton_op`, which only makes operators that have no derivatives, batches,
+    or kernels for other devices.  Where sizes are symbols, the operator stays as it is: launches
+    are shaped by numbers.  So it does where torch.export writes a program, which holds no kernels.
+    """
+
+    def decompose(mode: Any, operator: Any, types: Any, arguments: Any, options: Any) -> Any:
+        tensors = [one for one in arguments if isinstance(one, Tensor)]
+        numbers = [n for one in tensors for n in (*one.shape, *one.stride())]
+        if (
+            any(type(n) is not int for n in numbers)
+            or any(one.device.type not in DEVICES for one in tensors)
+            or export_is_on()
+        ):
+            return mode.__torch_dispatch__(operator, types, arguments, options)
+        with mode:
+            return compute(*arguments, **options)
+
+    return decompose
+
+
+def export_is_on() -> bool:
+    """Whether torch.export is at work, as its own module tells."""
+    tells: Any = getattr(
+        sys.modules.get("torch.export._trace"), "custom_triton_ops_decomposition_disabled", None
+    )
+    return bool(tells and tells())
+
+
 for name, compute in (
     ("gather", cuda_gather),
     ("scatter", cuda_scatter),
@@ -299,24 +335,6 @@ for name, compute in (
 ):
     if DEVICES:
         LIBRARY.impl(name, compute, "CUDA")
-
-
-# For torch.compile --------------------------------------------------------------------------------
-
-
-def looked_into(compute: Any) -> Any:
-    """What becomes of an operator while torch.compile makes a graph: its kernels, if it is static.
-
-    As `torch.library.triton_op` has it, which cannot be used for operators with derivatives and
-    kernels for other devices.
-    """
-
-    def decompose(mode: Any, operator: Any, types: Any, arguments: Any, options: Any) -> Any:
-        tensors = [one for one in arguments if isinstance(one, Tensor)]
-        plain = all(type(n) is int for one in tensors for n in (*one.shape, *one.stride()))
-        if not plain or tensors[0].device.type not in DEVICES:
-            return mode.__torch_dispatch__(operator, types, arguments, options)
-        with mode:
-            return compute(*arguments, **options)
-
-    return decompose
+        torch.library.register_torch_dispatch(
+            f"gridsample::{name}", FunctionalTensorMode, looked_into(compute), lib=LIBRARY
+        )
