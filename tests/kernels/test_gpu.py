@@ -316,6 +316,43 @@ def test_affine_maps_are_as_their_grids(rank: int, corners: bool) -> None:
     torch.testing.assert_close(partial.sum((0, 2)), by_theta, rtol=0, atol=60 * DOUBLE)
 
 
+@pytest.mark.parametrize("name", ["float64", "float16", "complex128"])
+def test_the_affine_function_and_its_derivatives(name: str) -> None:
+    import gridsample
+
+    kind = getattr(torch, name)
+    real = torch.float64 if name != "float16" else torch.float32
+    rng = cases.generator("affine", name)
+    image = torch.from_numpy(cases.pixels(rng, (1, 2, 4, 5), name)).requires_grad_()
+    theta = torch.from_numpy(rng.uniform(-1, 1, (2, 2, 3))).to(real).requires_grad_()
+    size, options = (2, 2, 3, 4), (("cubic", "linear"), ("border", "zeros"), True)
+    grid = gridsample.affine_grid(theta, size, True)
+    upstream = torch.from_numpy(cases.pixels(rng, size, name)).requires_grad_()
+    leaves = image, theta
+    outs = [
+        cuda.affine(image, theta, size, *options), gridsample.grid_sample(image, grid, *options)
+    ]  # fmt: skip
+    firsts = [torch.autograd.grad(out, leaves, upstream, retain_graph=True) for out in outs]
+    eps = 64 * max(float(torch.finfo(kind).eps), DOUBLE / 8)
+    torch.testing.assert_close(outs[0], outs[1], rtol=eps, atol=eps)
+    torch.testing.assert_close(firsts[0], firsts[1], rtol=eps, atol=20 * eps)
+    if name == "float16":
+        return
+    seconds = []
+    for out in outs:
+        first = torch.autograd.grad(out, leaves, upstream, create_graph=True)
+        total = sum(one.abs().square().sum() for one in first)
+        seconds.append(torch.autograd.grad(total, (*leaves, upstream)))
+    torch.testing.assert_close(seconds[0], seconds[1], rtol=1e-10, atol=1e-10)
+
+
+def test_the_affine_function_refuses_what_does_not_go_together() -> None:
+    image, theta = torch.zeros(1, 1, 4, 4), torch.zeros(2, 2, 3)
+    for bad, size in ((theta, (1, 1, 3, 3)), (theta[:, :, :2], (2, 1, 3, 3)), (theta, (2, 1, 3))):
+        with pytest.raises(ValueError, match="theta"):
+            cuda.affine(image, bad, size, ("linear",) * 2, ("zeros",) * 2, False)
+
+
 # The operators: types, derivatives, exact sums ----------------------------------------------------
 
 
