@@ -651,6 +651,7 @@ FEW = [
 ]
 FEW += [
     registers.Build("gather", 3, "cubic"),
+    registers.Build("gather", 2, "nearest", "constant"),
     registers.Build("backward", 2, flags=(("SUMS", sweeps.EXACT),)),
     registers.Build("backward", 2, flags=(("SUMS", sweeps.MEASURED), ("NEED_GRID", False))),
     registers.Build("backward", 2, flags=(("JOIN", True),)),
