@@ -253,6 +253,40 @@ def run_twice(
         )
 
 
+# For torch.compile --------------------------------------------------------------------------------
+
+
+def looked_into(compute: Any) -> Any:
+    """What becomes of an operator while torch.compile makes a graph: its kernels are put there.
+
+    So does `torch.library.triton_op`, which only makes operators that have no derivatives, batches,
+    or kernels for other devices.  Where sizes are symbols, the operator stays as it is: launches
+    are shaped by numbers.  So it does where torch.export writes a program, which holds no kernels.
+    """
+
+    def decompose(mode: Any, operator: Any, types: Any, arguments: Any, options: Any) -> Any:
+        tensors = [one for one in arguments if isinstance(one, Tensor)]
+        numbers = [n for one in tensors for n in (*one.shape, *one.stride())]
+        if (
+            any(type(n) is not int for n in numbers)
+            or any(one.device.type not in DEVICES for one in tensors)
+            or export_is_on()
+        ):
+            return mode.__torch_dispatch__(operator, types, arguments, options)
+        with mode:
+            return compute(*arguments, **options)
+
+    return decompose
+
+
+def export_is_on() -> bool:
+    """Whether torch.export is at work, as its own module tells."""
+    tells: Any = getattr(
+        sys.modules.get("torch.export._trace"), "custom_triton_ops_decomposition_disabled", None
+    )
+    return bool(tells and tells())
+
+
 # The operators ------------------------------------------------------------------------------------
 
 
@@ -292,6 +326,19 @@ def cuda_twice(
     call = call_for(image.shape, image, grid, *options[:4])
     needed = need_values, need_image, need_grid
     return run_twice(call, values, image, grid, by_image, by_grid, needed)
+
+
+for name, compute in (
+    ("gather", cuda_gather),
+    ("scatter", cuda_scatter),
+    ("backward", cuda_backward),
+    ("backward_twice", cuda_twice),
+):
+    if DEVICES:
+        LIBRARY.impl(name, compute, "CUDA")
+        torch.library.register_torch_dispatch(
+            f"gridsample::{name}", FunctionalTensorMode, looked_into(compute), lib=LIBRARY
+        )
 
 
 # Affine maps, of which no grid is made ------------------------------------------------------------
@@ -406,50 +453,3 @@ def through_grid(ctx: Any, upstream: Tensor, image: Tensor, theta: Tensor) -> tu
         upstream, image, grid, differentiable(image), True, *ctx.options, order
     )
     return first, second.reshape(len(theta), len(places), -1).mT @ places
-
-
-# For torch.compile --------------------------------------------------------------------------------
-
-
-def looked_into(compute: Any) -> Any:
-    """What becomes of an operator while torch.compile makes a graph: its kernels are put there.
-
-    So does `torch.library.triton_op`, which only makes operators that have no derivatives, batches,
-    or kernels for other devices.  Where sizes are symbols, the operator stays as it is: launches
-    are shaped by numbers.  So it does where torch.export writes a program, which holds no kernels.
-    """
-
-    def decompose(mode: Any, operator: Any, types: Any, arguments: Any, options: Any) -> Any:
-        tensors = [one for one in arguments if isinstance(one, Tensor)]
-        numbers = [n for one in tensors for n in (*one.shape, *one.stride())]
-        if (
-            any(type(n) is not int for n in numbers)
-            or any(one.device.type not in DEVICES for one in tensors)
-            or export_is_on()
-        ):
-            return mode.__torch_dispatch__(operator, types, arguments, options)
-        with mode:
-            return compute(*arguments, **options)
-
-    return decompose
-
-
-def export_is_on() -> bool:
-    """Whether torch.export is at work, as its own module tells."""
-    tells: Any = getattr(
-        sys.modules.get("torch.export._trace"), "custom_triton_ops_decomposition_disabled", None
-    )
-    return bool(tells and tells())
-
-
-for name, compute in (
-    ("gather", cuda_gather),
-    ("scatter", cuda_scatter),
-    ("backward", cuda_backward),
-    ("backward_twice", cuda_twice),
-):
-    if DEVICES:
-        LIBRARY.impl(name, compute, "CUDA")
-        torch.library.register_torch_dispatch(
-            f"gridsample::{name}", FunctionalTensorMode, looked_into(compute), lib=LIBRARY
-        )
