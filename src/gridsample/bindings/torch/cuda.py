@@ -24,7 +24,6 @@ from torch._subclasses.functional_tensor import FunctionalTensorMode
 from gridsample.bindings.torch.operators import (
     LIBRARY,
     Call,
-    backward,
     call_for,
     check_values,
     differentiable,
@@ -449,7 +448,7 @@ def through_grid(ctx: Any, upstream: Tensor, image: Tensor, theta: Tensor) -> tu
     places = torch.stack((*axes[::-1], torch.ones_like(axes[0])), -1).flatten(0, -2)
     grid = (places @ theta.mT).reshape(len(theta), *sizes, -1)
     order = [0] * len(sizes)
-    first, second = backward(
+    first, second = torch.ops.gridsample.backward(
         upstream, image, grid, differentiable(image), True, *ctx.options, order
     )
     return first, second.reshape(len(theta), len(places), -1).mT @ places
