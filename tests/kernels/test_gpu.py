@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import importlib.util
 import itertools
+import json
 import math
 import re
 from collections import Counter
@@ -29,6 +30,7 @@ from torch.fx.experimental.symbolic_shapes import (
 
 pytest.importorskip("triton")
 
+from benchmarks import gpu as benchmarks_of_gpu
 from benchmarks import registers
 from gridsample.bindings.torch import cuda, derivatives, operators
 from gridsample.kernels import gpu, reference
@@ -830,3 +832,26 @@ def test_the_sources_that_a_graph_s_program_holds_are_the_kernels(
             Counter(re.findall(r"^\t(?!\.)(?:@\S+ )?(\S+)", "\n".join(lines), re.M))
         )
     assert instructions[0] == instructions[1] and instructions[0].total() > 100
+
+
+# The benchmarks -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("only", ["10000 points bilinear float32 backward random deterministic"])
+def test_the_benchmarks_run_on_toys(
+    only: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "folder" / "gpu.json"
+    benchmarks_of_gpu.main(only, 0.0, target, "cpu")
+    (row,) = json.loads(target.read_text())["rows"]
+    assert row["other"] == "ours by default" and row["difference"] < 1e-6 and row["ratio"] > 0
+    printed = capsys.readouterr().out
+    assert row["case"] in printed and "deterministic: at most" in printed
+
+
+@pytest.mark.slow
+def test_every_case_of_the_benchmarks_runs_on_toys(capsys: pytest.CaptureFixture[str]) -> None:
+    benchmarks_of_gpu.main("", 0.0, None, "cpu")
+    cases_of_it = list(benchmarks_of_gpu.every_case())
+    assert len({case.name for case in cases_of_it}) == len(cases_of_it)
+    assert capsys.readouterr().out.count(" float") >= len(cases_of_it)
