@@ -3,10 +3,13 @@
     python -m benchmarks --device cuda                 every case, in a table
     python -m benchmarks --device cuda --only 3d       those with this in their name
     python -m benchmarks --device cuda --json FILE     write the figures there
+    python -m benchmarks.gpu                           with no GPU: all of it, at sizes of toys, in
+                                                       Triton's interpreter; its times mean nothing
 
 Outputs are compared before anything is timed.  Contenders run in turn, timed by CUDA events; a
 ratio is torch's time over ours.  "Of copy" is the share of the copy bandwidth, measured in the same
-run, that the bytes a case has to touch once stand for.
+run, that the bytes a case has to touch once stand for.  "Visits" are reads of pixels and additions
+to them: cases whose share is low and whose visits are many are held back by those.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +48,7 @@ class Case:
         points: points of an item; as many as pixels, of a turned grid, if it is None.
         direction: "forward", "backward" (both gradients) or "double backward".
         mode: "nearest", "bilinear" or "bicubic".
+        boundary: what is outside.
         last: whether the channels of a pixel lie side by side.
         dtype: of the image and the grid.
         smooth: whether neighbours sample neighbours.
@@ -55,6 +59,7 @@ class Case:
     points: int | None = None
     direction: str = "forward"
     mode: str = "bilinear"
+    boundary: str = "zeros"
     last: bool = False
     dtype: str = "float32"
     smooth: bool = True
@@ -71,6 +76,7 @@ class Case:
         size = "x".join(map(str, self.shape))
         where = f"{self.points} points" if self.points else "turned"
         parts = [size, where, self.mode, self.dtype, self.direction]
+        parts += [] if self.boundary == "zeros" else [self.boundary]
         parts += ["channels-last"] if self.last else []
         parts += [] if self.smooth else ["random"]
         return " ".join([*parts, "deterministic"] if self.deterministic else parts)
@@ -79,6 +85,20 @@ class Case:
     def count(self) -> int:
         """Points of all items."""
         return self.shape[0] * (self.points or math.prod(self.shape[2:]))
+
+    @property
+    def visits(self) -> int:
+        """Pixels read and added to, if every tap counts."""
+        taps = {"nearest": 1, "bilinear": 2, "bicubic": 4}[self.mode] ** len(self.shape[2:])
+        times = {"forward": 1, "backward": 2, "double backward": 3}[self.direction]
+        return self.count * self.shape[1] * taps * times
+
+    @property
+    def toy(self) -> Case:
+        """The same, for an interpreter."""
+        items, channels, *spatial = self.shape
+        shape = (min(items, 2), min(channels, 3), *(min(n, 4) for n in spatial))
+        return replace(self, shape=shape, points=self.points and 5)
 
     @property
     def bytes(self) -> int:
@@ -108,38 +128,46 @@ def every_case() -> Iterator[Case]:
         yield Case(shape)
         yield Case(shape, smooth=False)
     yield from POINTS
-    yield Case(LARGE[3], mode="nearest")
-    yield Case(LARGE[3], mode="bicubic")
-    yield Case(LARGE[0], dtype="float16")
-    yield Case(LARGE[0], dtype="bfloat16")
-    for shape in (LARGE[0], LARGE[2], LARGE[3], LARGE[4]):
+    for shape in LARGE:
         yield Case(shape, direction="backward")
-        yield Case(shape, direction="backward", deterministic=True)
     for case in POINTS:
-        yield Case(case.shape, case.points, "backward", smooth=False)
-    yield Case(LARGE[3], direction="backward", mode="bicubic")
-    for shape in ((4, 16, 256, 256), (1, 1, 96, 96, 96)):
+        yield replace(case, direction="backward")
+    for shape in ((4, 16, 256, 256), (1, 1, 96, 96, 96), (8, 64, 128, 128)):
         yield Case(shape, direction="double backward")
+    for case in POINTS[:2]:
+        yield replace(case, direction="double backward")
     for direction in ("forward", "backward"):
         for shape in (LARGE[0], LARGE[2]):
             yield Case(shape, direction=direction, last=True)
         for case in POINTS:
-            yield Case(case.shape, case.points, direction, last=True, smooth=False)
+            yield replace(case, direction=direction, last=True)
+    for shape in (LARGE[0], *LARGE[2:]):
+        yield Case(shape, direction="backward", deterministic=True)
+    for case in POINTS:
+        yield replace(case, direction="backward", deterministic=True)
+    yield replace(POINTS[1], direction="backward", deterministic=True, last=True)
+    for mode in ("nearest", "bicubic"):
+        yield Case(LARGE[3], mode=mode)
+    yield Case(LARGE[3], direction="backward", mode="bicubic")
+    for boundary in ("border", "reflection"):
+        yield Case(LARGE[0], boundary=boundary)
+    for dtype in ("float16", "bfloat16"):
+        yield Case(LARGE[0], dtype=dtype)
 
 
-def inputs(case: Case) -> tuple[Tensor, Tensor, Tensor]:
-    """Image, grid and upstream gradient, made on the GPU."""
+def inputs(case: Case, device: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Image, grid and upstream gradient, made where they are used."""
     import torch
 
-    generator = torch.Generator("cuda").manual_seed(len(case.name))
-    make = {"device": "cuda", "dtype": getattr(torch, case.dtype)}
+    generator = torch.Generator(device).manual_seed(len(case.name))
+    make: dict[str, Any] = {"device": device, "dtype": getattr(torch, case.dtype)}
     items, channels, *spatial = case.shape
     out = [case.points] if case.points else spatial
     image = torch.rand(case.shape, generator=generator, **make)
     if case.smooth:
         rank = len(spatial)
-        turn = torch.eye(rank, rank + 1, device="cuda").repeat(items, 1, 1)
-        turn[:, :2, :2] = torch.tensor([[0.866, -0.5], [0.5, 0.866]], device="cuda")
+        turn = torch.eye(rank, rank + 1, device=device).repeat(items, 1, 1)
+        turn[:, :2, :2] = torch.tensor([[0.866, -0.5], [0.5, 0.866]], device=device)
         size = [items, 1, *spatial]
         grid = torch.nn.functional.affine_grid(turn, size, align_corners=False).to(make["dtype"])
     else:
@@ -168,11 +196,47 @@ def call(case: Case, sample: Callable[[Tensor, Tensor], Tensor], *tensors: Tenso
     return lambda: torch.autograd.grad(first, (*leaves, upstream), directions, retain_graph=True)
 
 
-def ours(case: Case) -> Callable[[Tensor, Tensor], Tensor]:
-    """Our function."""
+def ours(case: Case, device: str) -> Callable[[Tensor, Tensor], Tensor]:
+    """Our function; where there is no GPU, with the kernels for one in the interpreter."""
     import gridsample
 
-    return lambda image, grid: gridsample.grid_sample(image, grid, case.mode)
+    if device == "cpu":
+        return interpreted(case)
+    return lambda image, grid: gridsample.grid_sample(image, grid, case.mode, case.boundary)
+
+
+def interpreted(case: Case) -> Callable[[Tensor, Tensor], Tensor]:
+    """What the binding does for CUDA tensors, for others."""
+    import torch
+
+    from gridsample.bindings.torch import cuda
+
+    rank = len(case.shape) - 2
+    names = (case.mode,) * rank, (case.boundary,) * rank
+    options = (*names, False, (0,) * rank)
+
+    class Back(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, values: Tensor, image: Tensor, grid: Tensor) -> Any:
+            ctx.save_for_backward(values, image, grid)
+            return cuda.cuda_backward(values, image, grid, True, True, *options)
+
+        @staticmethod
+        def backward(ctx: Any, by_image: Tensor, by_grid: Tensor) -> Any:
+            upstream = (by_image, by_grid, True, True, True)
+            return cuda.cuda_twice(*ctx.saved_tensors, *upstream, *options)
+
+    class Forth(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, image: Tensor, grid: Tensor) -> Any:
+            ctx.save_for_backward(image, grid)
+            return cuda.cuda_gather(image, grid, *options)
+
+        @staticmethod
+        def backward(ctx: Any, upstream: Tensor) -> Any:
+            return Back.apply(upstream, *ctx.saved_tensors)
+
+    return Forth.apply
 
 
 def torchs(case: Case) -> Callable[[Tensor, Tensor], Tensor]:
@@ -183,7 +247,7 @@ def torchs(case: Case) -> Callable[[Tensor, Tensor], Tensor]:
         shape = grid.shape[1:-1]
         missing = image.dim() - grid.dim()
         grid = grid.reshape(grid.shape[0], *(1,) * missing, *grid.shape[1:])
-        out = torch.nn.functional.grid_sample(image, grid, case.mode, align_corners=False)
+        out = torch.nn.functional.grid_sample(image, grid, case.mode, case.boundary, False)
         return out.reshape(*out.shape[:2], *shape)
 
     return sample
@@ -204,10 +268,14 @@ def agree(case: Case, mine: tuple[Tensor, ...], theirs: tuple[Tensor, ...]) -> f
     return worst
 
 
-def milliseconds(function: Callable[[], Any]) -> float:
-    """The time of one call, on the GPU."""
+def milliseconds(function: Callable[[], Any], device: str) -> float:
+    """The time of one call, on the GPU if there is one."""
     import torch
 
+    if device == "cpu":
+        began = time.perf_counter()
+        function()
+        return (time.perf_counter() - began) * 1e3
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     function()
@@ -216,55 +284,52 @@ def milliseconds(function: Callable[[], Any]) -> float:
     return float(start.elapsed_time(end))
 
 
-def interleave(a: Call, b: Call, seconds: float) -> tuple[list[float], list[float]]:
+def interleave(a: Call, b: Call, seconds: float, device: str) -> tuple[list[float], list[float]]:
     """Times of two calls, in turn, for about so long."""
     times: tuple[list[float], list[float]] = ([], [])
-    end = time.perf_counter() + seconds
-    while len(times[0]) < 5 or (time.perf_counter() < end and len(times[0]) < 50):
+    end, least = time.perf_counter() + seconds, 5 if device == "cuda" else 1
+    while len(times[0]) < least or (time.perf_counter() < end and len(times[0]) < 50):
         for function, spent in zip((a, b), times, strict=True):
-            spent.append(milliseconds(function))
+            spent.append(milliseconds(function, device))
     return times
 
 
-def copy_bandwidth() -> float:
+def copy_bandwidth(device: str) -> float:
     """Bytes a second that a copy of 1 GiB reads and writes."""
     import torch
 
-    source = torch.ones(1 << 28, device="cuda")
+    source = torch.ones(1 << (28 if device == "cuda" else 16), device=device)
     target = torch.empty_like(source)
-    best = min(milliseconds(lambda: target.copy_(source)) for _ in range(20))
+    best = min(milliseconds(lambda: target.copy_(source), device) for _ in range(20))
     return 2 * source.nbytes / best * 1e3
 
 
-def measure(case: Case, seconds: float, bandwidth: float) -> dict[str, Any]:
+def measure(case: Case, seconds: float, bandwidth: float, device: str) -> dict[str, Any]:
     """One row of the table."""
     import torch
 
-    tensors = inputs(case)
-    theirs = call(case, torchs(case), *tensors)
-    torch.use_deterministic_algorithms(case.deterministic)
+    tensors = inputs(case, device)
+    other = ours(case, device) if case.deterministic else torchs(case)
+    theirs = call(case, other, *tensors)
     try:
-        mine = call(case, ours(case), *tensors)
-        if case.deterministic:
-            theirs = mine_by_default(case, tensors)
-        difference = agree(case, mine(), theirs())
-        a, b = interleave(toggled(mine, case.deterministic), toggled(theirs, False), seconds)
+        torch.use_deterministic_algorithms(case.deterministic)
+        mine = call(case, ours(case, device), *tensors)
+        a_call, b_call = toggled(mine, case.deterministic), toggled(theirs, False)
+        difference = agree(case, a_call(), b_call())
+        a, b = interleave(a_call, b_call, seconds, device)
     finally:
         torch.use_deterministic_algorithms(False)
+    typical = statistics.median(a)
     return {
-        "case": case.name, "group": case.group, "ms": statistics.median(a),
+        "case": case.name, "group": case.group, "ms": typical,
         "other": "ours by default" if case.deterministic else "torch",
         "other_ms": statistics.median(b),
         "ratio": statistics.median(y / x for x, y in zip(a, b, strict=True)),
         "difference": difference,
-        "share_of_copy": case.bytes / bandwidth / statistics.median(a) * 1e3,
+        "share_of_copy": case.bytes / bandwidth / typical * 1e3,
+        "visits_per_second": case.visits / typical * 1e3,
         "large_and_smooth": case.smooth and case.points is None, "runs": len(a),
     }  # fmt: skip
-
-
-def mine_by_default(case: Case, tensors: tuple[Tensor, ...]) -> Call:
-    """What a deterministic case is compared with: torch has nothing like it."""
-    return call(case, ours(case), *tensors)
 
 
 def toggled(function: Call, deterministic: bool) -> Call:
@@ -302,38 +367,44 @@ def verdicts(rows: list[dict[str, Any]]) -> Iterator[str]:
     yield f"large and smooth below {SHARE:.0%} of copy: {short or 'none'}"
 
 
-def main(only: str, seconds: float, target: Path | None) -> None:
-    """Run and print."""
+def main(only: str, seconds: float, target: Path | None, device: str = "cuda") -> None:
+    """Run and print; on the "cpu", with toys."""
     import torch
 
-    if not torch.cuda.is_available():
+    if device == "cuda" and not torch.cuda.is_available():
         sys.exit("No CUDA GPU is to be seen by torch: nothing was timed.")
-    began, bandwidth = time.perf_counter(), copy_bandwidth()
-    device = torch.cuda.get_device_name()
-    print(f"{device}, copy {bandwidth / 1e9:.0f} GB/s, torch {torch.__version__}\n")
-    print(f"{'case':76}{'ours ms':>10}{'other ms':>10}{'ratio':>7}{'of copy':>9}")
+    began, bandwidth = time.perf_counter(), copy_bandwidth(device)
+    name = torch.cuda.get_device_name() if device == "cuda" else "no GPU, toys alone"
+    print(f"{name}, copy {bandwidth / 1e9:.0f} GB/s, torch {torch.__version__}\n")
+    print(f"{'case':76}{'ours ms':>10}{'other ms':>10}{'ratio':>7}{'of copy':>9}{'G visits/s':>12}")
     rows: list[dict[str, Any]] = []
-    for case in every_case():
-        if only not in case.name:
+    for given in every_case():
+        case = given if device == "cuda" else given.toy
+        if only not in given.name:
             continue
         if time.perf_counter() - began > LIMIT:
             print(f"{case.name}: left out after {LIMIT} s")
             continue
         try:
-            row = measure(case, min(seconds, 2.0), bandwidth)
+            row = measure(case, min(seconds, 1.0), bandwidth, device)
         except RuntimeError as error:  # does not fit this GPU, or is more than this torch can
             print(f"{case.name}: {str(error).splitlines()[0]}")
             continue
         finally:
-            torch.cuda.empty_cache()
+            if device == "cuda":
+                torch.cuda.empty_cache()
         rows.append(row)
         print(
             f"{row['case']:76}{row['ms']:10.3f}{row['other_ms']:10.3f}{row['ratio']:7.2f}"
-            f"{row['share_of_copy']:9.0%}",
+            f"{row['share_of_copy']:9.0%}{row['visits_per_second'] / 1e9:12.1f}",
             flush=True,
         )
     print("", *verdicts(rows), sep="\n")
     if target is not None:
         target.parent.mkdir(parents=True, exist_ok=True)
-        told = {"device": device, "copy_bytes_per_second": bandwidth, "torch": torch.__version__}
+        told = {"device": name, "copy_bytes_per_second": bandwidth, "torch": torch.__version__}
         target.write_text(json.dumps({**told, "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "", 0.0, None, "cpu")

@@ -62,7 +62,8 @@ class Build:
     @property
     def visits(self) -> int:
         """Visits to pixels, for one number of the output."""
-        return VISITS[self.kernel] * math.prod(method.taps for method in self.plan.methods)
+        exact = 2 if dict(self.flags).get("SUMS") else 1
+        return exact * VISITS[self.kernel] * math.prod(method.taps for method in self.plan.methods)
 
 
 def statics(build: Build) -> tuple[dict[str, Any], gpu.Launch]:

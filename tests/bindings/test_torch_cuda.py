@@ -12,6 +12,9 @@ import torch
 from torch import Tensor
 
 import gridsample
+from gridsample.bindings.torch import cuda
+from gridsample.plan import BOUNDARIES, COORDS
+from gridsample.weights import METHODS
 
 pytestmark = [
     pytest.mark.gpu,
@@ -33,10 +36,10 @@ def inputs(
     return image.to(dtype), grid.to(torch.promote_types(dtype, torch.float32))
 
 
-def results(image: Tensor, grid: Tensor, device: str, *options: Any) -> list[Tensor]:
+def results(image: Tensor, grid: Tensor, device: str, *options: Any, **more: Any) -> list[Tensor]:
     """The output, both gradients, and theirs, on a device."""
     leaves = [t.detach().to(device).requires_grad_() for t in (image, grid)]
-    out = gridsample.grid_sample(*leaves, *options)
+    out = gridsample.grid_sample(*leaves, *options, **more)
     upstream = torch.linspace(-1, 1, out.numel(), dtype=out.dtype, device=device)
     upstream = upstream.reshape(out.shape).requires_grad_()
     first = torch.autograd.grad(out, leaves, upstream, create_graph=True)
@@ -64,6 +67,74 @@ def test_all_that_the_cpu_does(rank: int, last: bool) -> None:
     for options in OPTIONS:
         mine, other = (results(image, grid, device, *options) for device in ("cuda", "cpu"))
         assert_close(mine, other, 1e-11)
+
+
+@pytest.mark.parametrize("extrapolate", [True, False])
+@pytest.mark.parametrize("coords", COORDS)
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_all_boundaries_and_coordinates(rank: int, coords: str, extrapolate: bool) -> None:
+    image, grid = inputs(rank, channels=3, points=120)
+    if coords != "normalized":
+        grid = grid * 9 + 5
+    if coords == "displacement":
+        grid = grid.reshape(2, *(4, 5, 6)[3 - rank :], -1, rank)[:, ..., 0, :].contiguous()
+    for turn, boundary in enumerate(BOUNDARIES):
+        mode = ("linear", "cubic", "nearest", "mitchell")[turn % 4]
+        filled = boundary == "constant" or not extrapolate
+        more = {
+            "coords": coords, "extrapolate": extrapolate,
+            "fill_value": ((1.5, [0.5, -2.0, 3.0])[turn % 2]) if filled else 0,
+        }  # fmt: skip
+        mine, other = (results(image, grid, d, mode, boundary, **more) for d in ("cuda", "cpu"))
+        assert_close(mine, other, 1e-11)
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in cases.MODES])
+def test_all_methods(name: str) -> None:
+    image, grid = inputs(2, channels=3, points=120)
+    for boundary in ("mirror", "antisymmetric"):
+        more = {"prefilter": False}
+        mine, other = (results(image, grid, d, name, boundary, **more) for d in ("cuda", "cpu"))
+        assert_close(mine, other, 1e-11)
+
+
+@pytest.mark.parametrize("name", ["uint8", "float16", "bfloat16", "complex64"])
+def test_the_fill_in_types_of_storage(name: str) -> None:
+    kind = getattr(torch, name)
+    image = torch.from_numpy(cases.pixels(cases.generator(name), (2, 3, 9, 7))).to(kind)
+    _, grid = inputs(2)
+    for mode, fill in itertools.product(("nearest", "linear"), (300.5, [1.0, -7.25, 3.0])):
+        more: dict[str, Any] = {"fill_value": fill, "extrapolate": False}
+        mine = gridsample.grid_sample(image.cuda(), grid.float().cuda(), mode, **more).cpu()
+        other = gridsample.grid_sample(image, grid.float(), mode, **more)
+        wide = torch.complex128 if kind.is_complex else torch.float64
+        slack = 1.0 if name == "uint8" else 300 * max(2e-7, torch.finfo(kind).eps)
+        torch.testing.assert_close(
+            mine.to(wide), other.to(wide), rtol=0, atol=slack, equal_nan=True
+        )
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_affine_maps(rank: int, last: bool) -> None:
+    image, _ = inputs(rank)
+    if last:
+        image = image.movedim(1, -1).contiguous().movedim(-1, 1)
+    theta = torch.linspace(-1, 1, 2 * rank * (rank + 1), dtype=torch.float64)
+    size = (2, 5, *(40, 30, 9)[:rank])
+    options = ("linear",) * rank, ("border",) * rank, False
+    found = []
+    for affine in (True, False):
+        leaves = [t.cuda().requires_grad_() for t in (image, theta.reshape(2, rank, rank + 1))]
+        if affine:
+            out = cuda.affine(*leaves, size, *options)
+        else:
+            grid = gridsample.affine_grid(leaves[1], size)
+            out = gridsample.grid_sample(leaves[0], grid, *options)
+        first = torch.autograd.grad(out, leaves, out.detach().cos(), create_graph=True)
+        total = sum(one.square().sum() for one in first)
+        found.append([out, *first, *torch.autograd.grad(total, leaves)])
+    assert_close(*([one.detach().cpu() for one in each] for each in found), 1e-10)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
@@ -119,7 +190,8 @@ def test_any_bits_as_a_grid() -> None:
     bits = torch.randint(-(2**31), 2**31, (1, 5000, 2), dtype=torch.int64, generator=generator)
     grid = bits.to(torch.int32).view(torch.float32).cuda()
     image = torch.randn(1, 3, 7, 5, device="cuda")
-    for options in OPTIONS:
+    others = itertools.product(cases.MODES, BOUNDARIES.keys() - {*cases.BOUNDARIES}, (False,))
+    for options in (*OPTIONS, *others):
         out = gridsample.grid_sample(image, grid, *options)
         assert out[:, :, grid.isnan().any(-1)[0]].isnan().all()
         first, second = gridsample.grid_sample_vjp(torch.ones_like(out), image, grid, *options)
@@ -149,8 +221,32 @@ def test_deterministic_when_asked(dtype: torch.dtype) -> None:
     finally:
         torch.use_deterministic_algorithms(before)
     assert all(torch.equal(runs[0], run) for run in runs)
+    assert runs[0].isfinite().all()
     error = 200 * torch.finfo(dtype).eps * float(expected.abs().max())
     torch.testing.assert_close(runs[0].cpu(), expected, rtol=0, atol=error)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_deterministic_gradients_keep_their_digits_at_any_magnitude(dtype: torch.dtype) -> None:
+    image, grid = (t.to(dtype) for t in inputs(2, dtype, points=20_000))
+    grid = grid.nan_to_num(0, 0, 0)
+    reach = 30.0 if dtype == torch.float32 else 200.0
+    values = torch.randn(2, 5, 20_000, dtype=dtype)
+    # From left to right, so that each pixel's share is of its own size.
+    values *= 10 ** (reach * grid[..., 0]).clamp(-reach, reach).unsqueeze(1)
+    before = torch.are_deterministic_algorithms_enabled()
+    try:
+        torch.use_deterministic_algorithms(True)
+        given = (t.cuda() for t in (values, image, grid))
+        found = gridsample.grid_sample_vjp(*given)[0].cpu().double()
+    finally:
+        torch.use_deterministic_algorithms(before)
+    exact, sizes = (
+        gridsample.grid_sample_vjp(v.double(), image.double(), grid.double())[0]
+        for v in (values, values.abs())
+    )
+    slack = 20 * torch.finfo(dtype).eps * sizes + torch.finfo(dtype).tiny
+    assert ((found - exact).abs() <= slack).all()
 
 
 def test_streams_and_threads() -> None:

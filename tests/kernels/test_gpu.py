@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib.util
 import itertools
+import json
 import math
+import re
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, ClassVar
 
 import cases
@@ -15,9 +20,17 @@ import oracles
 import pytest
 import torch
 from torch import Tensor
+from torch._dynamo.source import ConstantSource
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    ShapeEnv,
+    StatelessSymbolicContext,
+)
 
 pytest.importorskip("triton")
 
+from benchmarks import gpu as benchmarks_of_gpu
 from benchmarks import registers
 from gridsample.bindings.torch import cuda, derivatives, operators
 from gridsample.kernels import gpu, reference
@@ -303,6 +316,43 @@ def test_affine_maps_are_as_their_grids(rank: int, corners: bool) -> None:
     assert partial is not None
     torch.testing.assert_close(shadow, by_image, rtol=0, atol=DOUBLE)
     torch.testing.assert_close(partial.sum((0, 2)), by_theta, rtol=0, atol=60 * DOUBLE)
+
+
+@pytest.mark.parametrize("name", ["float64", "float16", "complex128"])
+def test_the_affine_function_and_its_derivatives(name: str) -> None:
+    import gridsample
+
+    kind = getattr(torch, name)
+    real = torch.float64 if name != "float16" else torch.float32
+    rng = cases.generator("affine", name)
+    image = torch.from_numpy(cases.pixels(rng, (1, 2, 4, 5), name)).requires_grad_()
+    theta = torch.from_numpy(rng.uniform(-1, 1, (2, 2, 3))).to(real).requires_grad_()
+    size, options = (2, 2, 3, 4), (("cubic", "linear"), ("border", "zeros"), True)
+    grid = gridsample.affine_grid(theta, size, True)
+    upstream = torch.from_numpy(cases.pixels(rng, size, name)).requires_grad_()
+    leaves = image, theta
+    outs = [
+        cuda.affine(image, theta, size, *options), gridsample.grid_sample(image, grid, *options)
+    ]  # fmt: skip
+    firsts = [torch.autograd.grad(out, leaves, upstream, retain_graph=True) for out in outs]
+    eps = 64 * max(float(torch.finfo(kind).eps), DOUBLE / 8)
+    torch.testing.assert_close(outs[0], outs[1], rtol=eps, atol=eps)
+    torch.testing.assert_close(firsts[0], firsts[1], rtol=eps, atol=20 * eps)
+    if name == "float16":
+        return
+    seconds = []
+    for out in outs:
+        first = torch.autograd.grad(out, leaves, upstream, create_graph=True)
+        total = sum(one.abs().square().sum() for one in first)
+        seconds.append(torch.autograd.grad(total, (*leaves, upstream)))
+    torch.testing.assert_close(seconds[0], seconds[1], rtol=1e-10, atol=1e-10)
+
+
+def test_the_affine_function_refuses_what_does_not_go_together() -> None:
+    image, theta = torch.zeros(1, 1, 4, 4), torch.zeros(2, 2, 3)
+    for bad, size in ((theta, (1, 1, 3, 3)), (theta[:, :, :2], (2, 1, 3, 3)), (theta, (2, 1, 3))):
+        with pytest.raises(ValueError, match="theta"):
+            cuda.affine(image, bad, size, ("linear",) * 2, ("zeros",) * 2, False)
 
 
 # The operators: types, derivatives, exact sums ----------------------------------------------------
@@ -603,6 +653,7 @@ FEW = [
 ]
 FEW += [
     registers.Build("gather", 3, "cubic"),
+    registers.Build("gather", 2, "nearest", "constant"),
     registers.Build("backward", 2, flags=(("SUMS", sweeps.EXACT),)),
     registers.Build("backward", 2, flags=(("SUMS", sweeps.MEASURED), ("NEED_GRID", False))),
     registers.Build("backward", 2, flags=(("JOIN", True),)),
@@ -694,3 +745,113 @@ def test_calls_lead_to_kernels_as_they_would_on_a_gpu(
     # Other sizes and counts, the same kernel; strides make another.
     gpu.gather(plan, image[:, :, :4, :5], grid, out, (0, 0), how=how)
     assert Warmed.made[-1] is Warmed.made[0]
+
+
+# In graphs of torch.compile -----------------------------------------------------------------------
+
+
+def traced(function: Any, *shapes: tuple[int, ...], symbolic: bool = False) -> Any:
+    """The graph that torch.compile's first half makes of a function of CUDA tensors."""
+    from torch._functorch.aot_autograd import aot_export_module
+
+    class Model(torch.nn.Module):
+        def forward(self, *tensors: Tensor) -> Any:
+            return function(*tensors)
+
+    mode, sizes = FakeTensorMode(shape_env=ShapeEnv()), list(shapes)
+    if symbolic:
+        sizes = [
+            mode.from_tensor(
+                torch.empty(shape), source=ConstantSource(f"input{number}"),
+                symbolic_context=StatelessSymbolicContext([DimDynamic.DYNAMIC] * len(shape)),
+            ).shape
+            for number, shape in enumerate(shapes)
+        ]  # fmt: skip
+    with mode:
+        tensors = [torch.empty(size, device="cuda") for size in sizes]
+    with torch.no_grad(), mode:
+        graph, _ = aot_export_module(Model(), tuple(tensors), trace_joint=False)
+    return graph
+
+
+def sampled_and_back(image: Tensor, grid: Tensor) -> tuple[Tensor, ...]:
+    import gridsample
+
+    out = gridsample.grid_sample(image * 2, grid)
+    return (out.sin(), *gridsample.grid_sample_vjp(out, image, grid))
+
+
+@pytest.mark.parametrize("sure", [False, True])
+def test_graphs_hold_the_kernels_and_know_what_they_write_to(
+    sure: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from triton.runtime import driver
+
+    monkeypatch.setattr(driver, "_active", Still())
+    with deterministic() if sure else contextlib.nullcontext():
+        graph = traced(sampled_and_back, (2, 3, 8, 9), (2, 5, 5, 2))
+    nodes = [node for node in graph.graph.nodes if "triton_kernel" in str(node.target)]
+    written = [set(node.kwargs["tensors_to_clone"]) for node in nodes]
+    if sure:
+        assert written == [{"out"}, {"bounds"}, {"shadow", "limbs", "gradient"}, {"out"}]
+    else:
+        assert written == [{"out"}, {"shadow", "gradient"}]
+    assert not any("gridsample" in str(node.target) for node in graph.graph.nodes)
+
+
+def test_graphs_of_symbolic_sizes_hold_the_operators() -> None:
+    graph = traced(sampled_and_back, (2, 3, 8, 9), (2, 5, 5, 2), symbolic=True)
+    found = [str(node.target) for node in graph.graph.nodes]
+    assert {"gridsample.gather.default", "gridsample.backward.default"} <= set(found)
+    assert not any("triton_kernel" in name for name in found)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [registers.Build("backward"), registers.Build("gather", 3, "cubic", "antimirror")],
+    ids=str,
+)
+def test_the_sources_that_a_graph_s_program_holds_are_the_kernels(
+    build: registers.Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch._inductor.codegen import wrapper
+
+    closure = wrapper.user_defined_triton_kernel_transitive_closure_source_code
+    kernel = getattr(registers.kernels(build.visits > gpu.MANY), build.kernel)
+    path = tmp_path / "program.py"
+    path.write_text(f"import triton\nimport triton.language as tl\n@triton.jit\n{closure(kernel)}")
+    spec = importlib.util.spec_from_file_location("program", path)
+    assert spec is not None and spec.loader is not None
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    instructions = []
+    for source in (registers.kernels, lambda rolled: program):
+        monkeypatch.setattr(registers, "kernels", source)
+        lines = registers.compile_(build, 90)[0].splitlines()
+        instructions.append(
+            Counter(re.findall(r"^\t(?!\.)(?:@\S+ )?(\S+)", "\n".join(lines), re.M))
+        )
+    assert instructions[0] == instructions[1] and instructions[0].total() > 100
+
+
+# The benchmarks -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("only", ["10000 points bilinear float32 backward random deterministic"])
+def test_the_benchmarks_run_on_toys(
+    only: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "folder" / "gpu.json"
+    benchmarks_of_gpu.main(only, 0.0, target, "cpu")
+    (row,) = json.loads(target.read_text())["rows"]
+    assert row["other"] == "ours by default" and row["difference"] < 1e-6 and row["ratio"] > 0
+    printed = capsys.readouterr().out
+    assert row["case"] in printed and "deterministic: at most" in printed
+
+
+@pytest.mark.slow
+def test_every_case_of_the_benchmarks_runs_on_toys(capsys: pytest.CaptureFixture[str]) -> None:
+    benchmarks_of_gpu.main("", 0.0, None, "cpu")
+    cases_of_it = list(benchmarks_of_gpu.every_case())
+    assert len({case.name for case in cases_of_it}) == len(cases_of_it)
+    assert capsys.readouterr().out.count(" float") >= len(cases_of_it)

@@ -13,11 +13,13 @@ import contextlib
 import functools
 import importlib.util
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.functional_tensor import FunctionalTensorMode
 
 from gridsample.bindings.torch.operators import (
     LIBRARY,
@@ -251,6 +253,40 @@ def run_twice(
         )
 
 
+# For torch.compile --------------------------------------------------------------------------------
+
+
+def looked_into(compute: Any) -> Any:
+    """What becomes of an operator while torch.compile makes a graph: its kernels are put there.
+
+    So does `torch.library.triton_op`, which only makes operators that have no derivatives, batches,
+    or kernels for other devices.  Where sizes are symbols, the operator stays as it is: launches
+    are shaped by numbers.  So it does where torch.export writes a program, which holds no kernels.
+    """
+
+    def decompose(mode: Any, operator: Any, types: Any, arguments: Any, options: Any) -> Any:
+        tensors = [one for one in arguments if isinstance(one, Tensor)]
+        numbers = [n for one in tensors for n in (*one.shape, *one.stride())]
+        if (
+            any(type(n) is not int for n in numbers)
+            or any(one.device.type not in DEVICES for one in tensors)
+            or export_is_on()
+        ):
+            return mode.__torch_dispatch__(operator, types, arguments, options)
+        with mode:
+            return compute(*arguments, **options)
+
+    return decompose
+
+
+def export_is_on() -> bool:
+    """Whether torch.export is at work, as its own module tells."""
+    tells: Any = getattr(
+        sys.modules.get("torch.export._trace"), "custom_triton_ops_decomposition_disabled", None
+    )
+    return bool(tells and tells())
+
+
 # The operators ------------------------------------------------------------------------------------
 
 
@@ -303,24 +339,120 @@ for name, compute in (
 ):
     if DEVICES:
         LIBRARY.impl(name, compute, "CUDA")
+        torch.library.register_torch_dispatch(
+            f"gridsample::{name}", FunctionalTensorMode, looked_into(compute), lib=LIBRARY
+        )
 
 
-# For torch.compile --------------------------------------------------------------------------------
+# Affine maps, of which no grid is made ------------------------------------------------------------
 
 
-def looked_into(compute: Any) -> Any:
-    """What becomes of an operator while torch.compile makes a graph: its kernels, if it is static.
+def affine(
+    image: Tensor, theta: Tensor, size: Sequence[int], mode: Sequence[str],
+    padding: Sequence[str], corners: bool, fill: Fill = (),
+) -> Tensor:  # fmt: skip
+    """Sample at the grid that `gridsample.affine_grid` would make, which takes no memory.
 
-    As `torch.library.triton_op` has it, which cannot be used for operators with derivatives and
-    kernels for other devices.
+    Args:
+        image: (N, C, *spatial), or N = 1, of any type that is sampled.
+        theta: (N, D, D + 1), or N = 1: the rows of maps, float16 to float64.
+        size: (N, C, *out), of the output; N is theta's.
+        mode: a name for each axis, in x, y, z order.
+        padding: a boundary for each axis, likewise.
+        corners: whether -1 and 1 are the centres of the corner pixels, of image and output.
+        fill: what "constant" has outside: see `Fill`.
+
+    Returns:
+        (N, C, *out) of the image's type.  There are derivatives of any order to image and theta;
+        the first ones take no grid either.
+
+    Raises:
+        TypeError: a type that is not sampled.
+        ValueError: shapes that do not go together, or unknown names.
     """
+    made: Tensor = Affine.apply(  # type: ignore[no-untyped-call]
+        image, theta, tuple(size), (tuple(mode), tuple(padding), bool(corners)), tuple(fill)
+    )
+    return made
 
-    def decompose(mode: Any, operator: Any, types: Any, arguments: Any, options: Any) -> Any:
-        tensors = [one for one in arguments if isinstance(one, Tensor)]
-        plain = all(type(n) is int for one in tensors for n in (*one.shape, *one.stride()))
-        if not plain or tensors[0].device.type not in DEVICES:
-            return mode.__torch_dispatch__(operator, types, arguments, options)
-        with mode:
-            return compute(*arguments, **options)
 
-    return decompose
+def call_of_maps(image: Tensor, theta: Tensor, size: Sequence[int], options: Any) -> Call:
+    """The call for the grid that maps stand for."""
+    rank = image.dim() - 2
+    if theta.shape[1:] != (rank, rank + 1) or len(size) != rank + 2 or size[0] != len(theta):
+        raise ValueError(
+            f"theta must be (N, {rank}, {rank + 1}) and size (N, C, *out) with {rank} numbers in "
+            f"out, for an input of shape {tuple(image.shape)}; "
+            f"got theta {tuple(theta.shape)} and size {tuple(size)}"
+        )
+    shape = (len(theta), *size[2:], rank)
+    grid = torch.empty(shape, dtype=theta.dtype, device="meta")
+    mode, padding, corners = options
+    return call_for(image.shape, image, grid, mode, padding, corners, (0,) * rank)
+
+
+class Affine(torch.autograd.Function):
+    """The rules of `affine`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, image: Tensor, theta: Tensor, size: Sequence[int], options: Any, fill: Fill
+    ) -> Tensor:
+        """Sample."""
+        call = call_of_maps(image, theta, size, options)
+        ctx.save_for_backward(image, theta)
+        ctx.call, ctx.size, ctx.options, ctx.fill = call, size, options, fill
+        out = empty(call.plan.shape, image, call.dtype)
+        if out.numel():
+            sample_into(call, image, theta.detach(), out, fill, how_to(image, affine=True))
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> Any:
+        """Both gradients in one sweep; by way of a grid, if they are to be differentiated again."""
+        image, theta = ctx.saved_tensors
+        need_image, need_theta = ctx.needs_input_grad[:2]
+        results: tuple[Tensor | None, Tensor]
+        if torch.is_grad_enabled():
+            results = through_grid(ctx, upstream, image, theta)
+        else:
+            needed = need_image, need_theta
+            results = run_affine_backward(ctx.call, upstream, image, theta, needed, ctx.fill)
+        by_image, by_theta = results
+        return by_image if need_image else None, by_theta if need_theta else None, None, None, None
+
+
+def run_affine_backward(
+    call: Call, values: Tensor, image: Tensor, theta: Tensor, needed: tuple[bool, bool], fill: Fill
+) -> tuple[Tensor | None, Tensor]:
+    """The needed ones of the gradients of image and maps."""
+    first = empty(image.shape, image, image.dtype).zero_() if needed[0] else None
+    need_theta = needed[1] and any(method.powers > 1 for method in call.plan.methods)
+    nothing = torch.zeros_like(theta)
+    if not values.numel() or not (needed[0] or need_theta):
+        return first, nothing
+    how = how_to(values, affine=True)
+    shadow, gradients = sweep(call, values, image, theta.detach(), first, need_theta, fill, how)
+    if gradients:
+        nothing = sum(gradients[1:], gradients[0]).to(theta.dtype)
+    return shadow, nothing
+
+
+def through_grid(ctx: Any, upstream: Tensor, image: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
+    """As run_affine_backward, of operators that have derivatives themselves."""
+    if any(ctx.fill):
+        raise ValueError(
+            f"affine has no second derivatives with a fill, got {ctx.fill}; accepted: fill 0, or "
+            "gridsample.affine_grid and grid_sample in its place"
+        )
+    sizes = ctx.size[2:]
+    make = functools.partial(torch.arange, dtype=theta.dtype, device=theta.device)
+    lines = [(2 * make(n) + 1 - n) / max(n - ctx.options[2], 1) for n in sizes]
+    axes = torch.meshgrid(*lines, indexing="ij")
+    places = torch.stack((*axes[::-1], torch.ones_like(axes[0])), -1).flatten(0, -2)
+    grid = (places @ theta.mT).reshape(len(theta), *sizes, -1)
+    order = [0] * len(sizes)
+    first, second = torch.ops.gridsample.backward(
+        upstream, image, grid, differentiable(image), True, *ctx.options, order
+    )
+    return first, second.reshape(len(theta), len(places), -1).mT @ places

@@ -231,7 +231,7 @@ class Call:
     ) -> None:  # fmt: skip
         """``tensors`` are all that are gone through, beside the grid.
 
-        A tap is visited so often: read, or added to.
+        A tap is visited so often: read, or added to, for which exact sums read and add more.
         """
         import triton.language as tl
 
@@ -379,8 +379,8 @@ def backward(
     first = shadow if image is None else image
     second = first if shadow is None else shadow
     call = Call(
-        plan, order, grid, (values, first, second), side_by_side(second), how, 2,
-        1 if empty is None else 2, fill,
+        plan, order, grid, (values, first, second), side_by_side(second), how,
+        2 if sums is None else 4, 1 if empty is None else 2, fill,
     )  # fmt: skip
     gradient = None if empty is None else empty(call.gradient_shape())
     call.add_up(
@@ -419,8 +419,9 @@ def twice(
     # Where no axis has a derivative, nothing changes as the grid moves.
     moves = any(n + 1 < method.powers for n, method in zip(order, plan.methods, strict=True))
     call = Call(
-        plan, order, grid, (values, image, up, under, target), side_by_side(image), how, 4, 3, fill
-    )
+        plan, order, grid, (values, image, up, under, target), side_by_side(image), how,
+        4 if sums is None else 6, 3, fill,
+    )  # fmt: skip
     gradient = None if empty is None else empty(call.gradient_shape())
     call.add_up(
         "twice", sums, shadow, values=values, image=image, by_image=by_image, onto=onto,

@@ -285,11 +285,11 @@ def gather(
         steps = grid_item, grid_point, grid_axis
         coordinates = mapped(grid, item, point, steps, out_sizes, X, RANK, REAL)
     else:
-        at = item * grid_item + point.to(INDEX) * grid_point
+        here = item * grid_item + point.to(INDEX) * grid_point
         coordinates = (
-            tl.load(grid + at, mask=present, other=0),
-            tl.load(grid + at + grid_axis, mask=present & (RANK > 1), other=0),
-            tl.load(grid + at + 2 * grid_axis, mask=present & (RANK > 2), other=0),
+            tl.load(grid + here, mask=present, other=0),
+            tl.load(grid + here + grid_axis, mask=present & (RANK > 1), other=0),
+            tl.load(grid + here + 2 * grid_axis, mask=present & (RANK > 2), other=0),
         )
     pixels, kept, scales, sure, near = find(
         coordinates, point, present, out_sizes, sizes, X, Y, Z, RANK, SOURCE, REAL, INDEX
@@ -461,11 +461,11 @@ def backward(
         steps = grid_item, grid_point, grid_axis
         coordinates = mapped(grid, item, point, steps, out, X, RANK, REAL)
     else:
-        at = item * grid_item + point.to(INDEX) * grid_point
+        here = item * grid_item + point.to(INDEX) * grid_point
         coordinates = (
-            tl.load(grid + at, mask=present, other=0),
-            tl.load(grid + at + grid_axis, mask=present & (RANK > 1), other=0),
-            tl.load(grid + at + 2 * grid_axis, mask=present & (RANK > 2), other=0),
+            tl.load(grid + here, mask=present, other=0),
+            tl.load(grid + here + grid_axis, mask=present & (RANK > 1), other=0),
+            tl.load(grid + here + 2 * grid_axis, mask=present & (RANK > 2), other=0),
         )
     pixels, kept, scales, _, near = find(
         coordinates, point, present, out, sizes, X, Y, Z, RANK, SOURCE, REAL, INDEX
@@ -581,11 +581,11 @@ def twice(
     """
     point, present, item, split = assignment(points, grid_items, BLOCK)
     out_sizes, sizes = (out_x, out_y, out_z), (size_x, size_y, size_z)
-    at = item * grid_item + point.to(INDEX) * grid_point
+    here = item * grid_item + point.to(INDEX) * grid_point
     coordinates = (
-        tl.load(grid + at, mask=present, other=0),
-        tl.load(grid + at + grid_axis, mask=present & (RANK > 1), other=0),
-        tl.load(grid + at + 2 * grid_axis, mask=present & (RANK > 2), other=0),
+        tl.load(grid + here, mask=present, other=0),
+        tl.load(grid + here + grid_axis, mask=present & (RANK > 1), other=0),
+        tl.load(grid + here + 2 * grid_axis, mask=present & (RANK > 2), other=0),
     )
     pixels, kept, scales, sure, near = find(
         coordinates, point, present, out_sizes, sizes, X, Y, Z, RANK, SOURCE, REAL, INDEX
