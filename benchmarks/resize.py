@@ -90,6 +90,7 @@ def every_case() -> Iterator[Case]:
             yield Case(volume, (side,) * 3, mode)
     for mode in ("linear", "cubic"):
         yield Case((1, 3, 3000, 4000), (750, 1000), mode, True, "uint8", True)
+    yield Case((1, 3, 3000, 4000), (750, 1000), "area", False, "uint8", True)
 
 
 def ours(case: Case, image: Array, threads: int) -> Call:
@@ -107,6 +108,8 @@ def torchs(case: Case, image: Array, threads: int) -> Call | None:
     names = {"nearest": "nearest", "area": "area", "cubic": "bicubic"}
     names["linear"] = ("linear", "bilinear", "trilinear")[len(case.size) - 1]
     if case.mode not in names or (case.mode == "cubic" and len(case.size) != 2):
+        return None
+    if case.mode == "area" and case.dtype == "uint8":
         return None
     torch.set_num_threads(threads)
     tensor = torch.from_numpy(image)
@@ -126,14 +129,16 @@ def pillows(case: Case, image: Array, threads: int) -> Call | None:
     from PIL import Image
 
     filters = {"linear": Image.Resampling.BILINEAR, "cubic": Image.Resampling.BICUBIC}
-    if case.dtype != "uint8" or not (case.antialias and case.last and case.shape[0] == 1):
+    filters["area"] = Image.Resampling.BOX
+    smooth = case.antialias or case.mode == "area"
+    if case.dtype != "uint8" or not (smooth and case.last and case.shape[0] == 1):
         return None
     picture = Image.fromarray(image[0])
     return lambda: np.asarray(picture.resize(case.size[::-1], filters[case.mode]))[np.newaxis]
 
 
 def opencvs(case: Case, image: Array, threads: int) -> Call | None:
-    """The case on OpenCV: one picture of floats, channels last."""
+    """The case on OpenCV: one picture, channels last."""
     import cv2
 
     filters = {"linear": cv2.INTER_LINEAR, "cubic": cv2.INTER_CUBIC, "area": cv2.INTER_AREA}

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tracemalloc
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import cases
@@ -469,6 +470,19 @@ def test_what_is_stored_past_the_caches_is_the_same(monkeypatch: pytest.MonkeyPa
                 kind = image.dtype.kind
                 slack = 1 if kind == "u" else 8 * 16 * np.finfo(image.dtype).eps
                 assert np.abs(out - expected.astype(float)).max() <= slack
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="protects pages as Linux does it")
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_nothing_beside_an_array_is_touched(side: str) -> None:
+    # Pixels are loaded and stored by vectors that may be longer than they are.
+    here = Path(__file__).parent
+    done = subprocess.run(
+        [sys.executable, "-m", "guarded_resize", side],
+        cwd=here, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "drivers" in done.stdout
 
 
 # Bands of rows ----------------------------------------------------------------------------------
