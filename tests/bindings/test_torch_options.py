@@ -18,6 +18,7 @@ from torch.func import hessian, jvp, vmap
 
 import gridsample
 from gridsample import methods
+from gridsample.plan import BOUNDARIES, COORDS
 
 CHECKS = {"fast_mode": True, "atol": 1e-5, "rtol": 1e-4}
 FILL = [1.5, -2.0]
@@ -177,6 +178,40 @@ def test_first_and_second_order(mode: Any, boundary: Any, more: dict[str, Any]) 
 
     assert gradcheck(sample, both, check_forward_ad=True, **CHECKS)
     assert gradgradcheck(sample, both, check_fwd_over_rev=True, **CHECKS)
+
+
+SWEEP = [
+    (mode, boundary, coords, extrapolate)
+    for k, (mode, boundary) in enumerate(
+        itertools.product(("linear", "cubic", "spline2", "spline3", "lanczos2"), BOUNDARIES)
+    )
+    for coords in (COORDS[k % len(COORDS)],)
+    for extrapolate in (True, False)
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize(("mode", "boundary", "coords", "extrapolate"), SWEEP)
+def test_second_order_of_every_boundary(
+    mode: str, boundary: str, coords: str, extrapolate: bool, rank: int
+) -> None:
+    rng = cases.generator("sweep", mode, boundary, rank)
+    spatial = (3, 4, 5)[-rank:]
+    image = torch.from_numpy(cases.pixels(rng, (1, 2, *spatial))).requires_grad_()
+    whole = rng.integers(-2, 6, (1, *(2, 3, 1)[:rank], rank))
+    # Away from pixels, from the middle between two, and from the image's ends half a pixel out.
+    place = whole + rng.choice([-1, 1], whole.shape) * rng.uniform(0.1, 0.4, whole.shape)
+    place = place if coords != "normalized" else cases.coordinates(place, spatial, False)
+    grid = torch.from_numpy(place).requires_grad_()
+    fill = 1.5 if boundary == "constant" or not extrapolate else 0
+
+    def sample(image: Tensor, grid: Tensor) -> Tensor:
+        how = {"coords": coords, "extrapolate": extrapolate, "fill_value": fill}
+        return gridsample.grid_sample(image, grid, mode, boundary, **how)
+
+    assert gradcheck(sample, (image, grid), check_forward_ad=True, **CHECKS)
+    assert gradgradcheck(sample, (image, grid), check_fwd_over_rev=True, **CHECKS)
 
 
 @pytest.mark.slow

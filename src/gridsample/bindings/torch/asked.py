@@ -17,6 +17,7 @@ from gridsample.plan import (
     check_coords,
     check_flag,
     check_shapes,
+    find_coords,
     find_method,
     hashable,
     per_axis,
@@ -99,7 +100,7 @@ def prepare(
 def keyed(options: Options) -> Options:
     """The options without data, as a key; what cannot be one is refused."""
     if type(options.coords) is not str:
-        check_coords(options.coords, 0, ())
+        find_coords(options.coords)
     usual = type(options.fill_value) is int and options.threads is None
     if usual and type(options.mode) is type(options.padding_mode) is str:
         return options
