@@ -385,7 +385,8 @@ def test_compiled_without_a_break(mode: Any, boundary: Any, more: dict[str, Any]
     torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
 
 
-def test_kin_compiled_without_a_break() -> None:
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_kin_compiled_without_a_break(dynamic: bool) -> None:
     torch.compiler.reset()
 
     def kin(image: Tensor, grid: Tensor) -> tuple[Tensor, ...]:
@@ -399,9 +400,13 @@ def test_kin_compiled_without_a_break() -> None:
             gridsample.grid_hessian(image, grid, *how),
         )
 
+    compiled = torch.compile(kin, fullgraph=True, backend="aot_eager", dynamic=dynamic)
     image, grid = (t.detach() for t in inputs({}))
-    compiled = torch.compile(kin, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(image, grid), kin(image, grid))
+    for given in ((image, grid), (torch.cat([image, image], 2), grid[:, :2])):
+        expected = kin(*given)
+        torch.testing.assert_close(compiled(*given), expected)
+        for one, other in zip(kin(*(t.to("meta") for t in given)), expected, strict=True):
+            assert (one.shape, one.dtype, one.is_meta) == (other.shape, other.dtype, True)
 
 
 def test_an_exported_program_holds_all_that_it_needs(tmp_path: Any) -> None:
