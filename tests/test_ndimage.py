@@ -320,8 +320,9 @@ def test_tensors_are_batched_and_compiled():
     torch.compiler.reset()
     image = torch.tensor(image_of((7, 9)))
     for name, *arguments in CALLS[:-1]:
+        given = [tensor(one) for one in arguments]
 
-        def call(image, name=name, given=tuple(map(tensor, arguments))):
+        def call(image, name=name, given=given):
             return getattr(ndimage, name)(image, *given, mode="reflect")
 
         batch = torch.stack([image, image.square()])
