@@ -435,6 +435,7 @@ def test_an_exported_program_holds_all_that_it_needs(tmp_path: Any) -> None:
         ({"return_mask": 1}, TypeError, "return_mask must be True or False"),
         ({"fill_value": 2}, ValueError, "is used by nothing here"),
         ({"fill_value": [1, 2, 3], "extrapolate": False}, ValueError, r"got shape \(3,\)"),
+        ({"fill_value": np.ones((1, 2)), "extrapolate": False}, ValueError, r"shape \(1, 2\)"),
         ({"fill_value": "red", "extrapolate": False}, TypeError, "must be a real number"),
         ({"fill_value": 1j, "extrapolate": False}, TypeError, "complex for a complex"),
         ({"fill_value": 2**62 + 1, "extrapolate": False}, ValueError, "exact in float64"),
@@ -456,6 +457,20 @@ def test_errors_are_those_of_arrays(
         gridsample.grid_sample(image, grid, **changes)
     with torch.autograd.forward_ad.dual_level(), pytest.raises(error, match=message):
         gridsample.grid_sample(image, grid, **changes)  # the long way
+
+
+def test_types_that_are_not_taken_are_refused_everywhere() -> None:
+    image, grid = torch.ones(1, 2, 4, 5), torch.zeros(1, 9, 2)
+    odd = torch.float8_e5m2
+    for call, name in (
+        (lambda: gridsample.spline_filter(image.to(odd)), "input"),
+        (lambda: gridsample.grid_sample(image.to(odd), grid, "spline3"), "input"),
+        (lambda: gridsample.splat(image[:, :, 0].to(odd), grid[:, :5], (2, 2)), "values"),
+        (lambda: gridsample.splat_count(grid.to(odd), (2, 2)), "grid"),
+        (lambda: gridsample.grid_gradient(image.to(odd), grid), "input"),
+    ):
+        with pytest.raises(TypeError, match=rf"{name} has dtype torch\.float8_e5m2"):
+            call()
 
 
 def test_a_fill_may_be_a_tensor_or_an_array() -> None:
