@@ -222,3 +222,9 @@ class TestOpenCV:
             theirs = cv2.resize(image, size, interpolation=interpolation)
             ours = cv.resize(image, size, interpolation=interpolation)
             np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=kind[2])
+
+
+def test_tensors_are_told_where_to_go():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(TypeError, match=r"src is a torch\.Tensor; accepted: NumPy arrays"):
+        cv.resize(torch.ones(4, 5), (2, 2))

@@ -315,6 +315,24 @@ def test_tensors_are_differentiable(mode):
     assert gradgradcheck(lambda b: ndimage.shift(image, b, **how), (by,), fast_mode=True)
 
 
+def test_tensors_are_batched_and_compiled():
+    torch = pytest.importorskip("torch")
+    torch.compiler.reset()
+    image = torch.tensor(image_of((7, 9)))
+    for name, *arguments in CALLS[:-1]:
+        given = [tensor(one) for one in arguments]
+
+        def call(image, name=name, given=given):
+            return getattr(ndimage, name)(image, *given, mode="reflect")
+
+        batch = torch.stack([image, image.square()])
+        expected = torch.stack([call(one) for one in batch])
+        torch.testing.assert_close(torch.vmap(call)(batch), expected, rtol=1e-12, atol=1e-12)
+        whole = name == "map_coordinates"  # the others work things out with NumPy in between
+        compiled = torch.compile(call, backend="aot_eager", fullgraph=whole)
+        torch.testing.assert_close(compiled(image), expected[0], rtol=1e-12, atol=1e-12)
+
+
 def test_tensors_rest_where_numbers_say_so_alone():
     torch = pytest.importorskip("torch")
     image = torch.tensor(image_of((4, 5)))

@@ -22,10 +22,23 @@ def test_modules_compute_what_the_functions_do() -> None:
     )
 
 
+def test_options_by_name_are_those_of_the_function() -> None:
+    torch.manual_seed(0)
+    image, grid = torch.randn(1, 2, 5, 7), torch.randn(1, 5, 7, 2)
+    how = {"coords": "displacement", "fill_value": 2, "extrapolate": False, "prefilter": False}
+    torch.testing.assert_close(
+        GridSample("spline3", "constant", **how)(image, grid),
+        gridsample.grid_sample(image, grid, "spline3", "constant", **how),
+    )
+
+
 def test_options_are_shown() -> None:
     assert repr(GridSample(("nearest", "linear"), channel_axis=-1)) == (
         "GridSample(mode=('nearest', 'linear'), padding_mode='zeros', align_corners=False, "
         "channel_axis=-1)"
+    )
+    assert repr(GridSample(coords="pixel", fill_value=[1, 2], extrapolate=False)).endswith(
+        "align_corners=False, coords='pixel', fill_value=[1, 2], extrapolate=False)"
     )
     assert repr(AffineGrid([2, 3], True)) == "AffineGrid(size=(2, 3), align_corners=True)"
     assert "size=(4, 4)" in repr(SpatialTransformer(nn.Identity(), (4, 4)))
@@ -36,6 +49,8 @@ def test_options_are_checked_when_given() -> None:
         GridSample("cubics")
     with pytest.raises(ValueError, match="padding_mode 'reflect' is ambiguous"):
         GridSample(padding_mode="reflect")
+    with pytest.raises(ValueError, match="coords 'pixels' is not known"):
+        GridSample(coords="pixels")
     with pytest.raises(TypeError, match="align_corners must be True or False"):
         AffineGrid((2, 2), align_corners="no")
 

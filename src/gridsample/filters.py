@@ -71,7 +71,7 @@ def spline_filter(
         raise TypeError("input is a masked array, whose mask would be lost; fill it first")
     image = np.asarray(input) if binding.__name__.endswith(".numpy") else input
     check_threads(threads)
-    chosen = check_axes(axes, image.ndim)
+    chosen = check_axes(axes, len(image.shape))
     corners = check_flag(align_corners, "align_corners")
     needed = check_order(order) > 1
     extended = [extension(one, corners) for one in check_names(boundary, chosen)] if needed else []

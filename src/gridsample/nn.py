@@ -7,13 +7,15 @@ None has parameters but `SpatialTransformer`, those of the network that it is gi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from torch import Tensor, nn
 
 from gridsample.api import grid_sample
 from gridsample.fields import affine_grid
 from gridsample.nn_resize import CenterPool, Downsample, PatchDownsample, Pyramid, Upsample
-from gridsample.plan import Mode, check_boundary, check_flag, find_method, listed
+from gridsample.options import Options
+from gridsample.plan import Mode, check_boundary, check_flag, find_coords, find_method, listed
 
 __all__ = [
     "AffineGrid",
@@ -27,13 +29,24 @@ __all__ = [
 ]
 
 
+# The options of `GridSample` that are given by name, as they usually are.
+USUAL = {
+    name: getattr(Options(), name)
+    for name in ("coords", "fill_value", "extrapolate", "prefilter", "channel_axis")
+}
+
+
 class GridSample(nn.Module):
     """`gridsample.grid_sample` with fixed options.
 
     Args:
-        mode: how pixels are weighed; a name, or one for each axis in x, y, z order.
+        mode: how pixels are weighed; a name or a method, or one for each axis in x, y, z order.
         padding_mode: what is outside; a name, or one for each axis.
         align_corners: whether -1 and 1 are the centres of the corner pixels, or their outer edges.
+        coords: what coordinates count: "normalized", "pixel" or "displacement".
+        fill_value: what is outside under "constant" and with extrapolate=False.
+        extrapolate: False to fill wherever the position itself is outside.
+        prefilter: whether splines first make coefficients of the input.
         channel_axis: 1, or -1 for channels-last input and output.
 
     Shapes:
@@ -51,6 +64,9 @@ class GridSample(nn.Module):
         >>> image = torch.arange(4.0).reshape(1, 1, 2, 2)
         >>> sample(image, torch.tensor([[[[0.0, 0.0], [9.0, 9.0]]]]))
         tensor([[[[1.5000, 3.0000]]]])
+        >>> gridsample.nn.GridSample("spline3", "mirror", coords="displacement")
+        GridSample(mode='spline3', padding_mode='mirror', align_corners=False,
+            coords='displacement')
     """
 
     def __init__(
@@ -59,6 +75,10 @@ class GridSample(nn.Module):
         padding_mode: Mode = "zeros",
         align_corners: bool = False,
         *,
+        coords: str = "normalized",
+        fill_value: Any = 0,
+        extrapolate: bool = True,
+        prefilter: bool = True,
         channel_axis: int = 1,
     ) -> None:
         super().__init__()
@@ -69,6 +89,10 @@ class GridSample(nn.Module):
         self.mode = mode
         self.padding_mode = padding_mode
         self.align_corners = check_flag(align_corners, "align_corners")
+        self.coords = find_coords(coords)
+        self.fill_value = fill_value
+        self.extrapolate = check_flag(extrapolate, "extrapolate")
+        self.prefilter = check_flag(prefilter, "prefilter")
         self.channel_axis = channel_axis
 
     def forward(self, input: Tensor, grid: Tensor) -> Tensor:
@@ -79,15 +103,23 @@ class GridSample(nn.Module):
             self.mode,
             self.padding_mode,
             self.align_corners,
+            coords=self.coords,
+            fill_value=self.fill_value,
+            extrapolate=self.extrapolate,
+            prefilter=self.prefilter,
             channel_axis=self.channel_axis,
         )
         return result
 
     def extra_repr(self) -> str:
-        """The options, but for a channel axis where it usually is."""
-        shown = f"mode={self.mode!r}, padding_mode={self.padding_mode!r}, "
-        shown += f"align_corners={self.align_corners}"
-        return shown if self.channel_axis == 1 else f"{shown}, channel_axis={self.channel_axis}"
+        """The options; of those given by name, those that are not as usual."""
+        first = ("mode", "padding_mode", "align_corners")
+        shown = {name: getattr(self, name) for name in (*first, *USUAL)}
+        return ", ".join(
+            f"{name}={value!r}"
+            for name, value in shown.items()
+            if name in first or repr(value) != repr(USUAL[name])
+        )
 
 
 class AffineGrid(nn.Module):

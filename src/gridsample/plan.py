@@ -283,18 +283,23 @@ def check_boundaries(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-def check_coords(coords: Any, rank: int, out: Shape) -> str:
-    """What coordinates count, if the grid's shape allows it."""
+def find_coords(coords: Any) -> str:
+    """What coordinates count, if it is a name of such."""
     if not isinstance(coords, str):
         raise TypeError(f"coords must be one of {', '.join(map(repr, COORDS))}, got {coords!r}")
     if coords not in COORDS:
         raise unknown("coords", coords, COORDS)
-    if coords == "displacement" and len(out) != rank:
+    return coords
+
+
+def check_coords(coords: Any, rank: int, out: Shape) -> str:
+    """What coordinates count, if the grid's shape allows it."""
+    if find_coords(coords) == "displacement" and len(out) != rank:
         raise ValueError(
             f"coords 'displacement' counts from the output's own place, so that the grid must have "
             f"as many axes as the image between its first and last: {rank}, got {len(out)}: {out}"
         )
-    return coords
+    return str(coords)
 
 
 def check_flag(value: Any, name: str) -> bool:

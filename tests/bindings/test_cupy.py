@@ -76,3 +76,19 @@ def test_other_arrays_beside_them_are_refused() -> None:
     image, grid = inputs()
     with pytest.raises(TypeError, match=r"grid is a numpy\.ndarray.*CuPy arrays for all"):
         gridsample.grid_sample(ndarray(image), grid)
+
+
+def test_the_kin_of_sampling_take_arrays_too() -> None:
+    image, grid = inputs()
+    values = np.ones((1, 2, 3, 6))
+    for function, *arrays in (
+        (lambda v, g: gridsample.splat(v, g, (4, 5), "spline2"), values, grid),
+        (lambda g: gridsample.splat_count(g, (4, 5)), grid),
+        (gridsample.grid_gradient, image, grid),
+        (gridsample.grid_hessian, image, grid),
+        (gridsample.spline_filter, image),
+        (lambda i, g: gridsample.grid_sample(i, g, return_mask=True)[1], image, grid),
+    ):
+        found = function(*map(ndarray, arrays))
+        assert type(found) is ndarray
+        np.testing.assert_allclose(found.memory, function(*arrays), rtol=1e-12, atol=1e-12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import subprocess
 import sys
@@ -209,3 +210,41 @@ def test_no_crash_where_torch_may_crash(boundary: str, value: str) -> None:
     }  # fmt: skip
     print(f"torch {torch.__version__} ended with {codes['torch']}")  # -11 is SIGSEGV
     assert codes["ours"] == 0
+
+
+# interpolate --------------------------------------------------------------------------------------
+
+RESIZERS = [
+    info
+    for info in op_db
+    if info.name in ("nn.functional.interpolate", "nn.functional.upsample_bilinear",
+                     "nn.functional.upsample_nearest")
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:`?nn.functional.upsample:UserWarning")
+@pytest.mark.parametrize("info", RESIZERS, ids=lambda info: f"{info.name}-{info.variant_test_name}")
+def test_resizing_samples_of_torch_give_what_they_give_in_torch(info: Any) -> None:
+    count = 0
+    for one in info.sample_inputs("cpu", torch.float64, requires_grad=False):
+        found = []
+        for place in (contextlib.nullcontext, patch):
+            image = one.input.detach().clone().requires_grad_()
+            with place():
+                function = getattr(functional, info.name.rpartition(".")[2])
+                out = function(image, *one.args, **one.kwargs)
+            upstream = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).reshape(out.shape)
+            found.append([out, *torch.autograd.grad(out, image, upstream)])
+        torch.testing.assert_close(*found, rtol=1e-11, atol=1e-11)
+        count += 1
+    assert count >= 4
+
+
+def test_uint8_bicubic_is_what_floats_give() -> None:
+    """Torch's is up to 27 from its own of floats."""
+    torch.manual_seed(0)
+    image = torch.randint(0, 256, (1, 1, 30, 30), dtype=torch.uint8)
+    exact = functional.interpolate(image.double(), (14, 14), mode="bicubic")
+    with patch():
+        ours = functional.interpolate(image, (14, 14), mode="bicubic")
+    assert (ours.double() - exact.round().clamp(0, 255)).abs().max() <= 1

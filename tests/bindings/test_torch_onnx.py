@@ -216,3 +216,17 @@ def test_a_torch_that_is_too_old_is_told_so(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delattr(torch.onnx, "ops")
     with pytest.raises(ValueError, match=r"torch 2\.8 or newer, this is 2\."):
         gridsample.onnx.lower(program)
+
+
+@pytest.mark.parametrize(
+    "options", [{"coords": "pixel"}, {"extrapolate": False}, {"padding_mode": ["constant"] * 2}]
+)
+def test_what_no_node_says_is_refused(options: dict[str, Any]) -> None:
+    from gridsample.bindings.torch.onnx import check_expressible
+    from gridsample.bindings.torch.operators import How
+
+    how = How(["linear"] * 2, ["zeros"] * 2, False, [0, 0])
+    image, grid = torch.ones(1, 1, 4, 4), torch.zeros(1, 2, 2, 2)
+    assert check_expressible(image, grid, how) == ("bilinear", "zeros")
+    with pytest.raises(ValueError, match="ONNX's GridSample has one mode"):
+        check_expressible(image, grid, how._replace(**options))

@@ -18,6 +18,7 @@ from torch.func import hessian, jvp, vmap
 
 import gridsample
 from gridsample import methods
+from gridsample.plan import BOUNDARIES, COORDS
 
 CHECKS = {"fast_mode": True, "atol": 1e-5, "rtol": 1e-4}
 FILL = [1.5, -2.0]
@@ -177,6 +178,40 @@ def test_first_and_second_order(mode: Any, boundary: Any, more: dict[str, Any]) 
 
     assert gradcheck(sample, both, check_forward_ad=True, **CHECKS)
     assert gradgradcheck(sample, both, check_fwd_over_rev=True, **CHECKS)
+
+
+SWEEP = [
+    (mode, boundary, coords, extrapolate)
+    for k, (mode, boundary) in enumerate(
+        itertools.product(("linear", "cubic", "spline2", "spline3", "lanczos2"), BOUNDARIES)
+    )
+    for coords in (COORDS[k % len(COORDS)],)
+    for extrapolate in (True, False)
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize(("mode", "boundary", "coords", "extrapolate"), SWEEP)
+def test_second_order_of_every_boundary(
+    mode: str, boundary: str, coords: str, extrapolate: bool, rank: int
+) -> None:
+    rng = cases.generator("sweep", mode, boundary, rank)
+    spatial = (3, 4, 5)[-rank:]
+    image = torch.from_numpy(cases.pixels(rng, (1, 2, *spatial))).requires_grad_()
+    whole = rng.integers(-2, 6, (1, *(2, 3, 1)[:rank], rank))
+    # Away from pixels, from the middle between two, and from the image's ends half a pixel out.
+    place = whole + rng.choice([-1, 1], whole.shape) * rng.uniform(0.1, 0.4, whole.shape)
+    place = place if coords != "normalized" else cases.coordinates(place, spatial, False)
+    grid = torch.from_numpy(place).requires_grad_()
+    fill = 1.5 if boundary == "constant" or not extrapolate else 0
+
+    def sample(image: Tensor, grid: Tensor) -> Tensor:
+        how = {"coords": coords, "extrapolate": extrapolate, "fill_value": fill}
+        return gridsample.grid_sample(image, grid, mode, boundary, **how)
+
+    assert gradcheck(sample, (image, grid), check_forward_ad=True, **CHECKS)
+    assert gradgradcheck(sample, (image, grid), check_fwd_over_rev=True, **CHECKS)
 
 
 @pytest.mark.slow
@@ -350,7 +385,8 @@ def test_compiled_without_a_break(mode: Any, boundary: Any, more: dict[str, Any]
     torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
 
 
-def test_kin_compiled_without_a_break() -> None:
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_kin_compiled_without_a_break(dynamic: bool) -> None:
     torch.compiler.reset()
 
     def kin(image: Tensor, grid: Tensor) -> tuple[Tensor, ...]:
@@ -364,9 +400,13 @@ def test_kin_compiled_without_a_break() -> None:
             gridsample.grid_hessian(image, grid, *how),
         )
 
+    compiled = torch.compile(kin, fullgraph=True, backend="aot_eager", dynamic=dynamic)
     image, grid = (t.detach() for t in inputs({}))
-    compiled = torch.compile(kin, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(image, grid), kin(image, grid))
+    for given in ((image, grid), (torch.cat([image, image], 2), grid[:, :2])):
+        expected = kin(*given)
+        torch.testing.assert_close(compiled(*given), expected)
+        for one, other in zip(kin(*(t.to("meta") for t in given)), expected, strict=True):
+            assert (one.shape, one.dtype, one.is_meta) == (other.shape, other.dtype, True)
 
 
 def test_an_exported_program_holds_all_that_it_needs(tmp_path: Any) -> None:
@@ -395,6 +435,7 @@ def test_an_exported_program_holds_all_that_it_needs(tmp_path: Any) -> None:
         ({"return_mask": 1}, TypeError, "return_mask must be True or False"),
         ({"fill_value": 2}, ValueError, "is used by nothing here"),
         ({"fill_value": [1, 2, 3], "extrapolate": False}, ValueError, r"got shape \(3,\)"),
+        ({"fill_value": np.ones((1, 2)), "extrapolate": False}, ValueError, r"shape \(1, 2\)"),
         ({"fill_value": "red", "extrapolate": False}, TypeError, "must be a real number"),
         ({"fill_value": 1j, "extrapolate": False}, TypeError, "complex for a complex"),
         ({"fill_value": 2**62 + 1, "extrapolate": False}, ValueError, "exact in float64"),
@@ -416,6 +457,20 @@ def test_errors_are_those_of_arrays(
         gridsample.grid_sample(image, grid, **changes)
     with torch.autograd.forward_ad.dual_level(), pytest.raises(error, match=message):
         gridsample.grid_sample(image, grid, **changes)  # the long way
+
+
+def test_types_that_are_not_taken_are_refused_everywhere() -> None:
+    image, grid = torch.ones(1, 2, 4, 5), torch.zeros(1, 9, 2)
+    odd = torch.float8_e5m2
+    for call, name in (
+        (lambda: gridsample.spline_filter(image.to(odd)), "input"),
+        (lambda: gridsample.grid_sample(image.to(odd), grid, "spline3"), "input"),
+        (lambda: gridsample.splat(image[:, :, 0].to(odd), grid[:, :5], (2, 2)), "values"),
+        (lambda: gridsample.splat_count(grid.to(odd), (2, 2)), "grid"),
+        (lambda: gridsample.grid_gradient(image.to(odd), grid), "input"),
+    ):
+        with pytest.raises(TypeError, match=rf"{name} has dtype torch\.float8_e5m2"):
+            call()
 
 
 def test_a_fill_may_be_a_tensor_or_an_array() -> None:

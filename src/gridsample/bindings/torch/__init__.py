@@ -1,7 +1,8 @@
 """PyTorch tensors: differentiable to any order, in every transform that torch has.
 
-Three operators are registered with torch (`operators`), each with rules for derivatives
-(`derivatives`) and for batches (`batching`).  Here is how the public functions call them.
+Operators are registered with torch (`operators`, and `filtering` for splines), each with rules for
+derivatives (`derivatives`) and for batches (`batching`).  Here is how the public functions call
+them, with what they are asked for (`asked`).
 """
 
 from __future__ import annotations
@@ -146,6 +147,7 @@ def grid_derivatives(image: Tensor, grid: Tensor, options: Options, degree: int)
     asked = check_call(tuple(image.shape), tuple(grid.shape), options)
     how = asked.how._replace(threads=options.threads, fill=as_fill(image, options, asked))
     planes = image.movedim(-1, 1) if asked.last else image
+    operators.numpy_type(image.dtype, "input")
     rank, kind = grid.shape[-1], torch.promote_types(image.dtype, grid.dtype)
     if asked.orders:
         planes = prefilter(planes, grid, asked.orders, how)

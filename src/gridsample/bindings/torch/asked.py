@@ -17,12 +17,13 @@ from gridsample.plan import (
     check_coords,
     check_flag,
     check_shapes,
+    find_coords,
     find_method,
     hashable,
     per_axis,
 )
 
-# Those that there are some for; on the second, tensors have a shape alone.
+# The devices that there are kernels for; on the second, tensors have a shape alone.
 HERE = ("cpu", "meta", *cuda.DEVICES)
 
 
@@ -99,7 +100,7 @@ def prepare(
 def keyed(options: Options) -> Options:
     """The options without data, as a key; what cannot be one is refused."""
     if type(options.coords) is not str:
-        check_coords(options.coords, 0, ())
+        find_coords(options.coords)
     usual = type(options.fill_value) is int and options.threads is None
     if usual and type(options.mode) is type(options.padding_mode) is str:
         return options
@@ -113,16 +114,17 @@ def as_fill(image: Tensor, options: Options, asked: Asked) -> list[float]:
     if isinstance(given, Tensor) and given.requires_grad:
         raise TypeError("fill_value is a tensor that requires a gradient; it has none: detach it")
     kinds = (int, float, complex)
-    plain = isinstance(given, (*kinds, tuple, list)) or not hasattr(given, "tolist")
-    numbers: Any = given if plain else given.tolist()
-    several = isinstance(numbers, (tuple, list))
-    entries = [*numbers] if several else [numbers]
+    if isinstance(given, (*kinds, tuple, list)) or not hasattr(given, "tolist"):
+        several = isinstance(given, (tuple, list))
+        entries = [*given] if several else [given]
+        shape = (len(entries),) if several else ()
+    else:
+        entries, shape = given.reshape(-1).tolist(), tuple(given.shape)
     real = all([isinstance(one, kinds[:2]) for one in entries])
     kind = "f" if real else "c" if all([isinstance(one, kinds) for one in entries]) else "O"
     used = kind != "O" and any([one != 0 for one in entries])
     channels = image.shape[-1 if asked.last else 1]
     filled = "constant" in asked.how.padding_mode
-    shape = (len(entries),) if several else ()
     check_fill(options, kind, shape, used, image.dtype, channels, filled)
     if not used:
         return []

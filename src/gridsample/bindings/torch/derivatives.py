@@ -73,19 +73,18 @@ backward_twice = shortened(operators.backward_twice, operators.cpu_backward_twic
 def fuses(values: Tensor, image: Tensor, grid: Tensor, how: How, *upstream: Maybe) -> bool:
     """Whether `backward_twice` may stand for the formulas: it has no derivative of its own.
 
-    It sums no fill; on a GPU it adds up in no fixed order, and takes no complex or integer numbers.
+    On a CPU it sums no fill; on a GPU it adds up in no fixed order, and takes real numbers alone.
     """
     there = [values, image, grid, *(tensor for tensor in upstream if tensor is not None)]
     if (
         upstream[1] is None
-        or how.blends
         or torch._C._are_functorch_transforms_active()
         or has_record(*there)
         or not all(type(one) in (Tensor, torch.nn.Parameter) for one in there)
     ):
         return False
     if values.device.type == "cpu":
-        return is_plain(*there) and operators.differentiable(image)
+        return is_plain(*there) and operators.differentiable(image) and not how.blends
     return values.device.type in cuda.DEVICES and not (
         torch.are_deterministic_algorithms_enabled()
         or any(not one.is_floating_point() for one in there)

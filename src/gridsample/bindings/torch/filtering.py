@@ -87,9 +87,10 @@ def cpu_prefilter(
     """Prefilter, for CPU tensors."""
     from gridsample.kernels.prefilter import coefficients
 
+    check_image_type(numpy_type(image.dtype, "input"))
     real, last = REALS[image.dtype], is_channels_last(image)
     image = image.detach().to(COEFFICIENTS[image.dtype])
-    if last:  # in the order in which it lies
+    if last:  # in the order in which it lies in memory
         image, axes = image.movedim(1, -1), [(a - 1) % (image.dim() - 1) if a else 0 for a in axes]
     found = coefficients(
         memory(image), order, extended, axes, real=TYPES[real],

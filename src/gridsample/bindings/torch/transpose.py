@@ -67,5 +67,6 @@ def transpose(values: Tensor, grid: Tensor, spatial: Sequence[int], options: Opt
 
 def transpose_ones(grid: Tensor, spatial: Sequence[int], options: Options) -> Tensor:
     """The transpose of sampling of ones: how much is added to each pixel."""
+    numpy_type(grid.dtype, "grid")
     one = torch.ones((), dtype=REALS[grid.dtype], device=grid.device)
     return transpose(one.expand(grid.shape[0], 1, *grid.shape[1:-1]), grid, spatial, options)
