@@ -22,6 +22,7 @@ def affine_sample(
     padding_mode: Mode = "zeros",
     align_corners: bool = False,
     *,
+    coords: str = "normalized",
     fill_value: Any = 0,
     extrapolate: bool = True,
     prefilter: bool = True,
@@ -48,6 +49,8 @@ def affine_sample(
         mode: as in `grid_sample`.
         padding_mode: as in `grid_sample`.
         align_corners: as in `grid_sample`; it holds for the output's coordinates too.
+        coords: "normalized", or "pixel" for maps from the indices x, y, z of output pixels to
+            positions in pixels, as `grid_sample` has them.
         fill_value: as in `grid_sample`.
         extrapolate: as in `grid_sample`.
         prefilter: as in `grid_sample`.
@@ -70,7 +73,7 @@ def affine_sample(
                  [30., 20.]]]])
     """
     options = Options(
-        mode, padding_mode, align_corners, "normalized", fill_value, extrapolate, prefilter,
+        mode, padding_mode, align_corners, check_map_coords(coords), fill_value, extrapolate, prefilter,
         channel_axis, threads,
     )  # fmt: skip
     binding = find_binding(input=input, theta=theta)
@@ -86,6 +89,7 @@ def affine_sample_vjp(
     padding_mode: Mode = "zeros",
     align_corners: bool = False,
     *,
+    coords: str = "normalized",
     fill_value: Any = 0,
     extrapolate: bool = True,
     prefilter: bool = True,
@@ -110,6 +114,7 @@ def affine_sample_vjp(
         mode: as in `affine_sample`.
         padding_mode: as in `affine_sample`.
         align_corners: as in `affine_sample`.
+        coords: as in `affine_sample`.
         fill_value: as in `affine_sample`.
         extrapolate: as in `affine_sample`.
         prefilter: as in `affine_sample`.
@@ -138,7 +143,7 @@ def affine_sample_vjp(
         (1, 1, 2)
     """
     options = Options(
-        mode, padding_mode, align_corners, "normalized", fill_value, extrapolate, prefilter,
+        mode, padding_mode, align_corners, check_map_coords(coords), fill_value, extrapolate, prefilter,
         channel_axis, threads,
     )  # fmt: skip
     binding: ModuleType = find_binding(grad_output=grad_output, input=input, theta=theta)
@@ -147,6 +152,13 @@ def affine_sample_vjp(
         grad_output, input, maps, out, options, bool(need_input), bool(need_theta)
     )
     return result
+
+
+def check_map_coords(coords: Any) -> str:
+    """What coordinates count on both sides of a map."""
+    if coords not in ("normalized", "pixel"):
+        raise ValueError(f"coords must be 'normalized' or 'pixel', got {coords!r}")
+    return str(coords)
 
 
 def check_maps(theta: Any, size: Sequence[int]) -> tuple[Any, tuple[int, ...]]:

@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.api import library
+from gridsample.affine import affine_sample
+from gridsample.api import grid_sample, library
 from gridsample.filters import spline_filter as coefficients
 from gridsample.strips import (
     Positions,
@@ -157,9 +158,13 @@ class Spline(NamedTuple):
         """And what it is told of positions outside, if these give ``cval``."""
         return {"fill_value": self.cval, "extrapolate": False} if self.mode.fills else {}
 
+    def padded(self, x: Any) -> Any:
+        """Positions, or an offset of all, counted from the first padded pixel."""
+        return x + self.pad if self.pad else x
+
     def settle(self, xp: Any, x: Any, n: int) -> Any:
         """Positions along an axis of n pixels, padded ones included, as the taps take them."""
-        x = x + self.pad if self.pad else x
+        x = self.padded(x)
         inside = self.inside(x, n)
         if self.mode.folds or self.order == 0:
             x = self.mode.fold(xp, x, n)
@@ -419,6 +424,25 @@ def transform(
     return sample(source, settled, shape, **spline.options, **spline.beyond)
 
 
+def transform_whole(
+    image: Any, sampled: Callable[[Any], Any], positions: Positions, shape: tuple[int, ...],
+    spline: Spline, output: Any, fresh: bool,
+) -> Any:  # fmt: skip
+    """`transform_plain`, where nothing is to be done to the positions: ``sampled`` in one piece.
+
+    It takes the coefficients (1, 1, *spatial).  What comes out as no number is done again the long
+    way, by which a position that is none is outside.  A ``fresh`` output is nobody else's.
+    """
+    plain = library(image) != "torch" and spline.order > 0 and not spline.mode.folds
+    if not plain or 0 in image.shape or 0 in shape:
+        return transform_plain(image, positions, shape, spline, output)
+    source = prepared(image[..., np.newaxis], range(image.ndim), spline)[..., 0]
+    values = sampled(source[np.newaxis, np.newaxis])[0, 0]
+    if spline.mode.fills and np.isnan(values).any():
+        return transform_plain(image, positions, shape, spline, output)
+    return values if fresh and values.dtype == output.dtype else store(values, output)
+
+
 def constant(shape: Sequence[int], spline: Spline, image: Any) -> Any:
     """An image of nothing but the value outside."""
     if library(image) == "torch":
@@ -512,7 +536,17 @@ def map_coordinates(
         elsewhere = scipy_function("map_coordinates", "an input with more than three axes")
         return elsewhere(image, places, output, order, mode, cval, prefilter)
     result = new_output(output, image, shape)
-    return transform_plain(image, lambda a, b: places[:, a:b], shape, spline, result)
+
+    def sampled(source: Any) -> Any:
+        grid = np.moveaxis(spline.padded(places.astype(np.float64, copy=False)), 0, -1)
+        return grid_sample(
+            source, grid[np.newaxis, ..., ::-1], coords="pixel", **spline.options, **spline.beyond
+        )
+
+    fresh = not isinstance(output, np.ndarray)
+    return transform_whole(
+        image, sampled, lambda a, b: places[:, a:b], shape, spline, result, fresh
+    )
 
 
 def geometric_transform(
@@ -702,7 +736,17 @@ def affine_transform(
         elsewhere(image, matrix, offset, shape, result, order, mode, cval, prefilter)
         return result
     positions = linear_positions(matrix, offset, shape)
-    return transform_plain(image, positions, shape, spline, result)
+    if len(shape) != image.ndim:
+        return transform_plain(image, positions, shape, spline, result)
+
+    def sampled(source: Any) -> Any:
+        rows = [[*row[::-1], spline.padded(o)] for row, o in zip(matrix, offset, strict=True)]
+        theta = np.array([rows[::-1]], np.float64)
+        size = (1, 1, *shape)
+        return affine_sample(source, theta, size, coords="pixel", **spline.options, **spline.beyond)
+
+    fresh = not isinstance(output, np.ndarray)
+    return transform_whole(image, sampled, positions, shape, spline, result, fresh)
 
 
 def scaled(n: int, step: Any, offset: Any) -> Any:

@@ -157,9 +157,19 @@ def is_plain(strides: Shape, dtype: np.dtype[Any]) -> bool:
 
 
 def even(points: Array) -> Array:
-    """An array (N, *points, D) itself where a kernel can read it, otherwise a copy."""
-    points = plain(points)
-    return points if spacing(layout_of(points)) else np.ascontiguousarray(points)
+    """An array (N, *points, D) itself where a kernel can read it, otherwise a copy.
+
+    Its last axis may run backwards, as that of coordinates in the order of an array's axes does.
+    """
+    upward = raised(points)
+    if plain(upward) is upward and spacing(layout_of(upward)):
+        return points
+    return np.ascontiguousarray(plain(points))
+
+
+def raised(points: Array) -> Array:
+    """An array whose last axis runs forwards: the given one, or its view from its lowest entry."""
+    return points[..., ::-1] if points.strides[-1] < 0 else points
 
 
 def is_even(values: Array) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -57,7 +56,7 @@ def affine_sample(image: Tensor, theta: Tensor, out: Size, options: Options) -> 
     if not can_fuse(image, theta, asked, how):
         from gridsample.bindings.torch import grid_sample
 
-        grid = grid_of(theta, out, how.align_corners)
+        grid = grid_of(theta, out, how)
         sampled: Tensor = grid_sample(image, grid, options)
         return sampled
     planes = image.movedim(-1, 1) if asked.last else image
@@ -125,17 +124,23 @@ def find_call(image: Tensor, theta: Tensor, out: Size, how: How) -> Call:
     return call_for(image.shape, image, grid, *how)
 
 
-@functools.lru_cache(maxsize=64)
-def places(out: Size, corners: bool, dtype: torch.dtype, device: torch.device) -> Tensor:
+def own_lines(out: Size, how: How) -> list[np.ndarray[Any, Any]]:
+    """The output's own coordinates along each of its axes, slowest first."""
+    if how.coords == "pixel":
+        return [np.arange(n, dtype=np.float64) for n in out]
+    return [coordinates(n, how.align_corners) for n in out]
+
+
+def places(out: Size, how: How, like: Tensor) -> Tensor:
     """The output's own coordinates and 1, (points, D + 1)."""
-    lines = [torch.from_numpy(coordinates(n, corners)).to(device, dtype) for n in out]
+    lines = [torch.from_numpy(one).to(like.device, like.dtype) for one in own_lines(out, how)]
     axes = torch.meshgrid(*lines, indexing="ij")
     return torch.stack((*axes[::-1], torch.ones_like(axes[0])), -1).flatten(0, -2)
 
 
-def grid_of(theta: Tensor, out: Size, corners: bool) -> Tensor:
+def grid_of(theta: Tensor, out: Size, how: How) -> Tensor:
     """The grid that maps stand for."""
-    return affine_grid(theta, [coordinates(n, corners) for n in out])
+    return affine_grid(theta, own_lines(out, how))
 
 
 def both_gradients(
@@ -149,11 +154,11 @@ def both_gradients(
     given = values, image, theta
     if operators.is_plain(*given) and not derivatives.has_record(*given):
         return run_backward(call, values, image, theta, how, need_image, need_theta)
-    grid = grid_of(theta, out, how.align_corners)
+    grid = grid_of(theta, out, how)
     first, second = derivatives.backward(values, image, grid, need_image, need_theta, *how)
     if need_theta:
         flat = second.flatten(1, -2)
-        second = flat.mT @ places(tuple(out), how.align_corners, flat.dtype, flat.device)
+        second = flat.mT @ places(out, how, flat)
     return first, second
 
 

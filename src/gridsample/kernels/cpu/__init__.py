@@ -21,7 +21,7 @@ from gridsample.kernels.cpu.calls import (
 )
 from gridsample.kernels.cpu.outside import numbers_outside
 from gridsample.kernels.cpu.sweeps import MAP
-from gridsample.kernels.memory import even, is_even, layout_of, plain
+from gridsample.kernels.memory import even, is_even, layout_of, plain, raised
 from gridsample.plan import Plan
 
 Array = np.ndarray[Any, Any]
@@ -65,7 +65,7 @@ def gather(
     outside = call.outside
     if fill is not None:
         outside = find_outside(plan, fill, call.bits, any(order)).repeat(call.times)
-    memories = call.image.view(image), call.grid.view(grid), call.out.view(out)
+    memories = call.image.view(image), call.grid.view(raised(grid)), call.out.view(out)
     pool.run(call.sweep.jobs(*memories, *outside), count)
 
 
@@ -115,7 +115,7 @@ def backward(
         if affine and needed[1]:
             slopes = np.zeros(plan.grid_items * call.chunks * 2 * MAP, plan.real)
         source = call.image.view(image)
-        points, target = call.grid.view(grid), call.values.view(values)
+        points, target = call.grid.view(raised(grid)), call.values.view(values)
         onto = nothing if shadow is None else call.shadow.view(shadow)
         jobs = []
         for by_image, by_grid, sweep in call.sweeps:
@@ -186,7 +186,7 @@ def backward_twice(
         nothing = NOTHING[plan.real]
         given = (
             call.image.view(image), call.image.view(other),
-            call.grid.view(grid), call.moves.view(moves), call.values.view(values),
+            call.grid.view(raised(grid)), call.moves.view(raised(moves)), call.values.view(values),
         )  # fmt: skip
         bar = nothing if results is None else results.reshape(-1).view(plan.real)
         onto = nothing if shadow is None else call.shadow.view(shadow)

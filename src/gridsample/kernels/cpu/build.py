@@ -41,6 +41,7 @@ class Spec(NamedTuple):
     joined: bool = False  # and in the memory of what is scattered to
     linear: int = 0  # the rank, where all axes are linear
     in_place: bool = False
+    planar: bool = False  # its points' coordinates along one axis are side by side
     affine: bool = False  # the grid's memory holds affine maps
 
 
@@ -222,6 +223,12 @@ def compile_separate(function: Function) -> Any:
     return compile_inner(function, pipeline_class=SeparateCompiler)
 
 
+def compile_exact(function: Function) -> Any:
+    """Compile a loop whose products are each rounded."""
+    wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return jit(function, pipeline_class=LoopCompiler, **OPTIONS, **wrappers)
+
+
 def compile_piece(function: Function) -> Any:
     """Compile a short loop over separate arrays."""
     return compile_inner(function, pipeline_class=PieceCompiler)
@@ -362,6 +369,7 @@ def bindings(spec: Spec) -> dict[str, Any]:
         "JOINED": spec.joined,
         "PACKED": spec.packed,
         "DISPLACED": spec.displaced,
+        "PLANAR": spec.planar,
         "AFFINE": spec.affine,
         "SIGNED": spec.signed,
         "ROUNDED": 0 if spec.linear else 1 if spec.driver == "gather_nearest" else 2,
@@ -413,6 +421,7 @@ def driver_for(spec: Spec) -> Driver:
         compile_=compile_loop, **load_image,
     )  # fmt: skip
     add(*passes.SCATTERED, *taps.SCATTERED, compile_=compile_loop)
+    add(*taps.EXACT, compile_=compile_exact)
     add(passes.fetch, passes.fetch_edges, compile_=compile_loop, **load_values)
     add(
         passes.settle, passes.settle_edges, passes.settle_run,

@@ -73,31 +73,37 @@ class Points(NamedTuple):
     """A grid as flat memory: distances between items, between axes and between points."""
 
     flat: Flat
+    begin: int  # where the first coordinate is
     item: int
     axis: int
     point: int
     code: str
-    packed: int  # the distance between points where they lie as usual, else 0
+    rank: int  # of points that lie as usual, side by side, or coordinates that do; else 0
+    planar: bool
 
 
 def read_points(grid: Layout, plan: Plan, affine: bool = False) -> Points:
     """An even grid (N, *out, D), or affine maps (N, D, D + 1), as the drivers take it."""
+    shape, strides, dtype = grid
+    axes, kind = len(plan.spatial), kind_of(dtype)
     if affine:
-        flat, rows = flat_of(grid, grid[2]), math.prod(grid[0][1:])
-        return Points(flat, rows if plan.grid_items > 1 else 0, 0, 0, code(grid[2]), grid[0][1])
-    distances = spacing(grid)
+        item = axes * (axes + 1) if plan.grid_items > 1 else 0
+        return Points(flat_of(grid, kind), 0, item, 0, 0, code(dtype), axes, True)
+    upward, backward = grid, strides[-1] < 0
+    if backward:
+        upward = shape, (*strides[:-1], -strides[-1]), dtype
+    distances = spacing(upward)
     assert distances is not None
     item, point, axis = distances
-    axes, dtype = len(plan.spatial), grid[2]
-    usual = point == axes and (axis == 1 or axes == 1) and plan.coords != "displacement"
+    begin, axis = ((axes - 1) * axis, -axis) if backward else (0, axis)
+    still = plan.coords != "displacement"
+    planar = still and point == 1 and axes > 1
+    usual = still and point == axes and (axis == 1 or axes == 1)
+    item = item if plan.grid_items > 1 else 0
     return Points(
-        flat_of(grid, kind_of(dtype)),
-        item if plan.grid_items > 1 else 0,
-        axis,
-        point,
-        code(dtype),
-        axes if usual else 0,
-    )
+        flat_of(upward, kind), begin, item, axis, point, code(dtype),
+        axes if usual or planar else 0, planar,
+    )  # fmt: skip
 
 
 def read_values(values: Layout, plan: Plan, as_bits: bool = False) -> Memory:
@@ -129,7 +135,8 @@ def specify(
         code(values),
         displaced=plan.coords == "displacement",
         signed=any(BOUNDARIES[name].odd for name in plan.boundaries),
-        packed=points.packed if {points.code, code(image)} <= QUICK else 0,
+        packed=points.rank if {points.code, code(image)} <= QUICK else 0,
+        planar=points.planar and {points.code, code(image)} <= QUICK,
         **more,
     )
 
@@ -267,7 +274,7 @@ def sweep_gather(
     fixed = (
         strides_of(source), source_starts, source_item, shifts(work.axes.counts, source.strides),
         kind is None and is_far(plan, source, 1), *((run,) if run else ()),
-        points.item, points.axis, points.point, target_starts, target_item, target.strides[0],
+        points.begin, points.item, points.axis, points.point, target_starts, target_item, target.strides[0],
         *work.tables,
     )  # fmt: skip
     return Sweep(driver_for(spec), fixed, work, [])
@@ -387,7 +394,7 @@ def sweep_backward(
         strides_of(place), shifts(work.axes.counts, place.strides),
         *starts_if(need_grid, source, plan, run > 0),
         *starts_if(need_image, shadow, plan, run > 0),
-        points.item, points.axis, points.point,
+        points.begin, points.item, points.axis, points.point,
         *starts(target, plan, run > 0), target.strides[0], each,
         is_far(plan, place, need_image + need_grid), need_image, need_grid,
         *((run,) if run else ()), *work.tables,
@@ -494,7 +501,7 @@ def sweep_second(
         strides_of(source), shifts(work.axes.counts, source.strides),
         *starts(source, plan, False), *starts(source, plan, False),
         *starts_if(need_image, source, plan, False),
-        points.item, points.axis, points.point, moves.item, moves.axis, moves.point,
+        points.begin, points.item, points.axis, points.point, moves.begin, moves.item, moves.axis, moves.point,
         *starts(target, plan, False), target.strides[0],
         *starts_if(need_values, results, plan, False), results.strides[0],
         plan.points * axes, is_far(plan, source, 1 + has_image + need_image), has_image, *needed,

@@ -96,8 +96,8 @@ def backward_twice(
     results: Array, shadow: Array, gradient: Array,
     strides: Array, shifts: Array, source: Array, image_item: int,
     upstream_source: Array, upstream_item: int, shadow_source: Array, shadow_item: int,
-    grid_item: int, axis_step: int, point_step: int,
-    moves_item: int, moves_axis: int, moves_point: int,
+    grid_begin: int, grid_item: int, axis_step: int, point_step: int,
+    moves_begin: int, moves_item: int, moves_axis: int, moves_point: int,
     target: Array, values_item: int, values_step: int,
     results_target: Array, results_item: int, results_step: int, gradient_item: int,
     far: bool, has_image: bool, need_values: bool, need_image: bool, need_grid: bool,
@@ -121,8 +121,8 @@ def backward_twice(
     x, moved = tail(reals, block[FRACTION]), tail(reals, block[LEANS])
     y, z = tail(x, width), tail(x, 2 * width)
     for item in range(first_item, last_item):
-        points, edges = tail(grid, item * grid_item + first * point_step), unsigned(0)
-        shifted = tail(moves, item * moves_item + first * moves_point)
+        points, edges = tail(grid, grid_begin + item * grid_item + first * point_step), unsigned(0)
+        shifted = tail(moves, moves_begin + item * moves_item + first * moves_point)
         slopes = tail(gradient, item * gradient_item + first * raised)
         for start in range(0, last - first, width):
             n = unsigned(min(width, last - first - start))

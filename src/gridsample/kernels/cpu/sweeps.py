@@ -118,7 +118,7 @@ def window(out: Array, scratch: Array) -> Array:
 def gather(
     image: Array, grid: Array, out: Array, outside: Array, dropped: Array, holes: Array,
     strides: Array, source: Array, image_item: int, shifts: Array, far: bool,
-    grid_item: int, axis_step: int, point_step: int, target: Array, out_item: int, out_step: int,
+    grid_begin: int, grid_item: int, axis_step: int, point_step: int, target: Array, out_item: int, out_step: int,
     block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
     first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
 ) -> None:  # fmt: skip
@@ -131,7 +131,7 @@ def gather(
     x = tail(reals, block[FRACTION])
     y, z = tail(x, width), tail(x, 2 * width)
     for item in range(first_item, last_item):
-        points, edges = tail(grid, item * grid_item + first * point_step), unsigned(0)
+        points, edges = tail(grid, grid_begin + item * grid_item + first * point_step), unsigned(0)
         for start in range(0, last - first, width):
             n = unsigned(min(width, last - first - start))
             before = edges
@@ -180,7 +180,7 @@ def gather(
 def gather_nearest(
     image: Array, grid: Array, out: Array, outside: Array, dropped: Array, holes: Array,
     strides: Array, source: Array, image_item: int, shifts: Array, far: bool,
-    grid_item: int, axis_step: int, point_step: int, target: Array, out_item: int, out_step: int,
+    grid_begin: int, grid_item: int, axis_step: int, point_step: int, target: Array, out_item: int, out_step: int,
     block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
     first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
 ) -> None:  # fmt: skip
@@ -189,7 +189,7 @@ def gather_nearest(
     wide, at, state = unsigned(width), tail(indices, block[AT]), tail(indices, block[STATE])
     places, lost = tail(indices, block[PLACES]), tail(indices, block[LOST])
     for item in range(first_item, last_item):
-        points, edges = tail(grid, item * grid_item + first * point_step), unsigned(0)
+        points, edges = tail(grid, grid_begin + item * grid_item + first * point_step), unsigned(0)
         for start in range(0, last - first, width):
             n = unsigned(min(width, last - first - start))
             before = edges
@@ -221,7 +221,7 @@ def gather_nearest(
 def gather_runs(
     image: Array, grid: Array, out: Array, outside: Array, dropped: Array, holes: Array,
     strides: Array, source: Array, image_item: int, shifts: Array, far: bool, length: int,
-    grid_item: int, axis_step: int, point_step: int, target: Array, out_item: int, out_step: int,
+    grid_begin: int, grid_item: int, axis_step: int, point_step: int, target: Array, out_item: int, out_step: int,
     block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
     first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
 ) -> None:  # fmt: skip
@@ -232,7 +232,7 @@ def gather_runs(
     here, tap = tail(indices, block[HERE]), tail(indices, block[LISTED])
     amount, run, step = tail(reals, block[AMOUNT]), tail(reals, block[RUN]), unsigned(out_step)
     for item in range(first_item, last_item):
-        points, edges = tail(grid, item * grid_item + first * point_step), unsigned(0)
+        points, edges = tail(grid, grid_begin + item * grid_item + first * point_step), unsigned(0)
         for start in range(0, last - first, width):
             n = unsigned(min(width, last - first - start))
             before = edges
@@ -280,7 +280,8 @@ def gather_runs(
 def backward(
     image: Array, grid: Array, values: Array, shadow: Array, gradient: Array, dropped: Array,
     strides: Array, shifts: Array, source: Array, image_item: int,
-    shadow_source: Array, shadow_item: int, grid_item: int, axis_step: int, point_step: int,
+    shadow_source: Array, shadow_item: int,
+    grid_begin: int, grid_item: int, axis_step: int, point_step: int,
     target: Array, values_item: int, values_step: int, gradient_item: int,
     far: bool, need_image: bool, need_grid: bool,
     block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
@@ -303,7 +304,7 @@ def backward(
     y, z = tail(x, width), tail(x, 2 * width)
     orders, kinds = (2, 1 + block[AXES]) if need_grid else (1, 1)
     for item in range(first_item, last_item):
-        points, edges = tail(grid, item * grid_item + first * point_step), unsigned(0)
+        points, edges = tail(grid, grid_begin + item * grid_item + first * point_step), unsigned(0)
         begins = item * gradient_item + (0 if AFFINE else first * block[AXES] * need_grid)
         slopes = tail(gradient, begins)
         for start in range(0, last - first, width):
@@ -393,7 +394,8 @@ def backward(
 def backward_runs(
     image: Array, grid: Array, values: Array, shadow: Array, gradient: Array, dropped: Array,
     strides: Array, shifts: Array, source: Array, image_item: int,
-    shadow_source: Array, shadow_item: int, grid_item: int, axis_step: int, point_step: int,
+    shadow_source: Array, shadow_item: int,
+    grid_begin: int, grid_item: int, axis_step: int, point_step: int,
     target: Array, values_item: int, values_step: int, gradient_item: int,
     far: bool, need_image: bool, need_grid: bool, length: int,
     block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
@@ -408,7 +410,7 @@ def backward_runs(
     g, along = tail(reals, block[RUN]), tail(reals, block[SUMS])
     orders, kinds = (2, 1 + block[AXES]) if need_grid else (1, 1)
     for item in range(first_item, last_item):
-        points, edges = tail(grid, item * grid_item + first * point_step), unsigned(0)
+        points, edges = tail(grid, grid_begin + item * grid_item + first * point_step), unsigned(0)
         begins = item * gradient_item + (0 if AFFINE else first * block[AXES] * need_grid)
         slopes = tail(gradient, begins)
         for start in range(0, last - first, width):

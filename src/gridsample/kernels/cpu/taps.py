@@ -55,6 +55,7 @@ int64 = int
 ROUNDED = 0  # whether methods round the position to its base index: 0 none, 1 all, 2 some do
 DISPLACED = SIGNED = False  # whether coordinates are displacements; whether a boundary is odd
 PACKED = 0  # the distance between points of a grid, where it is always the same
+PLANAR = False  # whether it has all points' coordinates along one axis side by side
 AFFINE = False  # whether a grid's memory holds affine maps instead, rows of D + 1 numbers
 
 # Orders of derivative that there are tables for: the one asked for, and the next two.
@@ -123,7 +124,7 @@ def describe(plan: Plan, a: int, order: int) -> tuple[list[int], list[float]]:
     if not plan.extrapolate:
         before, after = -plan.rim, last + plan.rim
         start, end = max(start, before), min(end, after)
-    own = (1 - extent) / gaps, 2 / gaps
+    own = (0.0, 1.0) if plan.coords == "pixel" else ((1 - extent) / gaps, 2 / gaps)
     reals = [*scale, start, end, before, after, steep, mirror, limit, *own]
     return [int(n) for n in integers], reals
 
@@ -224,13 +225,13 @@ def stand(
 
 def place(
     grid: Array, measure: Array, strides: Array, begin: int, rounding: int, at: Array, state: Array,
-    x: Array, y: Array, z: Array, width: int, n: int,
+    x: Array, y: Array, z: Array, gap: int, n: int,
 ) -> None:  # fmt: skip
     """Coordinates -> fractions along each axis, offsets of the first taps, and kinds.
 
     ``begin`` is the offset of the first tap from the base index's, ``rounding`` has the bits of the
     axes that round.  Where points lie as usual, all axes are read in one loop of constant strides:
-    whole vectors are then loaded and parted.  What a map gave has the axes ``width`` apart.
+    whole vectors are then loaded and parted.  In a planar grid the axes are ``gap`` apart.
     """
     bits = rounding if ROUNDED > 1 else 7 * ROUNDED
     if PACKED == 1:
@@ -242,8 +243,8 @@ def place(
             state[i] = kind(inside, out, sure)
     elif PACKED == 2:
         for i in range(n):
-            if AFFINE:
-                first, second = grid[i], grid[width + i]
+            if PLANAR:
+                first, second = grid[i], grid[gap + i]
             else:
                 first, second = grid[unsigned(2) * i], grid[unsigned(2) * i + unsigned(1)]
             x[i], offset, across, inside, out = stand(
@@ -256,8 +257,8 @@ def place(
             state[i] = kind(inside & within, out | beyond, across & down)
     elif PACKED == 3:
         for i in range(n):
-            if AFFINE:
-                first, second, third = grid[i], grid[width + i], grid[width + width + i]
+            if PLANAR:
+                first, second, third = grid[i], grid[gap + i], grid[gap + gap + i]
             else:
                 j = unsigned(3) * i
                 first, second, third = grid[j], grid[j + unsigned(1)], grid[j + unsigned(2)]
@@ -349,7 +350,8 @@ def survey(
             begin += axes[a * COLUMNS + FIRST] * strides[a]
             rounding |= axes[a * COLUMNS + ROUNDS] << a
         y, z = tail(x, width), tail(x, 2 * width)
-        place(grid, measures, strides, begin, rounding, at, state, x, y, z, unsigned(width), n)
+        gap = unsigned(axis_step)
+        place(grid, measures, strides, begin, rounding, at, state, x, y, z, gap, n)
     else:
         zero(at, n)
         zero(state, n)
@@ -401,7 +403,10 @@ def lay_points(
     theta: Array, axes: Array, measures: Array, count: int, first: int, coordinates: Array,
     width: int, n: int,
 ) -> None:  # fmt: skip
-    """Where an affine map sends the output points from ``first`` on: (axis, point)."""
+    """Where an affine map sends the output points from ``first`` on: (axis, point).
+
+    Summed from the slowest axis on, and each product rounded, as whoever does it by hand.
+    """
     extent, i = axes[EXTENT], 0
     while i < n:
         place = (first + i) % extent
@@ -409,7 +414,7 @@ def lay_points(
         for a in range(count):
             row = tail(theta, a * (count + 1))
             begin = row[count]
-            for b in range(1, count):
+            for b in range(count - 1, 0, -1):
                 begin += row[b] * own_coordinate(axes, measures, b, first + i)
             lay_line(
                 tail(coordinates, a * width + i), begin, row[0], measures[START], measures[STEP],
@@ -425,7 +430,7 @@ def lay_edges(
     """As lay_points, at the listed points and along the axis of a row of the map."""
     for j in range(n):
         at = row[count]
-        for b in range(1, count):
+        for b in range(count - 1, 0, -1):
             at += row[b] * own_coordinate(axes, measures, b, first + int64(which[j]))
         coordinates[j] = at + row[0] * own_coordinate(axes, measures, 0, first + int64(which[j]))
 
@@ -705,5 +710,7 @@ LOOPS = (
     find_lost, bend, lay_taps, sign_taps, weigh_taps, drop_lost, copy, join, multiply,
 )  # fmt: skip
 # The remaining loops do not vectorise.
-SCATTERED = (list_edges, add_places, own_coordinate, lay_line, lay_points, lay_edges)
+SCATTERED = (list_edges, add_places)
+# Nor may products and sums fuse here.
+EXACT = (own_coordinate, lay_line, lay_points, lay_edges)
 STEPS = (survey, weigh, multiply_out, prepare_inside, prepare_edges)
