@@ -428,6 +428,17 @@ def test_memory_is_the_output_and_one_axis_pass(
     assert peak - out.nbytes < allowed
 
 
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_an_image_with_gaps_is_not_copied_whole(mode: str) -> None:
+    image = np.ones((2, 3, 1800, 800), np.float32)[:, :, ::-2]
+    gridsample.interpolate(image, (450, 400), mode=mode, threads=1)
+    tracemalloc.start()
+    out = gridsample.interpolate(image, (450, 400), mode=mode, threads=1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak - out.nbytes < image.nbytes / 2
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("channels", [2, 3, 4])
 def test_two_by_two_pixels_at_once(dtype: str, channels: int) -> None:

@@ -55,7 +55,19 @@ def is_channels_last(array: Array) -> bool:
 
 def is_packed(array: Array) -> bool:
     """Whether an array is contiguous, in the machine's order of bytes."""
-    return array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative
+    return array.flags.c_contiguous and is_plain(array)
+
+
+def is_plain(array: Array) -> bool:
+    """Whether numbers are aligned, and in the machine's order of bytes."""
+    return array.flags.aligned and array.dtype.isnative
+
+
+def packed(array: Array) -> Array:
+    """The array itself, or a copy that is packed."""
+    if is_packed(array):
+        return array
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
 
 
 def as_planes(array: Array, last: bool) -> Array:
@@ -299,19 +311,17 @@ def resize(
 
     Args:
         maps: what happens along each spatial axis, in the array's order.
-        source: the image, with any strides; copied unless its channels, or else its pixels, are
-            packed.
+        source: the image, with any strides; what is not packed is copied, where that will do a
+            piece at a time.
         out: where the result goes.
         real: the type of the sums.
         threads: how many threads to use at most.
     """
     last = is_channels_last(source)
     given = as_planes(source, last)
-    if not is_packed(given):
-        given = np.ascontiguousarray(given, given.dtype.newbyteorder("="))
     wanted = as_planes(out, last)
     direct = is_packed(wanted) and np.may_share_memory(wanted, out)
-    result = wanted if direct else np.empty(wanted.shape, given.dtype)
+    result = wanted if direct else np.empty(wanted.shape, given.dtype.newbyteorder("="))
     run(maps, given, result, real, threads or pool.cores())
     if not direct:
         back = (
@@ -323,8 +333,12 @@ def resize(
 def run(
     maps: Sequence[AxisMap], given: Array, result: Array, real: np.dtype[Any], threads: int
 ) -> None:
-    """Resize packed planes (outer, *spatial, inner)."""
-    if all(one.band.copies and one.before is one.after is None for one in maps):
+    """Resize planes (outer, *spatial, inner) into packed ones."""
+    copies = all(one.band.copies and one.before is one.after is None for one in maps)
+    # Others are packed a piece at a time.
+    if copies or any(one.before for one in maps) or not is_plain(given):
+        given = packed(given)
+    if copies:
         copy_pixels([one.band for one in maps], given, result, threads)
         return
     kind = code(given.dtype)
@@ -366,7 +380,7 @@ def resize_bands(
 
     def task(planes: slice, rows: slice) -> None:
         inputs = leading.needs(rows) if leading else rows
-        data = source[planes, inputs]
+        data = packed(source[planes, inputs])
         final = target[planes, rows]
         if not native:
             data = widen(data, kinds[0], numbers.sums)
