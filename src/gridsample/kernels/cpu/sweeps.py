@@ -118,7 +118,8 @@ def window(out: Array, scratch: Array) -> Array:
 def gather(
     image: Array, grid: Array, out: Array, outside: Array, dropped: Array, holes: Array,
     strides: Array, source: Array, image_item: int, shifts: Array, far: bool,
-    grid_begin: int, grid_item: int, axis_step: int, point_step: int, target: Array, out_item: int, out_step: int,
+    grid_begin: int, grid_item: int, axis_step: int, point_step: int,
+    target: Array, out_item: int, out_step: int,
     block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
     first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
 ) -> None:  # fmt: skip
@@ -180,7 +181,8 @@ def gather(
 def gather_nearest(
     image: Array, grid: Array, out: Array, outside: Array, dropped: Array, holes: Array,
     strides: Array, source: Array, image_item: int, shifts: Array, far: bool,
-    grid_begin: int, grid_item: int, axis_step: int, point_step: int, target: Array, out_item: int, out_step: int,
+    grid_begin: int, grid_item: int, axis_step: int, point_step: int,
+    target: Array, out_item: int, out_step: int,
     block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
     first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
 ) -> None:  # fmt: skip
@@ -221,7 +223,8 @@ def gather_nearest(
 def gather_runs(
     image: Array, grid: Array, out: Array, outside: Array, dropped: Array, holes: Array,
     strides: Array, source: Array, image_item: int, shifts: Array, far: bool, length: int,
-    grid_begin: int, grid_item: int, axis_step: int, point_step: int, target: Array, out_item: int, out_step: int,
+    grid_begin: int, grid_item: int, axis_step: int, point_step: int,
+    target: Array, out_item: int, out_step: int,
     block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
     first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
 ) -> None:  # fmt: skip
