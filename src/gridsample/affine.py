@@ -73,8 +73,8 @@ def affine_sample(
                  [30., 20.]]]])
     """
     options = Options(
-        mode, padding_mode, align_corners, check_map_coords(coords), fill_value, extrapolate, prefilter,
-        channel_axis, threads,
+        mode, padding_mode, align_corners, check_map_coords(coords), fill_value, extrapolate,
+        prefilter, channel_axis, threads,
     )  # fmt: skip
     binding = find_binding(input=input, theta=theta)
     return binding.affine_sample(input, *check_maps(theta, size), options)
@@ -143,8 +143,8 @@ def affine_sample_vjp(
         (1, 1, 2)
     """
     options = Options(
-        mode, padding_mode, align_corners, check_map_coords(coords), fill_value, extrapolate, prefilter,
-        channel_axis, threads,
+        mode, padding_mode, align_corners, check_map_coords(coords), fill_value, extrapolate,
+        prefilter, channel_axis, threads,
     )  # fmt: skip
     binding: ModuleType = find_binding(grad_output=grad_output, input=input, theta=theta)
     maps, out = check_maps(theta, size)

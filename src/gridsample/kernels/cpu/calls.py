@@ -274,7 +274,8 @@ def sweep_gather(
     fixed = (
         strides_of(source), source_starts, source_item, shifts(work.axes.counts, source.strides),
         kind is None and is_far(plan, source, 1), *((run,) if run else ()),
-        points.begin, points.item, points.axis, points.point, target_starts, target_item, target.strides[0],
+        points.begin, points.item, points.axis, points.point,
+        target_starts, target_item, target.strides[0],
         *work.tables,
     )  # fmt: skip
     return Sweep(driver_for(spec), fixed, work, [])
@@ -501,7 +502,8 @@ def sweep_second(
         strides_of(source), shifts(work.axes.counts, source.strides),
         *starts(source, plan, False), *starts(source, plan, False),
         *starts_if(need_image, source, plan, False),
-        points.begin, points.item, points.axis, points.point, moves.begin, moves.item, moves.axis, moves.point,
+        points.begin, points.item, points.axis, points.point,
+        moves.begin, moves.item, moves.axis, moves.point,
         *starts(target, plan, False), target.strides[0],
         *starts_if(need_values, results, plan, False), results.strides[0],
         plan.points * axes, is_far(plan, source, 1 + has_image + need_image), has_image, *needed,
