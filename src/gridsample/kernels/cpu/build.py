@@ -40,6 +40,7 @@ class Spec(NamedTuple):
     pairs: bool = False  # taps come in pairs that are neighbours in an image's memory, as numbers
     joined: bool = False  # and in the memory of what is scattered to
     linear: int = 0  # the rank, where all axes are linear
+    fours: bool = False  # there are four taps along x
     in_place: bool = False
     planar: bool = False  # its points' coordinates along one axis are side by side
     affine: bool = False  # the grid's memory holds affine maps
@@ -374,6 +375,7 @@ def bindings(spec: Spec) -> dict[str, Any]:
         "SIGNED": spec.signed,
         "ROUNDED": 0 if spec.linear else 1 if spec.driver == "gather_nearest" else 2,
         "LINEAR": spec.linear,
+        "FOURS": spec.fours,
         "IN_PLACE": spec.in_place,
         **{
             name: getattr(intrinsics, name)

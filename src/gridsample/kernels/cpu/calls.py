@@ -38,7 +38,7 @@ Order = tuple[int, ...]
 LONG_RUN = 8
 # Bytes from which an image is asked for ahead: it will not be in the second-level cache.
 FAR = 1 << 21
-# Storage types whose grids are read by loops made for their rank; of others, fewer are compiled.
+# Storage types that have loops made for a rank and a method; of others, fewer are compiled.
 QUICK = {"f4", "f8", "u1", "u4", "u8"}
 
 
@@ -135,10 +135,15 @@ def specify(
         code(values),
         displaced=plan.coords == "displacement",
         signed=any(BOUNDARIES[name].odd for name in plan.boundaries),
-        packed=points.rank if {points.code, code(image)} <= QUICK else 0,
-        planar=points.planar and {points.code, code(image)} <= QUICK,
+        packed=points.rank if is_quick(points, image) else 0,
+        planar=points.planar and is_quick(points, image),
         **more,
     )
+
+
+def is_quick(points: Points, image: np.dtype[Any]) -> bool:
+    """Whether there are loops for a case of these types alone."""
+    return {points.code, code(image)} <= QUICK
 
 
 def in_pairs(plan: Plan, memory: Memory, dtype: np.dtype[Any]) -> bool:
@@ -261,10 +266,12 @@ def sweep_gather(
     if kind is not None:
         spec = specify(plan, "gather_nearest", bits, points, kind, kind, affine=affine)
     else:
+        quick = not run and is_quick(points, image)
         spec = specify(
             plan, "gather_runs" if run else "gather", bits, points, image, values,
             pairs=not run and in_pairs(plan, source, image),
-            linear=len(plan.spatial) if not run and is_linear(plan, order) else 0,
+            linear=len(plan.spatial) if quick and is_linear(plan, order) else 0,
+            fours=quick and plan.methods[0].taps == 4,
             in_place=code(values) == real and (run > 0 or target.strides[0] == 1),
             affine=affine,
         )  # fmt: skip
@@ -379,12 +386,14 @@ def sweep_backward(
     need_image, need_grid = needed
     place = shadow if need_image else source  # where the taps are looked up
     run, bits = common_run(place, target), index_bits(plan, place)
+    # By the image's type even where it is not read: one thread or two must do the same.
+    quick = not run and is_quick(points, image)
     spec = specify(
         plan, "backward_runs" if run else "backward", bits, points,
         image if need_grid else plan.real, values,
         pairs=need_grid and not run and in_pairs(plan, source, image),
         joined=need_image and not run and in_pairs(plan, shadow, plan.real),
-        linear=len(plan.spatial) if not run and is_linear(plan, order) else 0,
+        linear=len(plan.spatial) if quick and is_linear(plan, order) else 0,
         affine=affine,
     )  # fmt: skip
     # As wide as for both, whatever is needed: pixels are added to in an order that goes by blocks.
@@ -491,7 +500,7 @@ def sweep_second(
         plan, "backward_twice", bits, points, image, values,
         pairs=in_pairs(plan, source, image),
         joined=need_image and in_pairs(plan, source, plan.real),
-        linear=axes if is_linear(plan, order) else 0,
+        linear=axes if is_quick(points, image) and is_linear(plan, order) else 0,
     )  # fmt: skip
     parts = 2 if values.kind == "c" else 1
     shape = (plan.items, plan.channels, plan.points)

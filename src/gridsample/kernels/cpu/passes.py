@@ -198,6 +198,25 @@ def blend_pairs(acc: Array, pixels: Array, amount: Array, taps: int, width: int,
             acc[i] += amount[a + i] * pixels[left] + amount[b + i] * pixels[left + one]
 
 
+def blend_rows(
+    acc: Array, pixels: Array, across: Array, amount: Array, rows: int, width: int, n: int
+) -> None:
+    """As blend_pairs, for four taps along x, row by row: weighed ``across``, then by ``amount``."""
+    one, two = unsigned(1), width + width
+    for i in range(n):
+        acc[i] = real(0)
+    for r in range(rows):
+        a, w = unsigned(4 * r) * width, unsigned(r) * width
+        for i in range(n):
+            left, right = a + i + i, a + two + i + i
+            acc[i] += amount[w + i] * (
+                across[i] * pixels[left]
+                + across[width + i] * pixels[left + one]
+                + across[two + i] * pixels[right]
+                + across[two + width + i] * pixels[right + one]
+            )
+
+
 def blend_linear(
     acc: Array, pixels: Array, x: Array, y: Array, z: Array, width: int, n: int
 ) -> None:
@@ -458,6 +477,7 @@ LOOPS = (
     replace,
     blend,
     blend_pairs,
+    blend_rows,
     blend_linear,
     slope_linear,
     share,

@@ -21,6 +21,7 @@ from gridsample.kernels.cpu.passes import (
     blend,
     blend_linear,
     blend_pairs,
+    blend_rows,
     collect,
     collect_pairs,
     collect_present,
@@ -84,12 +85,14 @@ from gridsample.kernels.cpu.taps import (
     STEEP,
     STEP,
     SUMS,
+    WEIGHT,
     WHICH,
     WIDTH,
     fill,
     own_coordinate,
     prepare_edges,
     prepare_inside,
+    prepare_rows,
     survey,
     tail,
 )
@@ -104,6 +107,7 @@ unsigned = int
 PAIRS = JOINED = False
 IN_PLACE = False
 LINEAR = 0  # the rank, where all axes are linear
+FOURS = False  # whether there are four taps along x
 AFFINE = False  # whether a grid's memory holds affine maps instead
 
 # Blocks whose shares of a map's gradient are summed in one place, and the room that one has.
@@ -129,7 +133,7 @@ def gather(
     places, lost = tail(indices, block[PLACES]), tail(indices, block[LOST])
     pixels, amount = tail(reals, block[PIXELS]), tail(reals, block[AMOUNT])
     room, step = tail(reals, block[NUMBERS]), unsigned(out_step)
-    x = tail(reals, block[FRACTION])
+    x, across = tail(reals, block[FRACTION]), tail(reals, block[WEIGHT])
     y, z = tail(x, width), tail(x, 2 * width)
     for item in range(first_item, last_item):
         points, edges = tail(grid, grid_begin + item * grid_item + first * point_step), unsigned(0)
@@ -140,7 +144,9 @@ def gather(
                 block, axes, measures, strides, tail(points, start * point_step), axis_step,
                 point_step, indices, reals, first, start, edges, n,
             )  # fmt: skip
-            if inside and not LINEAR:
+            if inside and FOURS:
+                prepare_rows(block, axes, measures, tables, reals, n)
+            elif inside and not LINEAR:
                 prepare_inside(block, axes, measures, tables, 1, 1, reals, n)
             for p in range(planes, end if edges - before < n else planes):
                 plane = tail(image, source[p] + item * image_item)
@@ -152,6 +158,9 @@ def gather(
                     if LINEAR:
                         collect_pairs(plane, at, shifts, pixels, count, wide, n)
                         blend_linear(numbers, pixels, x, y, z, wide, n)
+                    elif FOURS:
+                        collect_pairs(plane, at, shifts, pixels, count, wide, n)
+                        blend_rows(numbers, pixels, across, amount, count // 4, wide, n)
                     elif PAIRS:
                         collect_pairs(plane, at, shifts, pixels, count, wide, n)
                         blend_pairs(numbers, pixels, amount, count, wide, n)

@@ -633,6 +633,25 @@ def prepare_inside(
     multiply_out(block, axes, kinds, reals, n)
 
 
+def prepare_rows(
+    block: Array, axes: Array, measures: Array, tables: Array, reals: Array, n: int
+) -> None:
+    """As prepare_inside, but only the products of weights along y and z: 1 if there are none."""
+    width, size = block[WIDTH], block[MOST] * block[WIDTH]
+    for a in range(block[AXES]):
+        if axes[a * COLUMNS + ORDER]:
+            fill(tail(reals, block[SLOPES]), measures[a * MEASURES + STEEP], n)
+        t = tail(reals, block[FRACTION] + a * width)
+        weigh(block, axes, tables, 1, a, t, reals, n)
+    amount, count = tail(reals, block[AMOUNT]), unsigned(1)
+    fill(amount, real(1), n)
+    for a in range(1, block[AXES]):
+        weight = tail(reals, block[WEIGHT] + ORDERS * a * size)
+        more = axes[a * COLUMNS + COUNT]
+        multiply(amount, count, weight, more, unsigned(width), n)
+        count *= unsigned(more)
+
+
 def prepare_edges(
     block: Array, axes: Array, measures: Array, tables: Array, orders: int, kinds: int,
     strides: Array, grid: Array, axis_step: int, point_step: int, task: int, which: Array,
@@ -713,4 +732,4 @@ LOOPS = (
 SCATTERED = (list_edges, add_places)
 # Nor may products and sums fuse here.
 EXACT = (own_coordinate, lay_line, lay_points, lay_edges)
-STEPS = (survey, weigh, multiply_out, prepare_inside, prepare_edges)
+STEPS = (survey, weigh, multiply_out, prepare_inside, prepare_rows, prepare_edges)
