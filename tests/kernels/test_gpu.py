@@ -180,8 +180,14 @@ def test_items_are_broadcast_and_gradients_summed(items: int, grids: int) -> Non
 
 
 def test_offsets_of_64_bits_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = gpu.gather_call, gpu.backward_call
     monkeypatch.setattr(gpu, "FAR", 0)
+    for calls in kept:
+        calls.cache_clear()
     check(*inputs(2), "linear", "reflection", False)
+    for calls in kept:
+        assert calls.cache_info().currsize == 1
+        calls.cache_clear()
 
 
 def test_neighbours_are_joined_before_they_are_added() -> None:
@@ -318,7 +324,13 @@ def test_affine_maps_are_as_their_grids(rank: int, corners: bool) -> None:
     torch.testing.assert_close(partial.sum((0, 2)), by_theta, rtol=0, atol=60 * DOUBLE)
 
 
-@pytest.mark.parametrize("name", ["float64", "float16", "complex128"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "complex128",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("float64", "float16")),
+    ],
+)
 def test_the_affine_function_and_its_derivatives(name: str) -> None:
     import gridsample
 
@@ -526,11 +538,11 @@ class Context:
 @pytest.mark.parametrize(
     ("rank", "mode", "order"),
     [
-        (1, "cubic", ()),
+        pytest.param(1, "cubic", (), marks=pytest.mark.slow),
         (2, "linear", ()),
         (2, ("cubic", "nearest"), (1, 0)),
-        (2, ("linear", "cubic"), ()),
-        (3, "linear", ()),
+        pytest.param(2, ("linear", "cubic"), (), marks=pytest.mark.slow),
+        pytest.param(3, "linear", (), marks=pytest.mark.slow),
         pytest.param(2, "cubic", (1, 0), marks=pytest.mark.slow),
         pytest.param(3, "cubic", (), marks=pytest.mark.slow),
     ],
