@@ -463,7 +463,6 @@ def twice_call(
     return Call(
         "twice", plan, order, grid, (values, image, up, under, target), side_by_side(image), False,
         fill, 6 if exact else 4, 3, JOIN=crowded(plan),
-        HOLE=by_image is not None and not any(order),
         **image_steps(image, "image", items), **image_steps(up, "up", items),
         **image_steps(under, "shadow", items), **values_steps(values, "values", items),
         **values_steps(target, "onto", items), **grid_steps(by_grid or grid, "along"),
