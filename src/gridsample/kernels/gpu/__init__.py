@@ -7,7 +7,8 @@ as arguments, those that are added to as zeros of the type ``plan.real``.
 
 This file decides how a launch is shaped: what a kernel is compiled for, how many points and
 channels a program takes, and into how many programs a point's channels are split.  Nothing is tuned
-at run time: a first call takes no longer than its compilation.
+at run time: a first call takes no longer than its compilation.  What follows from a plan and the
+layouts of tensors is kept (`Call`), so that a next call only fills tensors in.
 """
 
 from __future__ import annotations
