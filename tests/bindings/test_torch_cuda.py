@@ -228,12 +228,15 @@ def test_deterministic_when_asked(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_deterministic_gradients_keep_their_digits_at_any_magnitude(dtype: torch.dtype) -> None:
-    image, grid = (t.to(dtype) for t in inputs(2, dtype, points=20_000))
-    grid = grid.nan_to_num(0, 0, 0)
-    reach = 30.0 if dtype == torch.float32 else 200.0
-    values = torch.randn(2, 5, 20_000, dtype=dtype)
+    reach, size = 30.0 if dtype == torch.float32 else 200.0, torch.tensor([64, 32])
+    generator = torch.Generator().manual_seed(0)
+    image = torch.randn(2, 5, 32, 64, dtype=dtype, generator=generator)
+    # On eighths of a pixel, so that positions and weights are exact.
+    eighths = torch.rand(2, 20_000, 2, generator=generator).mul(8 * size).floor()
+    grid = ((eighths / 4 + 1) / size - 1).to(dtype)
+    values = torch.randn(2, 5, 20_000, dtype=dtype, generator=generator)
     # From left to right, so that each pixel's share is of its own size.
-    values *= 10 ** (reach * grid[..., 0]).clamp(-reach, reach).unsqueeze(1)
+    values *= (10 ** (reach * grid[..., 0]).clamp(-reach, reach)).unsqueeze(1)
     before = torch.are_deterministic_algorithms_enabled()
     try:
         torch.use_deterministic_algorithms(True)

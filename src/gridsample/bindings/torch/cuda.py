@@ -77,11 +77,13 @@ def fills(fill: Fill, dtype: torch.dtype, like: Tensor, count: int) -> list[Tens
     """
     if not fill:
         return [None] * count
-    numbers = [stored(number, dtype) for number in fill]
-    entries = [torch.full((1,), number, dtype=dtype, device=like.device) for number in numbers]
-    return [
-        torch.cat(entries[k::count]) if len(entries) > count else entries[k] for k in range(count)
-    ]
+    make = functools.partial(torch.full, (1,), dtype=dtype, device=like.device)
+    result: list[Tensor | None] = []
+    for k in range(count):
+        numbers = [stored(number, dtype) for number in fill[k::count]]
+        alike = len(set(numbers)) == 1
+        result.append(make(numbers[0]) if alike else torch.cat([make(one) for one in numbers]))
+    return result
 
 
 def stored(number: float, dtype: torch.dtype) -> float:

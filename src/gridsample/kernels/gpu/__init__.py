@@ -7,7 +7,8 @@ as arguments, those that are added to as zeros of the type ``plan.real``.
 
 This file decides how a launch is shaped: what a kernel is compiled for, how many points and
 channels a program takes, and into how many programs a point's channels are split.  Nothing is tuned
-at run time: a first call takes no longer than its compilation.
+at run time: a first call takes no longer than its compilation.  What follows from a plan and the
+layouts of tensors is kept (`Call`), so that a next call only fills tensors in.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from gridsample.axis import ZEROS
 from gridsample.kernels.gpu.sweeps import (
@@ -180,15 +183,27 @@ def power_of_two(n: int) -> int:
     return 1 << max(0, n - 1).bit_length()
 
 
-def reach(tensor: Tensor) -> int:
+class Layout(NamedTuple):
+    """How a tensor lies in memory: all that is asked before it is launched for."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+def layouts(*tensors: Tensor | None) -> Iterator[Layout | None]:
+    """Those of tensors; None of what there is not."""
+    for one in tensors:
+        yield None if one is None else Layout(tuple(one.shape), tuple(one.stride()))
+
+
+def reach(tensor: Layout) -> int:
     """The greatest offset in an item of a tensor."""
-    return sum((n - 1) * s for n, s in zip(tensor.shape[1:], tensor.stride()[1:], strict=True))
+    return sum((n - 1) * s for n, s in zip(tensor.shape[1:], tensor.strides[1:], strict=True))
 
 
-def side_by_side(tensor: Tensor) -> bool:
+def side_by_side(tensor: Layout) -> bool:
     """Whether a pixel's channels are neighbours in memory, and its points are not."""
-    strides = tensor.stride()
-    return bool(tensor.shape[1] > 1 and strides[1] == 1 and strides[-1] != 1)
+    return tensor.shape[1] > 1 and tensor.strides[1] == 1 and tensor.strides[-1] != 1
 
 
 def named(name: str, parts: Sequence[str], strides: Sequence[int]) -> dict[str, int]:
@@ -196,100 +211,94 @@ def named(name: str, parts: Sequence[str], strides: Sequence[int]) -> dict[str, 
     return {f"{name}_{part}": step for part, step in zip(parts, strides, strict=True)}
 
 
-def item_step(tensor: Tensor, items: int) -> int:
+def item_step(tensor: Layout, items: int) -> int:
     """The distance between items; one that serves all is not moved from."""
-    return int(tensor.stride()[0]) if tensor.shape[0] == items else 0
+    return tensor.strides[0] if tensor.shape[0] == items else 0
 
 
-def image_steps(tensor: Tensor, name: str, items: int) -> dict[str, int]:
+def image_steps(tensor: Layout, name: str, items: int) -> dict[str, int]:
     """The strides of (N, C, *spatial) as arguments; 0 along axes that there are not."""
-    _, channel, *rest = tensor.stride()
+    _, channel, *rest = tensor.strides
     strides = (item_step(tensor, items), channel, *rest[::-1], *(0,) * (3 - len(rest)))
     return named(name, ("item", "channel", "x", "y", "z"), strides)
 
 
-def values_steps(tensor: Tensor, name: str, items: int) -> dict[str, int]:
+def values_steps(tensor: Layout, name: str, items: int) -> dict[str, int]:
     """The strides of (N, C, points) as arguments."""
-    return named(
-        name, ("item", "channel", "point"), (item_step(tensor, items), *tensor.stride()[1:])
-    )
+    steps = item_step(tensor, items), *tensor.strides[1:]
+    return named(name, ("item", "channel", "point"), steps)
 
 
-def grid_steps(grid: Tensor, name: str, affine: bool = False) -> dict[str, int]:
+def grid_steps(grid: Layout, name: str, affine: bool = False) -> dict[str, int]:
     """The strides of (N, points, D) as arguments; or, of maps (N, D, D + 1), those of columns."""
-    item, point, axis = grid.stride()
+    item, point, axis = grid.strides
     strides = (item, axis, point) if affine else (item, point, axis)
     return named(name, ("item", "point", "axis"), strides)
 
 
 class Call:
-    """A call of a kernel: its arguments, and how it is launched."""
+    """A call of a kernel: its arguments but for the tensors, and how it is launched.
+
+    Calls are kept, by all that they are made of, so that the next one like it takes no time.
+    """
 
     def __init__(
-        self, plan: Plan, order: Order, grid: Tensor, tensors: Sequence[Tensor], last: bool,
-        how: How, visits: int = 1, tables: int = 1, fill: Tensor | None = None,
+        self, name: str, plan: Plan, order: Order, grid: Layout, tensors: Sequence[Layout],
+        last: bool, affine: bool, fill: Layout | None, visits: int, tables: int, **more: Any,
     ) -> None:  # fmt: skip
-        """``tensors`` are all that are gone through, beside the grid.
+        """``tensors`` are all that are gone through, beside the grid; ``more`` is for the kernel.
 
         A tap is visited so often: read, or added to, for which exact sums read and add more.
         """
         import triton.language as tl
 
-        self.how, self.plan = how, plan
-        self.visits = visits * math.prod(method.taps for method in plan.methods)
+        rank = len(plan.spatial)
+        visits *= math.prod(method.taps for method in plan.methods)
         shared = plan.items if plan.grid_items == 1 else 1
-        self.launch = shape_launch(
-            plan.points, plan.channels, plan.grid_items, shared, last, self.visits,
-            plan.real.itemsize,
-        )  # fmt: skip
-        far = max(reach(tensor) for tensor in (grid, *tensors)) >= FAR
+        shape = shape_launch(
+            plan.points, plan.channels, plan.grid_items, shared, last, visits, plan.real.itemsize
+        )
+        blocks = -(-plan.points // shape.block)
+        far = max(map(reach, (grid, *tensors))) >= FAR
         sizes = (*plan.spatial[::-1], 1, 1)
         displaced = plan.coords == "displacement"
-        out = (*plan.out[::-1], 1, 1) if how.affine or displaced else (1, 1, 1)
+        out = (*plan.out[::-1], 1, 1) if affine or displaced else (1, 1, 1)
+        self.name, self.rolled, self.warps = name, visits > MANY, shape.warps
+        self.programs = blocks * plan.grid_items * shape.splits
+        # Every program has a place of its own in a gradient.
+        each = (blocks, rank, rank + 1) if affine else (plan.points, rank)
+        self.gradient_shape = (shape.splits, plan.grid_items, *each)
         self.arguments: dict[str, Any] = {
-            "grid": grid, **grid_steps(grid, "grid", how.affine),
+            **grid_steps(grid, "grid", affine),
             **named("size", "xyz", sizes[:3]), **named("out", "xyz", out[:3]),
             "channels": plan.channels, "points": plan.points, "grid_items": plan.grid_items,
-            "units": self.launch.units, "splits": self.launch.splits,
-            "fill": fill,
-            "fill_channel": 0 if fill is None or len(fill) == 1 else int(fill.stride()[0]),
-            **axes(plan, order, tables), "RANK": len(plan.spatial),
-            "SOURCE": MAPPED if how.affine else DISPLACED if displaced else GIVEN,
+            "units": shape.units, "splits": shape.splits,
+            "fill_channel": 0 if fill is None or fill.shape[0] == 1 else fill.strides[0],
+            **axes(plan, order, tables), "RANK": rank,
+            "SOURCE": MAPPED if affine else DISPLACED if displaced else GIVEN,
             "LAST": last, "FILLED": plan.filled and fill is not None,
             "REAL": tl.float64 if plan.real.itemsize == 8 else tl.float32,
             "INDEX": tl.int64 if far else tl.int32,
-            "BLOCK": self.launch.block, "DEPTH": self.launch.depth,
+            "BLOCK": shape.block, "DEPTH": shape.depth, **more,
         }  # fmt: skip
 
-    @property
-    def blocks(self) -> int:
-        """Blocks of points of an item."""
-        return -(-self.plan.points // self.launch.block)
-
-    def gradient_shape(self) -> tuple[int, ...]:
-        """The shape of a gradient: every program has a place of its own in it."""
-        plan, rank = self.plan, len(self.plan.spatial)
-        each = (self.blocks, rank, rank + 1) if self.how.affine else (plan.points, rank)
-        return (self.launch.splits, plan.grid_items, *each)
-
-    def run(self, name: str, **arguments: Any) -> None:
-        """Launch a kernel with these arguments and all that it takes of the others."""
-        programs = self.blocks * self.plan.grid_items * self.launch.splits
+    def run(self, how: How, **arguments: Any) -> None:
+        """Launch the kernel with these arguments and all that it takes of the others."""
         known = {**self.arguments, **arguments}
-        launch(name, self.visits > MANY, programs, self.launch.warps, known, self.how)
+        launch(self.name, self.rolled, self.programs, self.warps, known, how)
 
-    def add_up(self, name: str, sums: Sums | None, shadow: Tensor | None, **arguments: Any) -> None:
+    def add_up(
+        self, how: How, sums: Sums | None, shadow: Tensor | None, **tensors: Tensor | None
+    ) -> None:
         """Run a kernel that adds to a shadow; before exact sums, once to see how large they are."""
         if sums is None or shadow is None:
-            self.run(
-                name, shadow=shadow, bounds=None, limbs=None, limb=0, room=0, SUMS=AS_THEY_COME,
-                **arguments,
-            )  # fmt: skip
+            nothing = {"bounds": None, "limbs": None, "limb": 0, "room": 0}
+            self.run(how, shadow=shadow, SUMS=AS_THEY_COME, **nothing, **tensors)
             return
-        exact = {**arguments, "shadow": shadow, **sums.arguments(shadow)}
+        exact = {**tensors, "shadow": shadow, **sums.arguments(shadow)}
         unneeded = {"NEED_GRID": False, "NEED_VALUES": False}
-        self.run(name, **{**exact, **unneeded}, SUMS=MEASURED)
-        self.run(name, **exact, SUMS=EXACT)
+        self.run(how, SUMS=MEASURED, **exact, **unneeded)
+        self.run(how, SUMS=EXACT, **exact)
 
 
 def launch(
@@ -329,20 +338,26 @@ def gather(
     ``fill`` (C,) or (1,) has the fill value: in the image's type where a pixel is copied
     (`copies`), else in plan.real; without, it is 0.
     """
-    limits, plain = (0, 0), not any(order)
+    call = gather_call(plan, order, *layouts(image, grid, out, fill), how.affine)
+    call.run(how, image=image, grid=grid, out=out, fill=fill)
+
+
+@functools.lru_cache(maxsize=1024)
+def gather_call(
+    plan: Plan, order: Order, image: Layout, grid: Layout, out: Layout, fill: Layout | None,
+    affine: bool,
+) -> Call:  # fmt: skip
+    """How `gather` is launched."""
+    plain, copy, (low, high) = not any(order), copies(plan, order), (0, 0)
     rounds = plain and not is_differentiable(plan.dtype)
     if rounds:
-        import numpy as np
-
         kind = plan.dtype
-        limits = (0, 1) if kind.kind == "b" else (int(np.iinfo(kind).min), int(np.iinfo(kind).max))
-    copy = copies(plan, order)
-    call = Call(plan, order, grid, (image, out), side_by_side(image), how, fill=fill)
-    call.run(
-        "gather", image=image, out=out,
+        low, high = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max)
+    return Call(
+        "gather", plan, order, grid, (image, out), side_by_side(image), affine, fill, 1, 1,
         **image_steps(image, "image", plan.items), **values_steps(out, "out", plan.items),
         COPY=copy, HOLE=not rounds and plain, ROUND=rounds and not copy,
-        BACKED=plain and fill is not None, LOW=limits[0], HIGH=limits[1],
+        BACKED=plain and fill is not None, LOW=int(low), HIGH=int(high),
     )  # fmt: skip
 
 
@@ -376,20 +391,31 @@ def backward(
     an image: (splits, N, points, D), or for maps (splits, N, blocks, D, D + 1); it is the sum over
     splits, and blocks, of that.
     """
-    first = shadow if image is None else image
-    second = first if shadow is None else shadow
-    call = Call(
-        plan, order, grid, (values, first, second), side_by_side(second), how,
-        2 if sums is None else 4, 1 if empty is None else 2, fill,
-    )  # fmt: skip
-    gradient = None if empty is None else empty(call.gradient_shape())
+    needs = shadow is not None, empty is not None, sums is not None
+    tensors = layouts(values, image, grid, shadow, fill)
+    call = backward_call(plan, order, *tensors, needs, how.affine)
+    gradient = None if empty is None else empty(call.gradient_shape)
     call.add_up(
-        "backward", sums, shadow, values=values, image=image, gradient=gradient, JOIN=crowded(plan),
-        **image_steps(first, "image", plan.items), **image_steps(second, "shadow", plan.items),
-        **values_steps(values, "values", plan.items),
-        NEED_IMAGE=shadow is not None, NEED_GRID=gradient is not None,
-    )  # fmt: skip
+        how, sums, shadow, values=values, image=image, grid=grid, gradient=gradient, fill=fill
+    )
     return gradient
+
+
+@functools.lru_cache(maxsize=1024)
+def backward_call(
+    plan: Plan, order: Order, values: Layout, image: Layout | None, grid: Layout,
+    shadow: Layout | None, fill: Layout | None, needs: tuple[bool, bool, bool], affine: bool,
+) -> Call:  # fmt: skip
+    """How `backward` is launched, for what it needs: image, grid, exact sums."""
+    (need_image, need_grid, exact), items = needs, plan.items
+    first, second = image or shadow, shadow or image
+    assert first is not None and second is not None
+    return Call(
+        "backward", plan, order, grid, (values, first, second), side_by_side(second), affine, fill,
+        4 if exact else 2, 2 if need_grid else 1, JOIN=crowded(plan),
+        **image_steps(first, "image", items), **image_steps(second, "shadow", items),
+        **values_steps(values, "values", items), NEED_IMAGE=need_image, NEED_GRID=need_grid,
+    )  # fmt: skip
 
 
 def twice(
@@ -413,28 +439,37 @@ def twice(
     Upstream are ``by_image``, of the image's shape, and ``by_grid`` (N, points, D).  What is needed
     is stored in ``onto`` (N, C, points), added to ``shadow``, and returned, as by `backward`.
     """
-    up = image if by_image is None else by_image
-    under = image if shadow is None else shadow
-    target = values if onto is None else onto
-    # Where no axis has a derivative, nothing changes as the grid moves.
-    moves = any(n + 1 < method.powers for n, method in zip(order, plan.methods, strict=True))
-    call = Call(
-        plan, order, grid, (values, image, up, under, target), side_by_side(image), how,
-        4 if sums is None else 6, 3, fill,
-    )  # fmt: skip
-    gradient = None if empty is None else empty(call.gradient_shape())
+    needs = onto is not None, shadow is not None, empty is not None, sums is not None
+    tensors = layouts(values, image, grid, by_image, by_grid, onto, shadow, fill)
+    call = twice_call(plan, order, *tensors, needs)
+    gradient = None if empty is None else empty(call.gradient_shape)
     call.add_up(
-        "twice", sums, shadow, values=values, image=image, by_image=by_image, onto=onto,
-        by_grid=by_grid, gradient=gradient, JOIN=crowded(plan),
-        HOLE=by_image is not None and not any(order),
-        **image_steps(image, "image", plan.items), **image_steps(up, "up", plan.items),
-        **image_steps(under, "shadow", plan.items), **values_steps(values, "values", plan.items),
-        **values_steps(target, "onto", plan.items),
-        **grid_steps(grid if by_grid is None else by_grid, "along"),
-        HAS_IMAGE=by_image is not None, HAS_GRID=by_grid is not None and moves,
-        NEED_VALUES=onto is not None, NEED_IMAGE=shadow is not None, NEED_GRID=gradient is not None,
+        how, sums, shadow, values=values, image=image, grid=grid, by_image=by_image,
+        by_grid=by_grid, onto=onto, gradient=gradient, fill=fill,
     )  # fmt: skip
     return gradient
+
+
+@functools.lru_cache(maxsize=1024)
+def twice_call(
+    plan: Plan, order: Order, values: Layout, image: Layout, grid: Layout, by_image: Layout | None,
+    by_grid: Layout | None, onto: Layout | None, shadow: Layout | None, fill: Layout | None,
+    needs: tuple[bool, bool, bool, bool],
+) -> Call:  # fmt: skip
+    """How `twice` is launched, for what it needs: values, image, grid, exact sums."""
+    (need_values, need_image, need_grid, exact), items = needs, plan.items
+    up, under, target = by_image or image, shadow or image, onto or values
+    # Where no axis has a derivative, nothing changes as the grid moves.
+    moves = any(n + 1 < method.powers for n, method in zip(order, plan.methods, strict=True))
+    return Call(
+        "twice", plan, order, grid, (values, image, up, under, target), side_by_side(image), False,
+        fill, 6 if exact else 4, 3, JOIN=crowded(plan),
+        **image_steps(image, "image", items), **image_steps(up, "up", items),
+        **image_steps(under, "shadow", items), **values_steps(values, "values", items),
+        **values_steps(target, "onto", items), **grid_steps(by_grid or grid, "along"),
+        HAS_IMAGE=by_image is not None, HAS_GRID=by_grid is not None and moves,
+        NEED_VALUES=need_values, NEED_IMAGE=need_image, NEED_GRID=need_grid,
+    )  # fmt: skip
 
 
 def collect(sums: Sums, shadow: Tensor, out: Tensor, *, how: How = USUAL) -> None:

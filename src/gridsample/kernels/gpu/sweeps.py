@@ -566,7 +566,7 @@ def twice(
     X: Static, Y: Static, Z: Static, RANK: Static, SOURCE: Static,
     LAST: Static, REAL: Static, INDEX: Static, BLOCK: Static, DEPTH: Static, FILLED: Static,
     HAS_IMAGE: Static, HAS_GRID: Static, NEED_VALUES: Static, NEED_IMAGE: Static,
-    NEED_GRID: Static, JOIN: Static, SUMS: Static, HOLE: Static,
+    NEED_GRID: Static, JOIN: Static, SUMS: Static,
 ) -> None:  # fmt: skip
     """All that backward's own backward gives, in one sweep.
 
@@ -577,7 +577,8 @@ def twice(
         shadow  += g Dw                              for the image v
         gradient_j = sum over channels of g * sum over taps of u w_j + v (Dw)_j
 
-    In v dropped taps count with the fill value; in u, which is linear in the image, they do not.
+    In v dropped taps count with the fill value; in u, which stands for a change of the image, they
+    do not.  All is 0 at points that are nowhere.
     """
     point, present, item, split = assignment(points, grid_items, BLOCK)
     out_sizes, sizes = (out_x, out_y, out_z), (size_x, size_y, size_z)
@@ -587,7 +588,7 @@ def twice(
         tl.load(grid + here + grid_axis, mask=present & (RANK > 1), other=0),
         tl.load(grid + here + 2 * grid_axis, mask=present & (RANK > 2), other=0),
     )
-    pixels, kept, scales, sure, near = find(
+    pixels, kept, scales, _, near = find(
         coordinates, point, present, out_sizes, sizes, X, Y, Z, RANK, SOURCE, REAL, INDEX
     )
     wx, wy, wz = weigh_all(scales, X, Y, Z, 0, 0, 0)
@@ -662,8 +663,6 @@ def twice(
                             g_y += shared * (mx * w_y * dx[i] + m_y * wx[i])
                         if rises(Z, 1) and (rises(Z, 2) or rises(X, 1) or rises(Y, 1)):
                             g_z += shared * (mx * w_z * dx[i] + m_z * wx[i])
-        if HOLE:
-            total = blank(total, sure, REAL, LAST)
         if NEED_VALUES:
             target = onto + n * onto_item + channel.to(INDEX) * onto_channel
             target += over_points(point.to(INDEX) * onto_point, LAST)
