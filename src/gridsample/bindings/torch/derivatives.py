@@ -73,7 +73,7 @@ backward_twice = shortened(operators.backward_twice, operators.cpu_backward_twic
 def fuses(values: Tensor, image: Tensor, grid: Tensor, how: How, *upstream: Maybe) -> bool:
     """Whether `backward_twice` may stand for the formulas: it has no derivative of its own.
 
-    On a CPU it sums no fill; on a GPU it adds up in no fixed order, and takes real numbers alone.
+    On a CPU it sums no fill; on a GPU it takes real numbers alone.
     """
     there = [values, image, grid, *(tensor for tensor in upstream if tensor is not None)]
     if (
@@ -85,10 +85,8 @@ def fuses(values: Tensor, image: Tensor, grid: Tensor, how: How, *upstream: Mayb
         return False
     if values.device.type == "cpu":
         return is_plain(*there) and operators.differentiable(image) and not how.blends
-    return values.device.type in cuda.DEVICES and not (
-        torch.are_deterministic_algorithms_enabled()
-        or any(not one.is_floating_point() for one in there)
-    )
+    real = all(one.is_floating_point() for one in there)
+    return values.device.type in cuda.DEVICES and real
 
 
 def pull(image: Tensor, grid: Tensor, how: How) -> Tensor:
