@@ -107,9 +107,10 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) ->
     real = np.float64 if matrices.dtype.name == "float64" else np.float32
     matrices = matrices.astype(real)
     grid = np.empty((batch, *out, rank), real)
-    grid[...] = matrices[:, :, rank].reshape(batch, *(1,) * rank, rank)
-    for a, n in enumerate(out):
-        column = matrices[:, :, rank - 1 - a].reshape(batch, *(1,) * rank, rank)
-        along = coordinates(n, align_corners, real).reshape(n, *(1,) * (rank - 1 - a), 1)
-        grid += column * along
+    with np.errstate(invalid="ignore", over="ignore"):  # what is no number stays none
+        grid[...] = matrices[:, :, rank].reshape(batch, *(1,) * rank, rank)
+        for a, n in enumerate(out):
+            column = matrices[:, :, rank - 1 - a].reshape(batch, *(1,) * rank, rank)
+            along = coordinates(n, align_corners, real).reshape(n, *(1,) * (rank - 1 - a), 1)
+            grid += column * along
     return grid.astype(np.asarray(theta).dtype.newbyteorder("="), copy=False)

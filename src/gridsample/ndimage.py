@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.affine import affine_sample
 from gridsample.api import grid_sample, library
 from gridsample.filters import spline_filter as coefficients
 from gridsample.strips import (
@@ -401,11 +400,13 @@ def prepared(image: Any, axes: Sequence[int], spline: Spline) -> Any:
 
 
 def transform(
-    image: Any, positions: Positions, shape: tuple[int, ...], spline: Spline, out: Any = None
-) -> Any:
+    image: Any, positions: Positions, shape: tuple[int, ...], spline: Spline, out: Any = None,
+    finite: bool = False,
+) -> Any:  # fmt: skip
     """An image (*spatial, C) sampled at positions: (*shape, C).
 
-    ``out``, an array of this shape, is filled where it can be, and else left alone.
+    ``out``, an array of this shape, is filled where it can be, and else left alone.  Positions
+    that are known to be ``finite`` need less to be done.
     """
     xp, rank = namespace(image), image.ndim - 1
     if 0 in image.shape[:rank] and spline.mode.boundary != "constant" and not spline.mode.fills:
@@ -416,6 +417,8 @@ def transform(
 
     def settled(first: int, last: int) -> list[Any]:
         places = zip(positions(first, last), source.shape, strict=False)
+        if finite and spline.order and not spline.mode.folds:
+            return [spline.padded(x) for x, _ in places]
         return [spline.settle(xp, x, n) for x, n in places]
 
     direct = isinstance(out, np.ndarray) and out.dtype == source.dtype and out.dtype.isnative
@@ -451,14 +454,15 @@ def constant(shape: Sequence[int], spline: Spline, image: Any) -> Any:
 
 
 def transform_plain(
-    image: Any, positions: Positions, shape: tuple[int, ...], spline: Spline, output: Any
-) -> Any:
+    image: Any, positions: Positions, shape: tuple[int, ...], spline: Spline, output: Any,
+    finite: bool = False,
+) -> Any:  # fmt: skip
     """`transform` of an image without channels, into an output from `new_output`."""
     xp = namespace(image)
     if xp is not np:
         return store(transform(image[..., None], positions, shape, spline)[..., 0], output)
     place = output[..., np.newaxis]
-    result = transform(image[..., np.newaxis], positions, shape, spline, place)
+    result = transform(image[..., np.newaxis], positions, shape, spline, place, finite)
     return output if result is place else store(result[..., 0], output)
 
 
@@ -736,17 +740,8 @@ def affine_transform(
         elsewhere(image, matrix, offset, shape, result, order, mode, cval, prefilter)
         return result
     positions = linear_positions(matrix, offset, shape)
-    if len(shape) != image.ndim:
-        return transform_plain(image, positions, shape, spline, result)
-
-    def sampled(source: Any) -> Any:
-        rows = [[*row[::-1], spline.padded(o)] for row, o in zip(matrix, offset, strict=True)]
-        theta = np.array([rows[::-1]], np.float64)
-        size = (1, 1, *shape)
-        return affine_sample(source, theta, size, coords="pixel", **spline.options, **spline.beyond)
-
-    fresh = not isinstance(output, np.ndarray)
-    return transform_whole(image, sampled, positions, shape, spline, result, fresh)
+    finite = library(image) != "torch" and bool(np.isfinite([*matrix, offset]).all())
+    return transform_plain(image, positions, shape, spline, result, finite)
 
 
 def scaled(n: int, step: Any, offset: Any) -> Any:

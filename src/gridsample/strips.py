@@ -59,10 +59,11 @@ def sample(
     if out is None:
         out = np.empty((*shape, image.shape[-1]), image.dtype.newbyteorder("="))
     height = min(rows, max(1, POINTS // max(1, math.prod(rest))))
-    buffer = np.empty((1, height, *rest, rank), real)
+    # All x, then all y: coordinates are written, and read, one axis after the other.
+    buffer = np.empty((rank, height, *rest), real)
     for first in range(0, rows, max(1, height)):
         last = min(first + height, rows)
-        strip = buffer[:, : last - first]
+        strip = np.moveaxis(buffer[:, : last - first], 0, -1)[np.newaxis]
         for k, x in enumerate(positions(first, last)):
             strip[0, ..., rank - 1 - k] = x
         grid_sample(image[np.newaxis], strip, out=out[np.newaxis, first:last], **options)

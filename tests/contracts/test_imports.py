@@ -46,6 +46,8 @@ PUBLIC = {
     "Explanation",
     "__version__",
     "affine_grid",
+    "affine_sample",
+    "affine_sample_vjp",
     "explain",
     "grid_gradient",
     "grid_hessian",

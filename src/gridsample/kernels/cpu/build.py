@@ -224,12 +224,6 @@ def compile_separate(function: Function) -> Any:
     return compile_inner(function, pipeline_class=SeparateCompiler)
 
 
-def compile_exact(function: Function) -> Any:
-    """Compile a loop whose products are each rounded."""
-    wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return jit(function, pipeline_class=LoopCompiler, **OPTIONS, **wrappers)
-
-
 def compile_piece(function: Function) -> Any:
     """Compile a short loop over separate arrays."""
     return compile_inner(function, pipeline_class=PieceCompiler)
@@ -423,7 +417,6 @@ def driver_for(spec: Spec) -> Driver:
         compile_=compile_loop, **load_image,
     )  # fmt: skip
     add(*passes.SCATTERED, *taps.SCATTERED, compile_=compile_loop)
-    add(*taps.EXACT, compile_=compile_exact)
     add(passes.fetch, passes.fetch_edges, compile_=compile_loop, **load_values)
     add(
         passes.settle, passes.settle_edges, passes.settle_run,

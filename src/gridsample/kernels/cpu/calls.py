@@ -266,7 +266,7 @@ def sweep_gather(
     if kind is not None:
         spec = specify(plan, "gather_nearest", bits, points, kind, kind, affine=affine)
     else:
-        quick = not run and is_quick(points, image)
+        quick = not run and code(image) in QUICK
         spec = specify(
             plan, "gather_runs" if run else "gather", bits, points, image, values,
             pairs=not run and in_pairs(plan, source, image),
@@ -387,7 +387,7 @@ def sweep_backward(
     place = shadow if need_image else source  # where the taps are looked up
     run, bits = common_run(place, target), index_bits(plan, place)
     # By the image's type even where it is not read: one thread or two must do the same.
-    quick = not run and is_quick(points, image)
+    quick = not run and code(image) in QUICK
     spec = specify(
         plan, "backward_runs" if run else "backward", bits, points,
         image if need_grid else plan.real, values,
@@ -500,7 +500,7 @@ def sweep_second(
         plan, "backward_twice", bits, points, image, values,
         pairs=in_pairs(plan, source, image),
         joined=need_image and in_pairs(plan, source, plan.real),
-        linear=axes if is_quick(points, image) and is_linear(plan, order) else 0,
+        linear=axes if code(image) in QUICK and is_linear(plan, order) else 0,
     )  # fmt: skip
     parts = 2 if values.kind == "c" else 1
     shape = (plan.items, plan.channels, plan.points)

@@ -119,7 +119,10 @@ def describe(plan: Plan, a: int, order: int) -> tuple[list[int], list[float]]:
     limit = float(np.finfo(real).max) if repeats else math.inf
     mirror = -0.5 * plan.edges[a] if folds and boundary.code == REFLECTION else 0.0
     before, after = -math.inf, math.inf
-    if drops and (method.normalized or not boundary.filled):
+    # A fill counts with the taps' weights: where these need not sum to one, or an odd boundary
+    # turns their sign, no point is out.
+    odd = any(BOUNDARIES[name].odd for name in plan.boundaries)
+    if drops and ((method.normalized and not odd) or not boundary.filled):
         before, after = below(1 - first - taps - shift), float(size - first - shift)
     if not plan.extrapolate:
         before, after = -plan.rim, last + plan.rim
@@ -403,10 +406,7 @@ def lay_points(
     theta: Array, axes: Array, measures: Array, count: int, first: int, coordinates: Array,
     width: int, n: int,
 ) -> None:  # fmt: skip
-    """Where an affine map sends the output points from ``first`` on: (axis, point).
-
-    Summed from the slowest axis on, and each product rounded, as whoever does it by hand.
-    """
+    """Where an affine map sends the output points from ``first`` on: (axis, point)."""
     extent, i = axes[EXTENT], 0
     while i < n:
         place = (first + i) % extent
@@ -729,7 +729,5 @@ LOOPS = (
     find_lost, bend, lay_taps, sign_taps, weigh_taps, drop_lost, copy, join, multiply,
 )  # fmt: skip
 # The remaining loops do not vectorise.
-SCATTERED = (list_edges, add_places)
-# Nor may products and sums fuse here.
-EXACT = (own_coordinate, lay_line, lay_points, lay_edges)
+SCATTERED = (list_edges, add_places, own_coordinate, lay_line, lay_points, lay_edges)
 STEPS = (survey, weigh, multiply_out, prepare_inside, prepare_rows, prepare_edges)
