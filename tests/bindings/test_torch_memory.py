@@ -35,7 +35,7 @@ def inputs(items, channels, *spatial):
 kind = getattr(torch, sys.argv[3])
 torch.set_num_threads(int(sys.argv[5]))
 shape = [int(n) for n in sys.argv[1].split("x")]
-small = [min(n, 40) for n in shape]
+small = [min(n, 256) for n in shape]  # enough for several threads
 for _ in range(2):
     call(*inputs(*small))  # compiles, loads, and starts threads
 given = inputs(*shape)
