@@ -740,7 +740,7 @@ def affine_transform(
         elsewhere(image, matrix, offset, shape, result, order, mode, cval, prefilter)
         return result
     positions = linear_positions(matrix, offset, shape)
-    finite = library(image) != "torch" and bool(np.isfinite([*matrix, offset]).all())
+    finite = library(image) != "torch" and all(np.isfinite(one).all() for one in (matrix, offset))
     return transform_plain(image, positions, shape, spline, result, finite)
 
 
