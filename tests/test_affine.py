@@ -108,6 +108,29 @@ def test_fill_and_extrapolate():
     np.testing.assert_allclose(mine, gridsample.grid_sample(image, grid, **more), atol=1e-12)
 
 
+def pixel_call():
+    """An image, maps from indices to positions in pixels, a size, the indices, and the grid."""
+    image, _, size = call(2)
+    theta = np.array([[[0.1, 0.02, 0.5], [-0.03, 0.11, 1.0]], [[0.5, 0, -1], [0, 0.08, 2]]])
+    own = np.stack(np.meshgrid(*map(np.arange, size[2:]), indexing="ij")[::-1], -1)
+    grid = own @ theta[:, np.newaxis, :, :2].mT + theta[:, np.newaxis, np.newaxis, :, 2]
+    return image, theta, size, own, grid
+
+
+def test_maps_of_pixels():
+    image, theta, size, own, grid = pixel_call()
+    more = {"padding_mode": "wrap", "coords": "pixel"}
+    mine = gridsample.affine_sample(image, theta, size, "cubic", **more)
+    theirs = gridsample.grid_sample(image, grid, "cubic", **more)
+    np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-12)
+    ones = np.ones_like(mine)
+    _, by_theta = gridsample.affine_sample_vjp(ones, image, theta, size, "cubic", **more)
+    _, by_grid = gridsample.grid_sample_vjp(ones, image, grid, "cubic", **more)
+    homogeneous = np.concatenate([own, np.ones((*own.shape[:-1], 1))], -1).reshape(-1, 3)
+    expected = by_grid.reshape(2, -1, 2).mT @ homogeneous
+    np.testing.assert_allclose(by_theta, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
+
+
 def test_maps_that_are_no_numbers():
     image, theta, size = call(2)
     theta[0, 0, 0] = np.nan
@@ -183,6 +206,20 @@ class TestTensors:
         for one, other, third in zip(mine, vjp, arrays, strict=True):
             np.testing.assert_allclose(one.numpy(), third, rtol=0, atol=1e-12)
             np.testing.assert_allclose(other.detach().numpy(), third, rtol=0, atol=1e-11)
+
+    def test_maps_of_pixels(self):
+        image, theta, size, _, _ = pixel_call()
+        tensors = self.torch.from_numpy(image), self.torch.from_numpy(theta)
+        for mode in ("linear", "spline3"):
+            expected = gridsample.affine_sample(image, theta, size, mode, coords="pixel")
+            whole = gridsample.affine_sample(*tensors, size, mode, coords="pixel")
+            by_grid = self.torch.vmap(  # where no kernel makes the coordinates
+                lambda image, mode=mode: gridsample.affine_sample(
+                    image, tensors[1], size, mode, coords="pixel"
+                )
+            )(tensors[0][None])[0]
+            for one in (whole, by_grid):
+                np.testing.assert_allclose(one.numpy(), expected, rtol=0, atol=1e-12)
 
     def test_transforms(self):
         image, theta, size = self.given()

@@ -115,7 +115,8 @@ def can_fuse(image: Tensor, theta: Tensor, asked: Asked, how: How) -> bool:
         asked.orders and not differentiable(image)
     ):
         return False
-    return image.device.type == "cpu" or (image.device.type in cuda.DEVICES and how.extrapolate)
+    known = how.extrapolate and how.coords == "normalized"  # to the GPU's kernels
+    return image.device.type == "cpu" or (image.device.type in cuda.DEVICES and known)
 
 
 def find_call(image: Tensor, theta: Tensor, out: Size, how: How) -> Call:
