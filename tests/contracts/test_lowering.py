@@ -35,6 +35,26 @@ def test_lowered_functions_see_those_before_them_and_their_own_flags() -> None:
     assert made["one"].__qualname__ == "one_tag"
 
 
+def test_twins_whose_names_mean_the_same_are_compiled_once() -> None:
+    def base(x: float) -> float:
+        return x * FACTOR  # type: ignore[name-defined]  # noqa: F821
+
+    def whole(x: float) -> float:
+        return part(x)  # type: ignore[name-defined]  # noqa: F821
+
+    def compile_(function: Any) -> Any:
+        return function
+
+    def make(**names: Any) -> Any:
+        return lower([("part", base, {}), whole], names, compile_, str(names))["whole"]
+
+    first = make(FACTOR=2.0, UNUSED=1)
+    assert make(FACTOR=2.0, UNUSED=2) is first
+    others = [make(FACTOR=3.0), make(FACTOR=np.float64(2))]  # equal, but of another type
+    assert len({first, *others}) == 3
+    assert [one(4.0) for one in others] == [12.0, 8.0]
+
+
 def test_the_fingerprint_is_of_the_sources() -> None:
     assert len(fingerprint()) == 12
     assert fingerprint() == fingerprint()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ Function = Callable[..., Any]
 def rebind(function: Function, names: Mapping[str, Any], name: str) -> Function:
     """A twin of ``function`` that finds ``names`` where its module's globals were.
 
-    The twin has a ``name`` of its own, because compilers key their caches by name.
+    The twin has a ``name`` of its own, because compilers key their caches by name, and linkers know
+    functions by it.
 
     Example:
         >>> from gridsample.kernels.lower import rebind
@@ -33,7 +34,7 @@ def rebind(function: Function, names: Mapping[str, Any], name: str) -> Function:
     """
     code: types.CodeType = function.__code__
     scope: dict[str, Any] = {**function.__globals__, **names}
-    twin = types.FunctionType(code, scope, name, function.__defaults__)
+    twin = types.FunctionType(code, scope, name, function.__defaults__, function.__closure__)
     twin.__qualname__ = name
     twin.__module__ = function.__module__
     return twin
@@ -49,13 +50,35 @@ def lower(
 
     An entry ``(alias, function, flags)`` lowers one more twin of ``function`` with ``flags``
     bound, to be called ``alias``: that is how a static choice becomes a function of its own.
+
+    Twins for which all names that they use mean the same are one, compiled once: most functions of
+    a driver are those of the driver before it.  ``tag`` ends the name of one that is new.  It must
+    decide all that ``names`` mean, in any process: a driver that is loaded from disk brings its
+    functions along, and a linker knows functions by name.
     """
     lowered: dict[str, Any] = {}
     for entry in functions:
         alias, function, flags = entry if isinstance(entry, tuple) else (entry.__name__, entry, {})
         scope = {**names, **lowered, **flags}
-        lowered[alias] = compile_(rebind(function, scope, f"{alias}_{tag}"))
+        # Numbers of different types are equal, but not the same constant.
+        used = sorted(names_used(function.__code__) & scope.keys())
+        meaning = tuple((name, type(scope[name]), scope[name]) for name in used)
+        twin = (function, compile_, alias, meaning)
+        if twin not in TWINS:
+            TWINS[twin] = compile_(rebind(function, scope, f"{alias}_{tag}"))
+        lowered[alias] = TWINS[twin]
     return lowered
+
+
+# What was lowered, by all that decides its code.
+TWINS: dict[Hashable, Any] = {}
+
+
+@functools.cache
+def names_used(code: types.CodeType) -> frozenset[str]:
+    """The global names that code may mention, and those of attributes."""
+    inner = (names_used(one) for one in code.co_consts if isinstance(one, types.CodeType))
+    return frozenset(code.co_names).union(*inner)
 
 
 @functools.cache

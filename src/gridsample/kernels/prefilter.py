@@ -314,14 +314,13 @@ def filter_blocks(
 def driver(real: np.dtype[Any]) -> Any:
     """`filter_blocks`, compiled for a precision."""
     from gridsample.kernels.cpu.build import compile_driver, compile_inner, compile_piece
-    from gridsample.kernels.lower import fingerprint, lower
+    from gridsample.kernels.lower import fingerprint, lower, rebind
 
     names: dict[str, Any] = {"ONE": real.type(1), "TINY": tiny(real)}
     tag = f"{real.name}_{fingerprint()}"
     names.update(lower((scale, pull, push, copy, delay, advance), names, compile_piece, tag))
-    for function in (begin, across, along):
-        names.update(lower((function,), names, compile_inner, tag))
-    return lower((filter_blocks,), names, compile_driver, tag)["filter_blocks"]
+    names.update(lower((begin, across, along), names, compile_inner, tag))
+    return compile_driver(rebind(filter_blocks, names, f"filter_blocks_{tag}"))
 
 
 # ---- arrays -------------------------------------------------------------------------------------

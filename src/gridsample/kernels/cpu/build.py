@@ -22,7 +22,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
 from gridsample.kernels.cpu import intrinsics, passes, runs, second, sweeps, taps
-from gridsample.kernels.lower import Function, fingerprint, lower
+from gridsample.kernels.lower import Function, fingerprint, lower, rebind
 
 
 class Spec(NamedTuple):
@@ -280,7 +280,6 @@ def integer_store(code: str) -> Any:
     lowest, highest = float(low), float(high)
     rint: Any = intrinsics.rint
 
-    @compile_inner
     def store_integer(value: Any) -> Any:
         rounded = rint(value)
         if rounded >= highest:
@@ -289,7 +288,7 @@ def integer_store(code: str) -> Any:
             return kind(low)
         return kind(rounded) if rounded == rounded else kind(0)
 
-    return store_integer
+    return compile_inner(rebind(store_integer, {}, f"store_{code}"))
 
 
 number_to_half: Any = intrinsics.number_to_half
@@ -400,7 +399,7 @@ DRIVERS: dict[str, Function] = {
 def driver_for(spec: Spec) -> Driver:
     """The compiled driver for a spec."""
     names = bindings(spec)
-    tag = "_".join(str(part) for part in spec[1:]) + "_" + fingerprint(*SOURCES)
+    tag = "_".join(map(str, spec)) + "_" + fingerprint(*SOURCES)
     load_grid, load_image, load_values = loader(spec.grid), loader(spec.image), loader(spec.values)
 
     def add(*functions: Any, compile_: Any = compile_inner, **flags: Any) -> None:
@@ -436,5 +435,4 @@ def driver_for(spec: Spec) -> Driver:
     add(*taps.STEPS, *sweeps.STEPS, compile_=compile_loop)
     add(*second.LOOPS, compile_=compile_separate)
     add(*second.STEPS, compile_=compile_loop)
-    add(DRIVERS[spec.driver], compile_=compile_driver)
-    return Driver(names[spec.driver])
+    return Driver(compile_driver(rebind(DRIVERS[spec.driver], names, tag)))

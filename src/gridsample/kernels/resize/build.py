@@ -16,7 +16,7 @@ from gridsample.kernels.cpu.build import (
     loader,
     storer,
 )
-from gridsample.kernels.lower import fingerprint, lower
+from gridsample.kernels.lower import fingerprint, lower, rebind
 from gridsample.kernels.resize import loops
 from gridsample.kernels.resize.vectors import (
     TILE,
@@ -53,11 +53,10 @@ def real_store(code: str) -> Any:
     """A real sum to a storage type."""
     store = storer(code)["store"]
 
-    @compile_inner
     def store_real(total: Any, shift: Any) -> Any:
         return store(total)
 
-    return store_real
+    return compile_inner(rebind(store_real, {}, f"store_real_{code}"))
 
 
 @functools.cache
@@ -65,11 +64,10 @@ def reader(source: str, sums: str) -> Any:
     """A stored value as what sums are made in."""
     load, kind = loader(source)["load"], nb.from_dtype(np.dtype(sums))
 
-    @compile_inner
     def read_number(value: Any) -> Any:
         return kind(load(value))
 
-    return read_number
+    return compile_inner(rebind(read_number, {}, f"read_{source}_{sums}"))
 
 
 @functools.cache
@@ -94,7 +92,7 @@ def driver_for(spec: Spec) -> Any:
         "number": reader(spec.source, spec.sums),
         "settle": real_store(spec.target),
     }
-    tag = "_".join(map(str, spec[1:])) + "_" + fingerprint()
+    tag = "_".join(map(str, spec)) + "_" + fingerprint()
 
     def include(*functions: Any, compile_: Any = compile_piece) -> None:
         names.update(lower(functions, names, compile_, tag))
@@ -122,5 +120,4 @@ def driver_for(spec: Spec) -> Any:
                 for n in (1, 3, 4)
             ),
         )
-    include(getattr(loops, spec.driver), compile_=compile_driver)
-    return names[spec.driver]
+    return compile_driver(rebind(getattr(loops, spec.driver), names, tag))
