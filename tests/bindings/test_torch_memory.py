@@ -25,7 +25,7 @@ def call(image, grid, upstream):
 
 def inputs(items, channels, *spatial):
     image = torch.rand(items, channels, *spatial, dtype=kind)
-    grid = torch.rand(items, *spatial, len(spatial), dtype=kind) * 2.2 - 1.1
+    grid = torch.rand(items, *spatial, len(spatial), dtype=wide) * 2.2 - 1.1
     upstream = torch.rand(items, channels, *spatial, dtype=kind)
     if sys.argv[4] == "last":
         image = image.contiguous(memory_format=torch.channels_last)
@@ -33,6 +33,7 @@ def inputs(items, channels, *spatial):
     return image.requires_grad_(), grid.requires_grad_(), upstream
 
 kind = getattr(torch, sys.argv[3])
+wide = torch.promote_types(kind, torch.float32)
 torch.set_num_threads(int(sys.argv[5]))
 shape = [int(n) for n in sys.argv[1].split("x")]
 small = [min(n, 256) for n in shape]  # enough for several threads
@@ -56,6 +57,8 @@ print(extra / 1e6)
         ("4x32x128x128", "bicubic", "float32", "last", 2),
         ("1x2x512x512", "bicubic", "float64", "first", 2),
         ("1x1x96x96x96", "bilinear", "float32", "first", 2),
+        ("1x3x1024x1024", "bilinear", "float16", "first", 1),
+        ("8x64x128x128", "bilinear", "bfloat16", "last", 2),
     ],
 )
 def test_no_more_than_output_and_gradients(

@@ -10,6 +10,11 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 import gridsample
+from gridsample.bindings.numpy import plan_call
+from gridsample.kernels import cpu
+from gridsample.kernels.cpu import taps
+from gridsample.kernels.cpu.work import describe_axes, organize
+from gridsample.options import Options
 
 
 def compiled():
@@ -76,3 +81,64 @@ def test_a_hundred_thousand_calls_leave_nothing_behind():
             break
     assert compiled() == drivers > 0
     assert process.memory_info().rss - before < 20e6
+
+
+@pytest.mark.parametrize("items", [(1, 1), (1, 3), (3, 1), (3, 3)])
+@pytest.mark.parametrize("axis", [1, -1])
+def test_gradients_in_another_type_are_made_a_few_planes_at_a_time(items, axis, monkeypatch):
+    rng = cases.generator("parts")
+    shape = (items[0], 5, 6, 7) if axis == 1 else (items[0], 6, 7, 5)
+    image = rng.standard_normal(shape).astype(np.float16)
+    grid = rng.uniform(-1.3, 1.3, (items[1], 9, 8, 2)).astype(np.float32)
+    options = {"mode": "bicubic", "padding_mode": "constant", "channel_axis": axis}
+    options["fill_value"] = rng.standard_normal(5)
+    out = gridsample.grid_sample(image, grid, **options)
+    whole = gridsample.grid_sample_vjp(out, image, grid, **options)
+    for few in (1, 42, 100, 300):
+        monkeypatch.setattr(cpu, "PART", few)
+        pieces = gridsample.grid_sample_vjp(out, image, grid, **options)
+        np.testing.assert_array_equal(pieces[0], whole[0])
+        # Summed over channels in one order, but fused differently with both gradients at once.
+        np.testing.assert_allclose(pieces[1], whole[1], rtol=1e-5, atol=1e-4)
+
+
+def tilted(rank):
+    """An image, and a grid of long rows that cross many rows of it."""
+    rng = cases.generator("tilted")
+    spatial, out = ((210, 190), (21, 530)) if rank == 2 else ((3, 210, 40), (2, 7, 530))
+    image = rng.standard_normal((2, 3, *spatial))
+    turn = np.eye(rank)
+    turn[:2, :2] = [[0.5, 0.6], [0.9, 0.4]]
+    grid = gridsample.identity_grid((1, 3, *out)) @ turn.T + rng.uniform(-0.01, 0.01, (*out, rank))
+    return image, np.concatenate([grid, grid[:, ::-1]])
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+@pytest.mark.parametrize("axis", [1, -1])
+@pytest.mark.parametrize("mode", cases.MODES)
+def test_rows_that_are_cut_into_strips_change_nothing(mode, axis, rank):
+    image, grid = tilted(rank)
+    line = grid.reshape(2, -1, rank)  # the same points, in no rows
+    image = np.ascontiguousarray(np.moveaxis(image, 1, axis).repeat(3 if axis == -1 else 1, -1))
+    options = {"mode": mode, "padding_mode": ("zeros", "border", "reflection")[:rank]}
+    options["channel_axis"] = axis
+    layout = find_layout(image, grid, options)
+    assert layout[0] == 530
+    expected = gridsample.grid_sample(image, line, **options)
+    out = gridsample.grid_sample(image, grid, **options)
+    # The last points of a block may round otherwise: they are no whole vector.
+    np.testing.assert_allclose(out.reshape(expected.shape), expected, rtol=0, atol=1e-14)
+    upstream = np.cos(expected)
+    first = gridsample.grid_sample_vjp(upstream, image, line, **options)
+    second = gridsample.grid_sample_vjp(upstream.reshape(out.shape), image, grid, **options)
+    np.testing.assert_allclose(second[0], first[0], rtol=0, atol=1e-12 * abs(first[0]).max())
+    scale = 1e-12 * abs(first[1]).max()
+    np.testing.assert_allclose(second[1].reshape(line.shape), first[1], rtol=0, atol=scale)
+
+
+def find_layout(image, grid, options):
+    """The block layout that such a call's points have."""
+    plan, _ = plan_call(image, grid, Options(**options))
+    block = organize(plan, (0,) * len(plan.spatial), 1, 32, 0).block
+    measures = describe_axes(plan, (0,) * len(plan.spatial)).reals
+    return taps.lay_blocks(block, measures, grid.reshape(-1), 1, grid.shape[-1], plan.points)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gridsample.kernels.memory import converted
 from gridsample.options import Options, check_fill
 from gridsample.plan import (
     BFLOAT16,
@@ -294,15 +295,16 @@ def gradients(
         need_grid=need_places,
         fill=fill,
         affine=places is not grid,
+        dtype=None if filtered else plan.dtype,
         threads=options.threads,
     )
     if shadow is not None:
         shadow = np.moveaxis(shadow, 1, -1) if last else shadow
         if filtered:
             shadow = prefilter(shadow, plan, last, options.threads, adjoint=True)
-        shadow = stored(shadow, plan.dtype)
+            shadow = converted(shadow, plan.dtype)
     if gradient is not None:
-        gradient = stored(gradient, places.dtype.newbyteorder("="))
+        gradient = converted(gradient, places.dtype.newbyteorder("="))
     return shadow, gradient
 
 
@@ -381,17 +383,6 @@ def entries(array: Array, last: Sequence[int]) -> Array:
     return view
 
 
-def stored(array: Array, dtype: np.dtype[Any]) -> Array:
-    """Numbers in another type: one too large for it is infinite, as in any arithmetic."""
-    if dtype == BFLOAT16:
-        wide = array.astype(np.float32, copy=False)
-        bits = wide.view(np.uint32)
-        rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16  # half to even
-        return np.where(np.isnan(wide), 0x7FC0, rounded).astype(np.uint16).view(BFLOAT16)
-    with np.errstate(all="ignore"):
-        return array.astype(dtype, copy=False)
-
-
 def check_upstream(upstream: Array, plan: Plan, last: bool) -> None:
     """Refuse upstream values that are not of the output's shape, or not floating."""
     shape = out_shape(plan, last)
@@ -430,7 +421,7 @@ def splat(values: Any, grid: Any, size: Any, options: Options, normalize: bool =
         count = transpose_ones(alone, grid, last, options)
         with np.errstate(all="ignore"):
             np.divide(result, count, out=result, where=count != 0)
-    return stored(result, plan.dtype)
+    return converted(result, plan.dtype)
 
 
 def splat_count(grid: Any, size: Any, options: Options) -> Array:

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.plan import BFLOAT16
+
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 # Shape, distances in bytes, and type.
@@ -210,3 +212,18 @@ def frozen(array: Array) -> Array:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def converted(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Numbers in another type: one too large for it is infinite, as in any arithmetic."""
+    if dtype == BFLOAT16:
+        bits = array.astype(np.float32, copy=False).view(np.uint32)
+        rounded = bits >> 16
+        rounded &= 1  # half to even
+        rounded += bits
+        rounded += 0x7FFF
+        rounded >>= 16
+        rounded[np.isnan(array)] = 0x7FC0
+        return rounded.astype(np.uint16).view(BFLOAT16)
+    with np.errstate(all="ignore"):
+        return array.astype(dtype, copy=False)

@@ -174,7 +174,7 @@ def run_backward(
     shadow, gradient = kernels().backward(
         call.plan, memory(values), memory(image), memory(theta.to(real_type(theta))),
         need_image=need_image, need_grid=need_theta, fill=fill_of(how.fill, call.plan),
-        affine=True, threads=count(how.threads),
+        affine=True, dtype=call.plan.dtype, threads=count(how.threads),
     )  # fmt: skip
     return (
         image.new_empty(0) if shadow is None else tensor_of(shadow, image.dtype, image),

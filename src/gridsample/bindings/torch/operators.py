@@ -239,8 +239,11 @@ def tensor_of(
     array: np.ndarray[Any, Any], dtype: torch.dtype, like: Tensor | None = None
 ) -> Tensor:
     """An array as a tensor of a type, contiguous or laid out as another; copied only if it must."""
-    result = torch.from_numpy(array)
-    result = result if result.dtype == dtype else result.to(dtype)
+    if array.dtype == BFLOAT16:
+        result = torch.from_numpy(array.view(np.uint16)).view(torch.bfloat16)
+    else:
+        result = torch.from_numpy(array)
+        result = result if result.dtype == dtype else result.to(dtype)
     if like is None or not is_channels_last(like):
         return result.contiguous()
     laid_out = empty(result.shape, like, dtype)
@@ -357,8 +360,9 @@ def cpu_scatter(values: Tensor, grid: Tensor, size: Sequence[int], *options: Any
     if call.zero or not values.numel():
         return empty(size, values, values.dtype).zero_()
     shadow = cpu.scatter(
-        call.plan, memory(values), memory(grid), order=call.order, threads=count(how.threads)
-    )
+        call.plan, memory(values), memory(grid), order=call.order, dtype=call.plan.dtype,
+        threads=count(how.threads),
+    )  # fmt: skip
     return tensor_of(shadow, values.dtype, values)
 
 
@@ -386,7 +390,7 @@ def run_backward(
     shadow, gradient = cpu.backward(
         call.plan, memory(values), memory(image), memory(grid), need_image=need_input,
         need_grid=need_grid, order=call.order, fill=fill_of(how.fill, call.plan),
-        threads=count(how.threads),
+        dtype=call.plan.dtype, threads=count(how.threads),
     )  # fmt: skip
     return (
         image.new_empty(0) if shadow is None else tensor_of(shadow, image.dtype, image),

@@ -6,6 +6,8 @@ here arrays are made readable, results are made, and the drivers (`sweeps`, `sec
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from gridsample.kernels.cpu.calls import (
 )
 from gridsample.kernels.cpu.outside import numbers_outside
 from gridsample.kernels.cpu.sweeps import MAP
-from gridsample.kernels.memory import even, is_even, layout_of, plain, raised
+from gridsample.kernels.memory import converted, even, is_even, layout_of, plain, raised
 from gridsample.plan import Plan
 
 Array = np.ndarray[Any, Any]
@@ -29,6 +31,10 @@ Order = tuple[int, ...]
 
 # Stands for memory that is neither read nor written.
 NOTHING = {kind: np.zeros(1, kind) for kind in (np.dtype(np.float32), np.dtype(np.float64))}
+
+# Numbers that are summed at a time where they are stored as others: 2 MB in single precision, or
+# one plane.
+PART = 1 << 19
 
 
 def gather(
@@ -92,13 +98,21 @@ def backward(
     order: Order | None = None,
     fill: Array | None = None,
     affine: bool = False,
+    dtype: np.dtype[Any] | None = None,
     threads: int | None = None,
 ) -> tuple[Array | None, Array | None]:
-    """Both gradients of gather: see `gridsample.kernels`; with ``affine``, of the maps."""
+    """Both gradients of gather: see `gridsample.kernels`; with ``affine``, of the maps.
+
+    dtype: what the image's gradient is stored as, if not as it is summed.
+    """
     order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
     image = plain(image)
     layout = layout_of(image)
-    shadow = plan_shadow(plan, layout).zeros() if need_image else None
+    like = plan_shadow(plan, layout) if need_image else None
+    if like is not None and dtype is not None and dtype != like.layout[2]:
+        how: Any = {"order": order, "fill": fill, "affine": affine, "threads": threads}
+        return backward_stored(plan, values, image, grid, like.of(dtype), need_grid, how)
+    shadow = None if like is None else like.zeros()
     rank, needed = len(plan.spatial), (need_image, need_grid and not plan.nearest)
     shape = (plan.grid_items, *((rank, rank + 1) if affine else (*plan.out, rank)))
     gradient = np.zeros(shape, plan.real) if need_grid else None
@@ -130,6 +144,43 @@ def backward(
     return shadow, gradient
 
 
+def backward_stored(
+    plan: Plan, values: Array, image: Array, grid: Array, result: Array, need_grid: bool, how: Any
+) -> tuple[Array, Array | None]:
+    """As backward, with the image's gradient in ``result``, whose type is not that of the sums.
+
+    Sums of a large image are made and stored a few planes at a time, the grid's gradient apart.
+    """
+    small, fill = result.size <= PART, how["fill"]
+    gradient = None
+    for items, channels in [(slice(None), slice(None))] if small else parts(plan, result):
+        some, points = image[items, channels], grid[items] if plan.grid_items > 1 else grid
+        piece = replace(plan, image_items=len(some), grid_items=len(points), channels=some.shape[1])
+        more = how | {"fill": fill if fill is None else fill[channels]}
+        shadow, gradient = backward(
+            piece, values[items, channels], some, points, need_grid=need_grid and small, **more
+        )
+        assert shadow is not None
+        result[items, channels] = converted(shadow, result.dtype)
+        del shadow  # before there is another
+    if need_grid and not small:
+        _, gradient = backward(plan, values, image, grid, need_image=False, **how)
+    return result, gradient
+
+
+def parts(plan: Plan, image: Array) -> list[tuple[slice, slice]]:
+    """A few items and channels of an image at a time; runs of channels are not parted."""
+    planes = max(1, PART // math.prod(plan.spatial))
+    runs = image.strides[1] == image.itemsize
+    channels = plan.channels if runs else min(plan.channels, planes)
+    items = max(1, planes // channels) if plan.image_items > 1 else plan.items
+    return [
+        (slice(i, i + items), slice(c, c + channels))
+        for i in range(0, plan.items, items)
+        for c in range(0, plan.channels, channels)
+    ]
+
+
 def even_values(values: Array) -> Array:
     """Values (N, C, *out) themselves where a kernel can read them, otherwise a copy."""
     return (
@@ -143,13 +194,16 @@ def scatter(
     grid: Array,
     *,
     order: Order | None = None,
+    dtype: np.dtype[Any] | None = None,
     threads: int | None = None,
 ) -> Array:
-    """The transpose of gather: see `gridsample.kernels`."""
+    """The transpose of gather: see `gridsample.kernels`; ``dtype`` as in backward."""
     kind = complex_of(plan.real) if values.dtype.kind == "c" else plan.real
     shape = plan.image_items, plan.channels, *plan.spatial
     nothing = np.broadcast_to(np.zeros((), kind), shape)
-    shadow, _ = backward(plan, values, nothing, grid, need_grid=False, order=order, threads=threads)
+    shadow, _ = backward(
+        plan, values, nothing, grid, need_grid=False, order=order, dtype=dtype, threads=threads
+    )
     assert shadow is not None
     return shadow
 

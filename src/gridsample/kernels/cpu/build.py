@@ -365,6 +365,7 @@ def bindings(spec: Spec) -> dict[str, Any]:
         "DISPLACED": spec.displaced,
         "PLANAR": spec.planar,
         "AFFINE": spec.affine,
+        "LINE": 64 // int(spec.grid[1:]),
         "SIGNED": spec.signed,
         "ROUNDED": 0 if spec.linear else 1 if spec.driver == "gather_nearest" else 2,
         "LINEAR": spec.linear,
@@ -408,7 +409,7 @@ def driver_for(spec: Spec) -> Driver:
     add(*taps.ELEMENTWISE, passes.between)
     add(taps.stand, taps.kind)
     add(taps.place, compile_=compile_separate, **load_grid)
-    add(taps.read, taps.read_edges, compile_=compile_loop, **load_grid)
+    add(taps.read, taps.read_edges, taps.lay_blocks, compile_=compile_loop, **load_grid)
     add(*taps.LOOPS, *passes.LOOPS, compile_=compile_separate)
     # Collecting is compiled as if arrays could overlap, lest LLVM choose gather instructions.
     add(
@@ -430,7 +431,7 @@ def driver_for(spec: Spec) -> Driver:
         names["settle"] = settled
     add(*runs.LISTS, runs.blend_present, runs.add_outside)
     add(runs.blend_inside, compile_=compile_separate)
-    add(sweeps.raises, sweeps.enough, sweeps.chunk, compile_=compile_inline)
+    add(sweeps.raises, sweeps.enough, sweeps.chunk, taps.next_block, compile_=compile_inline)
     add(*sweeps.SUMS_OF, compile_=compile_sum)
     add(*taps.STEPS, *sweeps.STEPS, compile_=compile_loop)
     add(*second.LOOPS, compile_=compile_separate)

@@ -239,7 +239,8 @@ def plan_gather(
     source_starts, _ = starts(source, plan, run > 0)
     cost = len(source_starts) * max(1, run) * sweep.work.taps
     ranges = divide(
-        range(plan.grid_items), plan.points, range(len(source_starts)), cost, sweep.work.width,
+        range(plan.grid_items), plan.points, range(len(source_starts)), cost,
+        sweep.work.step,
         fair(cost * plan.points * plan.grid_items, threads),
     )  # fmt: skip
     tasks: list[list[tuple[int, ...]]] = [[one] for one in ranges]
@@ -307,6 +308,10 @@ class Shadow(NamedTuple):
     def zeros(self) -> Array:
         """Zeros: pages that the system gives when they are first written to."""
         return np.zeros(self.shape, self.layout[2]).transpose(self.back)
+
+    def of(self, dtype: np.dtype[Any]) -> Array:
+        """Room for what is stored in another type."""
+        return np.empty(self.shape, dtype).transpose(self.back)
 
 
 @functools.lru_cache(maxsize=256)
@@ -397,8 +402,8 @@ def sweep_backward(
         affine=affine,
     )  # fmt: skip
     # As wide as for both, whatever is needed: pixels are added to in an order that goes by blocks.
-    work = organize(plan, order, 1 + len(plan.spatial), bits, run)
-    width = CHUNK * work.width if affine else work.width
+    work = organize(plan, order, 1 + len(plan.spatial), bits, run, in_rows=not affine)
+    width = CHUNK * work.width if affine else work.step
     each = 2 * MAP * -(-plan.points // width) if affine else plan.points * len(plan.spatial)
     fixed = (
         strides_of(place), shifts(work.axes.counts, place.strides),
@@ -519,5 +524,5 @@ def sweep_second(
         *work.tables,
     )  # fmt: skip
     planes = len(starts(target, plan, False)[0])
-    tasks = share_out(plan, source, need_image, planes, work.taps, work.width, threads)
+    tasks = share_out(plan, source, need_image, planes, work.taps, work.step, threads)
     return Sweep(driver_for(spec), fixed, work, tasks)

@@ -119,10 +119,16 @@ def mask_weighed(
             pixels[begin + i] = where(at[begin + i] >= 0, pixels[begin + i], other)
 
 
-def pick(plane: Array, at: Array, out: Array, step: int, n: int) -> None:
-    """Copy the bits of one pixel a point."""
-    for i in range(n):
-        out[i * step] = plane[address(at[i])]
+def pick(plane: Array, at: Array, out: Array, step: int, ahead: Array, each: int, n: int) -> None:
+    """Copy the bits of one pixel a point; ask for ``each`` numbers a point of what is ahead."""
+    eight = unsigned(8)
+    for i in range(unsigned(0), n // eight * eight, eight):
+        for k in range(unsigned(0), eight * each, unsigned(16)):
+            prefetch(ahead, i * each + k)
+        for k in range(i, i + eight):
+            out[k * step] = plane[address(at[k])]
+    for k in range(n // eight * eight, n):
+        out[k * step] = plane[address(at[k])]
 
 
 def pick_edges(

@@ -73,6 +73,8 @@ from gridsample.kernels.cpu.taps import (
     WIDTH,
     copy,
     fill,
+    lay_blocks,
+    next_block,
     prepare_edges,
     prepare_inside,
     read,
@@ -124,11 +126,13 @@ def backward_twice(
         points, edges = tail(grid, grid_begin + item * grid_item + first * point_step), unsigned(0)
         shifted = tail(moves, moves_begin + item * moves_item + first * moves_point)
         slopes = tail(gradient, item * gradient_item + first * raised)
-        for start in range(0, last - first, width):
-            n = unsigned(min(width, last - first - start))
+        row, strip, ahead = lay_blocks(block, measures, points, axis_step, point_step, last - first)
+        start, begins = 0, 0
+        while begins < row:
+            n = unsigned(min(strip, row - begins))
             inside, edges = survey(
                 block, axes, measures, strides, tail(points, start * point_step), axis_step,
-                point_step, indices, reals, first, start, edges, n,
+                point_step, indices, reals, first, start, edges, ahead, n,
             )  # fmt: skip
             if inside:
                 clear_sums(sums, raised, width, n)
@@ -203,7 +207,8 @@ def backward_twice(
                 if LINEAR:
                     steepen(sums, measures, block[AXES], width, n)
                 settle_sums(sums, tail(slopes, start * block[AXES]), block[AXES], width, n)
-            many = enough(edges, wide, start + width >= last - first)
+            start, begins = next_block(start, begins, last - first, row, strip)
+            many = enough(edges, wide, begins >= row)
             for begin in range(unsigned(0), many, wide):
                 which, n = tail(indices, block[WHICH] + int64(begin)), min(wide, many - begin)
                 prepare_edges(

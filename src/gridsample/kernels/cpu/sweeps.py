@@ -89,6 +89,8 @@ from gridsample.kernels.cpu.taps import (
     WHICH,
     WIDTH,
     fill,
+    lay_blocks,
+    next_block,
     own_coordinate,
     prepare_edges,
     prepare_inside,
@@ -137,12 +139,14 @@ def gather(
     y, z = tail(x, width), tail(x, 2 * width)
     for item in range(first_item, last_item):
         points, edges = tail(grid, grid_begin + item * grid_item + first * point_step), unsigned(0)
-        for start in range(0, last - first, width):
-            n = unsigned(min(width, last - first - start))
+        row, strip, ahead = lay_blocks(block, measures, points, axis_step, point_step, last - first)
+        start, begins = 0, 0
+        while begins < row:
+            n = unsigned(min(strip, row - begins))
             before = edges
             inside, edges = survey(
                 block, axes, measures, strides, tail(points, start * point_step), axis_step,
-                point_step, indices, reals, first, start, edges, n,
+                point_step, indices, reals, first, start, edges, ahead, n,
             )  # fmt: skip
             if inside and FOURS:
                 prepare_rows(block, axes, measures, tables, reals, n)
@@ -170,7 +174,8 @@ def gather(
                 if inside < n:
                     replace(state, numbers, outside[p], n)
                 settle(numbers, here, step, n)
-            many = enough(edges, wide, start + width >= last - first)
+            start, begins = next_block(start, begins, last - first, row, strip)
+            many = enough(edges, wide, begins >= row)
             for begin in range(unsigned(0), many, wide):
                 which, n = tail(indices, block[WHICH] + int64(begin)), min(wide, many - begin)
                 prepare_edges(
@@ -201,21 +206,26 @@ def gather_nearest(
     places, lost = tail(indices, block[PLACES]), tail(indices, block[LOST])
     for item in range(first_item, last_item):
         points, edges = tail(grid, grid_begin + item * grid_item + first * point_step), unsigned(0)
-        for start in range(0, last - first, width):
-            n = unsigned(min(width, last - first - start))
+        row, strip, ahead = lay_blocks(block, measures, points, axis_step, point_step, last - first)
+        start, begins = 0, 0
+        while begins < row:
+            n = unsigned(min(strip, row - begins))
             before = edges
             inside, edges = survey(
                 block, axes, measures, strides, tail(points, start * point_step), axis_step,
-                point_step, indices, reals, first, start, edges, n,
+                point_step, indices, reals, first, start, edges, ahead, n,
             )  # fmt: skip
             for p in range(planes, end if edges - before < n else planes):
                 plane = tail(image, source[p] + item * image_item)
                 here = tail(out, target[p] + item * out_item + (first + start) * out_step)
                 if inside:
-                    pick(plane, at, here, step, n)
+                    coming = tail(points, (start + ahead) * point_step)
+                    each = unsigned(point_step) if p == planes else unsigned(0)
+                    pick(plane, at, here, step, coming, each, n)
                 if inside < n:
                     replace_bits(state, here, outside[p], step, n)
-            many = enough(edges, wide, start + width >= last - first)
+            start, begins = next_block(start, begins, last - first, row, strip)
+            many = enough(edges, wide, begins >= row)
             for begin in range(unsigned(0), many, wide):
                 which, n = tail(indices, block[WHICH] + int64(begin)), min(wide, many - begin)
                 prepare_edges(
@@ -245,12 +255,14 @@ def gather_runs(
     amount, run, step = tail(reals, block[AMOUNT]), tail(reals, block[RUN]), unsigned(out_step)
     for item in range(first_item, last_item):
         points, edges = tail(grid, grid_begin + item * grid_item + first * point_step), unsigned(0)
-        for start in range(0, last - first, width):
-            n = unsigned(min(width, last - first - start))
+        row, strip, ahead = lay_blocks(block, measures, points, axis_step, point_step, last - first)
+        start, begins = 0, 0
+        while begins < row:
+            n = unsigned(min(strip, row - begins))
             before = edges
             inside, edges = survey(
                 block, axes, measures, strides, tail(points, start * point_step), axis_step,
-                point_step, indices, reals, first, start, edges, n,
+                point_step, indices, reals, first, start, edges, ahead, n,
             )  # fmt: skip
             if inside:
                 prepare_inside(block, axes, measures, tables, 1, 1, reals, n)
@@ -269,7 +281,8 @@ def gather_runs(
                             tail(amount, i), empty, wide, taps, size, unsigned(1),
                         )  # fmt: skip
                         settle(run, tail(place, i * step), unsigned(1), size)
-            many = enough(edges, wide, start + width >= last - first)
+            start, begins = next_block(start, begins, last - first, row, strip)
+            many = enough(edges, wide, begins >= row)
             for begin in range(unsigned(0), many, wide):
                 which, n = tail(indices, block[WHICH] + int64(begin)), min(wide, many - begin)
                 prepare_edges(
@@ -317,13 +330,15 @@ def backward(
     orders, kinds = (2, 1 + block[AXES]) if need_grid else (1, 1)
     for item in range(first_item, last_item):
         points, edges = tail(grid, grid_begin + item * grid_item + first * point_step), unsigned(0)
-        begins = item * gradient_item + (0 if AFFINE else first * block[AXES] * need_grid)
-        slopes = tail(gradient, begins)
-        for start in range(0, last - first, width):
-            n = unsigned(min(width, last - first - start))
+        sums_of = item * gradient_item + (0 if AFFINE else first * block[AXES] * need_grid)
+        slopes = tail(gradient, sums_of)
+        row, strip, ahead = lay_blocks(block, measures, points, axis_step, point_step, last - first)
+        start, begins = 0, 0
+        while begins < row:
+            n = unsigned(min(strip, row - begins))
             inside, edges = survey(
                 block, axes, measures, strides, tail(points, start * point_step), axis_step,
-                point_step, indices, reals, first, start, edges, n,
+                point_step, indices, reals, first, start, edges, ahead, n,
             )  # fmt: skip
             if inside and not LINEAR:
                 prepare_inside(block, axes, measures, tables, orders, kinds, reals, n)
@@ -371,7 +386,8 @@ def backward(
                     settle_map(sums, axes, measures, block[AXES], first + start, some, width, n)
                 else:
                     settle_sums(sums, tail(slopes, start * block[AXES]), block[AXES], width, n)
-            many = enough(edges, wide, start + width >= last - first)
+            start, begins = next_block(start, begins, last - first, row, strip)
+            many = enough(edges, wide, begins >= row)
             for begin in range(unsigned(0), many, wide):
                 which, n = tail(indices, block[WHICH] + int64(begin)), min(wide, many - begin)
                 prepare_edges(
@@ -423,15 +439,18 @@ def backward_runs(
     orders, kinds = (2, 1 + block[AXES]) if need_grid else (1, 1)
     for item in range(first_item, last_item):
         points, edges = tail(grid, grid_begin + item * grid_item + first * point_step), unsigned(0)
-        begins = item * gradient_item + (0 if AFFINE else first * block[AXES] * need_grid)
-        slopes = tail(gradient, begins)
-        for start in range(0, last - first, width):
-            n = unsigned(min(width, last - first - start))
+        sums_of = item * gradient_item + (0 if AFFINE else first * block[AXES] * need_grid)
+        slopes = tail(gradient, sums_of)
+        row, strip, ahead = lay_blocks(block, measures, points, axis_step, point_step, last - first)
+        start, begins = 0, 0
+        while begins < row:
+            n = unsigned(min(strip, row - begins))
             inside, edges = survey(
                 block, axes, measures, strides, tail(points, start * point_step), axis_step,
-                point_step, indices, reals, first, start, edges, n,
+                point_step, indices, reals, first, start, edges, ahead, n,
             )  # fmt: skip
-            many = enough(edges, wide, start + width >= last - first)
+            origin, (start, begins) = start, next_block(start, begins, last - first, row, strip)
+            many = enough(edges, wide, begins >= row)
             # Inside points first, then edges: the same loop over two kinds of lists.
             for begin in range(-width, int64(many), width):
                 which = tail(indices, block[WHICH] + max(begin, 0))
@@ -450,7 +469,7 @@ def backward_runs(
                         point = int64(which[j])
                         count = list_present(places, taps, wide, j, here, tap)
                     else:
-                        point = start + int64(j)
+                        point = origin + int64(j)
                         if state[j]:
                             continue
                         count = list_inside(at[j], shifts, taps, wide, j, here, tap)

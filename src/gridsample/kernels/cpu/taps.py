@@ -27,6 +27,7 @@ import numpy as np
 
 from gridsample.axis import (
     DROPPED,
+    HALF,
     REFLECTION,
     ZERO,
     ZEROS,
@@ -57,6 +58,9 @@ DISPLACED = SIGNED = False  # whether coordinates are displacements; whether a b
 PACKED = 0  # the distance between points of a grid, where it is always the same
 PLANAR = False  # whether it has all points' coordinates along one axis side by side
 AFFINE = False  # whether a grid's memory holds affine maps instead, rows of D + 1 numbers
+LINE = 16  # coordinates in a line of the processor's cache
+# Rows of an image that a row of points crosses from which it is cut into strips.
+DEEP = 128
 
 # Orders of derivative that there are tables for: the one asked for, and the next two.
 ORDERS = 3
@@ -157,7 +161,8 @@ RUN = 23  # (channel) of one point
 LEANS = 25  # (axis, 0: the order asked for, 1: the next one; tap, point) how weights change
 OTHERS = 26  # (tap, point) pixels of another image
 COORDINATES = 27  # (axis, point) that a map sends the points to
-ENTRIES = 28
+ROW, STRIP = 28, 29  # points in a row that may be cut into strips, or 0; and those of a strip
+ENTRIES = 30
 
 
 def plan_block(
@@ -205,13 +210,16 @@ def tail(array: Array, start: int) -> Array:
     return array[start:]
 
 
+def prefetch(memory: Array, at: int) -> None:
+    """Ask for the memory of an entry, which will soon be read; bound by lowering."""
+
+
 def stand(
     coordinate: Any, measure: Array, a: int, stride: int, rounds: bool
 ) -> tuple[Any, Any, Any, Any, Any]:
     """One coordinate along axis ``a``: its fraction, and the base index's offset.
 
-    Then whether it is anywhere, inside, and out.  A point
-    that is not inside gets the offset of one that is.
+    Then whether it is anywhere, inside, and out.
     """
     m = a * MEASURES
     pos = ((coordinate + measure[m + PLUS]) * measure[m + TIMES] - measure[m + MINUS]) * (
@@ -227,14 +235,16 @@ def stand(
 
 
 def place(
-    grid: Array, measure: Array, strides: Array, begin: int, rounding: int, at: Array, state: Array,
-    x: Array, y: Array, z: Array, gap: int, n: int,
+    grid: Array, measure: Array, strides: Array, begin: int, corner: int, rounding: int,
+    at: Array, state: Array, x: Array, y: Array, z: Array, gap: int, n: int,
 ) -> None:  # fmt: skip
     """Coordinates -> fractions along each axis, offsets of the first taps, and kinds.
 
     ``begin`` is the offset of the first tap from the base index's, ``rounding`` has the bits of the
-    axes that round.  Where points lie as usual, all axes are read in one loop of constant strides:
-    whole vectors are then loaded and parted.  In a planar grid the axes are ``gap`` apart.
+    axes that round.  What is not inside has the first inside point's offset, ``corner``: its taps
+    are read as well, to no end, and so from one place that is always at hand.  Where points lie as
+    usual, all axes are read in one loop of constant strides: whole vectors are then loaded and
+    parted.  In a planar grid the axes are ``gap`` apart.
     """
     bits = rounding if ROUNDED > 1 else 7 * ROUNDED
     if PACKED == 1:
@@ -242,7 +252,7 @@ def place(
             x[i], offset, sure, inside, out = stand(
                 real(load(grid[i])), measure, 0, strides[0], bits & 1 != 0
             )
-            at[i] = integer(offset + integer(begin))
+            at[i] = where(inside, integer(offset + integer(begin)), integer(corner))
             state[i] = kind(inside, out, sure)
     elif PACKED == 2:
         for i in range(n):
@@ -256,8 +266,9 @@ def place(
             y[i], more, down, within, beyond = stand(
                 real(load(second)), measure, 1, strides[1], bits & 2 != 0
             )
-            at[i] = integer(integer(offset + more) + integer(begin))
-            state[i] = kind(inside & within, out | beyond, across & down)
+            inside &= within
+            at[i] = where(inside, integer(integer(offset + more) + integer(begin)), integer(corner))
+            state[i] = kind(inside, out | beyond, across & down)
     elif PACKED == 3:
         for i in range(n):
             if PLANAR:
@@ -274,8 +285,26 @@ def place(
             z[i], most, deep, between, behind = stand(
                 real(load(third)), measure, 2, strides[2], bits & 4 != 0
             )
-            at[i] = integer(integer(integer(offset + more) + most) + integer(begin))
-            state[i] = kind(inside & within & between, out | beyond | behind, across & down & deep)
+            inside &= within & between
+            offset = integer(integer(integer(offset + more) + most) + integer(begin))
+            at[i] = where(inside, offset, integer(corner))
+            state[i] = kind(inside, out | beyond | behind, across & down & deep)
+
+
+def read_ahead(grid: Array, gap: int, n: int) -> None:
+    """Ask for the coordinates of ``n`` points, the next ones.
+
+    They come in while this block's pixels are read and written, when nothing else would ask: a
+    grid is read but once, and a block of it is too short for the processor to see that it goes on.
+    """
+    line = unsigned(LINE)
+    if PLANAR:
+        for i in range(unsigned(0), n, line):
+            for a in range(unsigned(PACKED)):
+                prefetch(grid, a * gap + i)
+    else:
+        for i in range(unsigned(0), n * unsigned(PACKED), line):
+            prefetch(grid, i)
 
 
 def kind(inside: bool, out: bool, sure: bool) -> Any:
@@ -331,12 +360,50 @@ def list_edges(state: Array, first: int, which: Array, edges: int, n: int) -> in
     return edges
 
 
+def lay_blocks(
+    block: Array, measures: Array, grid: Array, axis_step: int, point_step: int, points: int
+) -> tuple[int, int, int]:
+    """How so many points are cut into blocks, by the row of points that ``grid`` starts with.
+
+    One after the other; or, where a row of points crosses many rows of the image, in strips, down
+    which one block shares most of its pixels with the next: a whole row of points would need more
+    of the image than the first cache has.
+
+    Returns the points in a row that is cut, and in a block, and how far it is to the next one.
+    """
+    row, strip, width = block[ROW], block[STRIP], block[WIDTH]
+    if row == 0:
+        return points, width, width
+    steep = measures[MEASURES + STEEP]
+    if AFFINE:
+        fall = real(grid[block[AXES] + 1]) * measures[STEP] * real(row) * steep
+        straight = True
+    else:
+        y, middle = tail(grid, axis_step), row // 2 * point_step
+        begin, end = real(load(y[0])), real(load(y[middle + middle - point_step]))
+        fall, bend = (end - begin) * steep, (begin + end) * HALF - real(load(y[middle]))
+        straight = maximum(bend, -bend) * steep <= maximum(fall, -fall) * HALF
+    if not (straight and maximum(fall, -fall) > real(DEEP)):
+        return points, width, width
+    return row, strip, row
+
+
+def next_block(start: int, begins: int, points: int, row: int, strip: int) -> tuple[int, int]:
+    """Where the next block starts, and its strip begins: below, or else where the next strip does.
+
+    There is none, once a strip would begin where the row ends.
+    """
+    below = start + row < points
+    begins = begins if below else begins + strip
+    return (start + row if below else begins), begins
+
+
 def survey(
     block: Array, axes: Array, measures: Array, strides: Array,
     grid: Array, axis_step: int, point_step: int, indices: Array, reals: Array,
-    task: int, first: int, edges: int, n: int,
+    task: int, first: int, edges: int, ahead: int, n: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Fractions and kinds of the ``n`` points that ``grid`` starts with.
+    """Fractions and kinds of the ``n`` points that ``grid`` starts with; ``ahead`` are the next.
 
     Returns how many are inside, and how many edges are listed: those of earlier blocks, and now
     those of this one, whose first point is ``first``, counted from the ``task``'s first.
@@ -348,13 +415,18 @@ def survey(
         axis_step, point_step = width, 1
         lay_points(theta, axes, measures, block[AXES], task + first, grid, width, n)
     if PACKED:
-        begin, rounding = 0, 0
+        begin, corner, rounding = 0, 0, 0
         for a in range(PACKED):
+            first_inside, rounds = measures[a * MEASURES + FROM], axes[a * COLUMNS + ROUNDS]
+            near = rint(first_inside) if rounds else floor(first_inside)
             begin += axes[a * COLUMNS + FIRST] * strides[a]
-            rounding |= axes[a * COLUMNS + ROUNDS] << a
+            corner += (axes[a * COLUMNS + FIRST] + int64(near)) * strides[a]
+            rounding |= rounds << a
         y, z = tail(x, width), tail(x, 2 * width)
         gap = unsigned(axis_step)
-        place(grid, measures, strides, begin, rounding, at, state, x, y, z, gap, n)
+        place(grid, measures, strides, begin, corner, rounding, at, state, x, y, z, gap, n)
+        if not AFFINE and ROUNDED != 1:
+            read_ahead(tail(grid, ahead * point_step), gap, n)
     else:
         zero(at, n)
         zero(state, n)
@@ -729,5 +801,5 @@ LOOPS = (
     find_lost, bend, lay_taps, sign_taps, weigh_taps, drop_lost, copy, join, multiply,
 )  # fmt: skip
 # The remaining loops do not vectorise.
-SCATTERED = (list_edges, add_places, own_coordinate, lay_line, lay_points, lay_edges)
+SCATTERED = (read_ahead, list_edges, add_places, own_coordinate, lay_line, lay_points, lay_edges)
 STEPS = (survey, weigh, multiply_out, prepare_inside, prepare_rows, prepare_edges)

@@ -24,6 +24,9 @@ Array = np.ndarray[Any, Any]
 FEW, MANY = 1 << 17, 1 << 25
 # Points of a block, and reals that it works on, at most: it should stay in the second-level cache.
 BLOCK, BLOCK_REALS = 512, 16384
+# Points of a strip of a row, where each has one tap or more: what they need of an image should stay
+# in the first-level cache.
+STRIPS = 512, 256
 
 
 class Axes(NamedTuple):
@@ -73,6 +76,11 @@ class Work(NamedTuple):
     reals: tuple[int, np.dtype[Any]]
 
     @property
+    def step(self) -> int:
+        """What ranges of points begin at multiples of: blocks, or rows that blocks are cut from."""
+        return int(self.block[taps.ROW]) or self.width
+
+    @property
     def tables(self) -> tuple[Array, Array, Array, Array]:
         """What every driver takes: the block's table, and those of the axes."""
         return self.block, self.axes.integers, self.axes.reals, self.axes.tables
@@ -83,12 +91,14 @@ class Work(NamedTuple):
 
 
 def organize(
-    plan: Plan, order: tuple[int, ...], kinds: int, bits: int, run: int, twice: bool = False
-) -> Work:
+    plan: Plan, order: tuple[int, ...], kinds: int, bits: int, run: int, twice: bool = False,
+    in_rows: bool = True,
+) -> Work:  # fmt: skip
     """Blocks so wide that what is worked out for one stays in cache.
 
     ``kinds`` are the kinds of products of weights, ``bits`` the width of an index, ``run`` the
-    channels side by side or 0, ``twice`` whether for second derivatives.
+    channels side by side or 0, ``twice`` whether for second derivatives, ``in_rows`` whether blocks
+    may be strips of rows.
     """
     axes = describe_axes(plan, order)
     each = math.prod(axes.counts)
@@ -98,8 +108,17 @@ def organize(
     fits = bool((inside[:, taps.FROM] <= inside[:, taps.TO]).all())
     table, indices, reals = taps.plan_block(axes.counts, powers, fits, kinds, width, run, twice)
     kind = np.dtype(np.int32 if bits == 32 else np.int64)
+    table[taps.ROW], table[taps.STRIP] = cut_row(plan, width) if in_rows else (0, width)
     block = frozen(np.array(table, np.int64))
     return Work(axes, each, width, block, (indices, kind), (reals, plan.real))
+
+
+def cut_row(plan: Plan, width: int) -> tuple[int, int]:
+    """The points of a row that may be cut into strips, and those of a strip; 0 if none may."""
+    row, strip = plan.out[-1], min(width, STRIPS[not plan.nearest])
+    if len(plan.spatial) < 2 or len(plan.out) < 2 or row <= strip:
+        return 0, width
+    return row, -(-row // -(-row // strip) // 16) * 16
 
 
 # First and last item, first and last point, first plane and last.
