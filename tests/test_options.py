@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import cases
@@ -180,6 +181,26 @@ def test_any_mix_is_the_reference(
 ) -> None:
     image, grid, how, more = call
     assert_is_the_reference(image, grid, *how, **more)
+
+
+@pytest.mark.parametrize("upstream", [1.0, math.nan])
+def test_a_fill_counts_with_weights_that_cancel(upstream: float) -> None:
+    """No tap is in the image, but an odd boundary turns the sign of one: the slope is not 0."""
+    rng = np.random.default_rng(5)
+    image, fill = rng.standard_normal((1, 9, 1, 1, 1)), rng.standard_normal(9)
+    grid = np.array([[[-1, -2.3, -2.125], [-1, -2.3, 0.1], [-1, math.nan, -2.125]]])
+    modes, boundaries = ("nearest", "nearest", "linear"), ("constant", "constant", "antisymmetric")
+    assert_is_the_reference(image, grid, modes, boundaries, False, fill_value=fill)
+    options = {"mode": modes, "padding_mode": boundaries, "fill_value": fill}
+    values = np.full((1, 9, 3), upstream)
+    _, slope = gridsample.grid_sample_vjp(values, image, grid, **options)
+    # Of two taps along z one has the sign 1 and one -1; half a pixel is a step of 1.
+    for point in (0, 1):
+        np.testing.assert_allclose(slope[0, point], [0, 0, -fill.sum() * upstream], atol=1e-12)
+    np.testing.assert_array_equal(slope[0, 2], 0)  # nowhere
+    last, values = np.moveaxis(image, 1, -1), np.moveaxis(values, 1, -1)
+    _, other = gridsample.grid_sample_vjp(values, last, grid, **options, channel_axis=-1)
+    np.testing.assert_allclose(other, slope, atol=1e-12)
 
 
 @pytest.mark.slow

@@ -172,6 +172,15 @@ class Plan:
         return copies and not any(BOUNDARIES[name].odd for name in self.boundaries)
 
     @functools.cached_property
+    def sums_to_one(self) -> bool:
+        """Whether the weights of all taps sum to one: then a fill is the same everywhere outside.
+
+        An odd boundary turns the sign of some.
+        """
+        odd = any(BOUNDARIES[name].odd for name in self.boundaries)
+        return all(method.normalized for method in self.methods) and not odd
+
+    @functools.cached_property
     def prefilters(self) -> bool:
         """Whether the methods of some axis weigh coefficients that a filter makes of the image."""
         return any(method.prefilter > 1 for method in self.methods)

@@ -394,16 +394,17 @@ def spread_present(
                 plane[address(at[a + i])] += shares[a + i]
 
 
-def silence(at: Array, g: Array, taps: int, width: int, n: int) -> None:
+def silence(at: Array, lost: Array, g: Array, fills: bool, taps: int, width: int, n: int) -> None:
     """Zero the upstream values of edges that have no tap.
 
-    They take part in nothing, and 0 times an upstream NaN must not say otherwise.
+    They take part in nothing, and 0 times an upstream NaN must not say otherwise; but where a fill
+    counts with weights that do not sum to one (it ``fills``), only points that are nowhere are out.
     """
     for i in range(n):
         here = at[i]
         for t in range(1, taps):
             here &= at[unsigned(t) * width + i]
-        if here < 0:
+        if here < 0 and (lost[i] or not fills):
             g[i] = real(0)
 
 

@@ -57,6 +57,7 @@ from gridsample.kernels.cpu.taps import (
     EACH,
     FRACTION,
     LEANS,
+    LOST,
     MEASURES,
     MOST,
     NUMBERS,
@@ -115,7 +116,8 @@ def backward_twice(
     """
     width, count, step = block[WIDTH], block[EACH], unsigned(values_step)
     wide, at, state = unsigned(width), tail(indices, block[AT]), tail(indices, block[STATE])
-    places, sums = tail(indices, block[PLACES]), tail(reals, block[SUMS])
+    places, lost = tail(indices, block[PLACES]), tail(indices, block[LOST])
+    sums = tail(reals, block[SUMS])
     pixels, others = tail(reals, block[PIXELS]), tail(reals, block[OTHERS])
     amount, g = tail(reals, block[AMOUNT]), tail(reals, block[NUMBERS])
     along, more = tail(reals, block[ALONG]), tail(reals, block[POS])
@@ -224,7 +226,7 @@ def backward_twice(
                 for p in range(planes, end):
                     here = target[p] + item * values_item + first * values_step
                     fetch_edges(tail(values, here), step, which, g, n)
-                    silence(places, g, count, wide, n)
+                    silence(places, lost, g, False, count, wide, n)
                     if need_values or need_grid:
                         plane = tail(image, source[p] + item * image_item)
                         collect_present(plane, places, pixels, count, wide, n)
@@ -242,7 +244,7 @@ def backward_twice(
                         if b:
                             accumulate_edges(tail(sums, (b - 1) * width), g, along, n)
                         else:
-                            silence(places, along, count, wide, n)
+                            silence(places, lost, along, False, count, wide, n)
                             out = results_target[p] + item * results_item + first * results_step
                             settle_axis_edges(
                                 along, which, tail(results, out), unsigned(results_step), n

@@ -69,6 +69,7 @@ from gridsample.kernels.cpu.taps import (
     COUNT,
     EACH,
     EXTENT,
+    FILLS,
     FRACTION,
     HERE,
     LISTED,
@@ -322,7 +323,8 @@ def backward(
     """
     width, count, step = block[WIDTH], block[EACH], unsigned(values_step)
     wide, at, state = unsigned(width), tail(indices, block[AT]), tail(indices, block[STATE])
-    places, sums = tail(indices, block[PLACES]), tail(reals, block[SUMS])
+    places, lost = tail(indices, block[PLACES]), tail(indices, block[LOST])
+    sums = tail(reals, block[SUMS])
     pixels, amount = tail(reals, block[PIXELS]), tail(reals, block[AMOUNT])
     g, along = tail(reals, block[NUMBERS]), tail(reals, block[ALONG])
     x = tail(reals, block[FRACTION])
@@ -398,7 +400,8 @@ def backward(
                 for p in range(planes, end):
                     here = target[p] + item * values_item + first * values_step
                     fetch_edges(tail(values, here), step, which, g, n)
-                    silence(places, g, count, wide, n)
+                    fills = block[FILLS] and dropped[p] != real(0)
+                    silence(places, lost, g, fills, count, wide, n)
                     if need_grid:
                         plane = tail(image, source[p] + item * image_item)
                         collect_present(plane, places, pixels, count, wide, n)
@@ -434,6 +437,7 @@ def backward_runs(
     width, taps, size = block[WIDTH], unsigned(block[EACH]), unsigned(length)
     wide, at, state = unsigned(width), tail(indices, block[AT]), tail(indices, block[STATE])
     places, here = tail(indices, block[PLACES]), tail(indices, block[HERE])
+    lost = tail(indices, block[LOST])
     tap, amount = tail(indices, block[LISTED]), tail(reals, block[AMOUNT])
     g, along = tail(reals, block[RUN]), tail(reals, block[SUMS])
     orders, kinds = (2, 1 + block[AXES]) if need_grid else (1, 1)
@@ -468,14 +472,16 @@ def backward_runs(
                     if begin >= 0:
                         point = int64(which[j])
                         count = list_present(places, taps, wide, j, here, tap)
+                        fills = block[FILLS] and not lost[j]
                     else:
                         point = origin + int64(j)
                         if state[j]:
                             continue
                         count = list_inside(at[j], shifts, taps, wide, j, here, tap)
+                        fills = False
                     for a in range(block[AXES]):
                         along[a] = real(0)
-                    for p in range(planes, end if count else planes):
+                    for p in range(planes, end if count or fills else planes):
                         offset = target[p] + item * values_item + (first + point) * values_step
                         fetch(tail(values, offset), unsigned(1), g, size)
                         pixels = tail(image, source[p] + item * image_item)

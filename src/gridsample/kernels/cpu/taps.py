@@ -123,10 +123,8 @@ def describe(plan: Plan, a: int, order: int) -> tuple[list[int], list[float]]:
     limit = float(np.finfo(real).max) if repeats else math.inf
     mirror = -0.5 * plan.edges[a] if folds and boundary.code == REFLECTION else 0.0
     before, after = -math.inf, math.inf
-    # A fill counts with the taps' weights: where these need not sum to one, or an odd boundary
-    # turns their sign, no point is out.
-    odd = any(BOUNDARIES[name].odd for name in plan.boundaries)
-    if drops and ((method.normalized and not odd) or not boundary.filled):
+    # A fill counts with the taps' weights: where these need not sum to one, no point is out.
+    if drops and (plan.sums_to_one or not boundary.filled):
         before, after = below(1 - first - taps - shift), float(size - first - shift)
     if not plan.extrapolate:
         before, after = -plan.rim, last + plan.rim
@@ -162,7 +160,8 @@ LEANS = 25  # (axis, 0: the order asked for, 1: the next one; tap, point) how we
 OTHERS = 26  # (tap, point) pixels of another image
 COORDINATES = 27  # (axis, point) that a map sends the points to
 ROW, STRIP = 28, 29  # points in a row that may be cut into strips, or 0; and those of a strip
-ENTRIES = 30
+FILLS = 30  # whether a fill counts at points without a tap: weights do not sum to one
+ENTRIES = 31
 
 
 def plan_block(

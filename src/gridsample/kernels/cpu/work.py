@@ -108,6 +108,7 @@ def organize(
     fits = bool((inside[:, taps.FROM] <= inside[:, taps.TO]).all())
     table, indices, reals = taps.plan_block(axes.counts, powers, fits, kinds, width, run, twice)
     kind = np.dtype(np.int32 if bits == 32 else np.int64)
+    table[taps.FILLS] = not plan.sums_to_one
     table[taps.ROW], table[taps.STRIP] = cut_row(plan, width) if in_rows else (0, width)
     block = frozen(np.array(table, np.int64))
     return Work(axes, each, width, block, (indices, kind), (reals, plan.real))

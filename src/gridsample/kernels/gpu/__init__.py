@@ -73,12 +73,11 @@ def describe(plan: Plan, a: int, order: int, tables: int) -> tuple[float, ...]:
     """One axis as kernels know it: its entries are named in `gridsample.kernels.gpu.taps`."""
     method, boundary = plan.methods[a], BOUNDARIES[plan.boundaries[a]]
     counts = TO_CENTRES if plan.align_corners else TO_EDGES
-    alike = all(one.normalized for one in plan.methods) and not odd(plan)
     return (
         *(method.taps, method.first, method.powers, int(method.rounds), order),
         *(boundary.code, plan.edges[a], int(boundary.odd), int(plan.folds[a])),
         counts if plan.coords == "normalized" else IN_PIXELS,
-        *(int(not plan.extrapolate), int(boundary.filled and alike)),
+        *(int(not plan.extrapolate), int(boundary.filled and plan.sums_to_one)),
         *coefficients(method, order, tables),
     )
 
