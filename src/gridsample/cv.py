@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from gridsample.affine import affine_sample
 from gridsample.api import library
+from gridsample.plan import NARROW_TYPES
 from gridsample.strips import Positions, sample, sample_axis, saturated
 
 Array = np.ndarray[Any, Any]
@@ -73,6 +75,13 @@ BORDERS = {
     BORDER_REFLECT_101: "mirror",
     BORDER_TRANSPARENT: "border",  # what is outside is not written
 }
+
+# Samples an image (H, W, C), with options of `gridsample.grid_sample`: (h, w, C), in ``out`` or
+# new.
+Sampler = Callable[..., Array]
+
+# Pixels along an axis up to which positions of single precision are a thousandth of one apart.
+SMALL = 1 << 13
 
 
 # ---- arguments -----------------------------------------------------------------------------------
@@ -150,16 +159,9 @@ def destination(dst: Any, shape: tuple[int, ...], dtype: np.dtype[Any], kept: bo
 
 
 def warp(
-    src: Any,
-    positions: Positions,
-    size: tuple[int, int],
-    flags: int,
-    border: int,
-    value: Any,
-    dst: Any,
-    real: Any = np.float64,
+    src: Any, sampler: Sampler, size: tuple[int, int], flags: int, border: int, value: Any, dst: Any
 ) -> Array:
-    """The source at positions (y, x), with OpenCV's options."""
+    """The source where a sampler reads it, with OpenCV's options."""
     image = as_image(src)
     options: dict[str, Any] = {
         "mode": chosen(operator.index(flags) & 7, MODES, "interpolation"),
@@ -169,18 +171,44 @@ def warp(
         options["fill_value"] = border_values(value, image.shape[2])
     transparent = border & ~BORDER_ISOLATED == BORDER_TRANSPARENT
     shape = (*size, *np.shape(src)[2:])
+    if dst is None and not transparent:
+        return sampler(image, None, **options).reshape(shape).astype(image.dtype, copy=False)
     result = destination(dst, shape, image.dtype, transparent)
     place = with_channels(result)
     direct = not transparent and result.dtype.isnative and not np.may_share_memory(result, image)
-    values = sample(image, positions, size, place if direct else None, real=real, **options)
+    values = sampler(image, place if direct else None, **options)
     if transparent:
         whole = np.ones((*image.shape[:2], 1), np.uint8)
         inside = {"mode": "nearest", "padding_mode": "constant", "extrapolate": False}
-        shown = sample(whole, positions, size, real=real, **inside)
-        np.copyto(place, values, where=shown.astype(bool))
-    elif not direct:
+        np.copyto(place, values, where=sampler(whole, None, **inside).astype(bool))
+    elif values is not place:
         place[...] = values
     return result
+
+
+def at_positions(positions: Positions, size: tuple[int, int], real: Any = np.float64) -> Sampler:
+    """Samples at positions (y, x) in pixels, which are of type ``real``."""
+
+    def sampler(image: Array, out: Array | None, **options: Any) -> Array:
+        values: Array = sample(image, positions, size, out, real=real, **options)
+        return values
+
+    return sampler
+
+
+def under_map(theta: Array, size: tuple[int, int]) -> Sampler:
+    """Samples where a (2, 3) matrix sends columns (x, y, 1) of the output's pixels."""
+
+    def sampler(image: Array, out: Array | None, **options: Any) -> Array:
+        small = max(*size, *image.shape[:2]) <= SMALL and image.dtype.name in NARROW_TYPES
+        maps = theta[np.newaxis].astype(np.float32 if small else np.float64)
+        shape = (1, image.shape[2], *size)
+        values: Array = affine_sample(
+            image[np.newaxis], maps, shape, coords="pixel", channel_axis=-1, **options
+        )[0]
+        return values
+
+    return sampler
 
 
 def remap(
@@ -238,7 +266,7 @@ def remap(
         return [y[first:last], x[first:last]]
 
     real = np.result_type(x.dtype, y.dtype, np.float32)
-    return warp(src, positions, size, flags, borderMode, borderValue, dst, real)
+    return warp(src, at_positions(positions, size, real), size, flags, borderMode, borderValue, dst)
 
 
 def split_maps(map1: Any, map2: Any, whole: bool) -> tuple[Array, Array]:
@@ -323,15 +351,8 @@ def warpAffine(
         >>> cv.warpAffine(image, np.float64([[1, 0, 1], [0, 1, 0]]), (4, 1))
         array([[0, 1, 2, 3]], dtype=uint8)
     """
-    (xx, xy, x0), (yx, yy, y0), _ = inverse(M, 2, flags)
-    size = as_size(dsize)
-    columns = np.arange(size[1])
-
-    def positions(first: int, last: int) -> list[Any]:
-        rows = np.arange(first, last)[:, np.newaxis]
-        return [(yx * columns + y0) + yy * rows, (xx * columns + x0) + xy * rows]
-
-    return warp(src, positions, size, flags, borderMode, borderValue, dst)
+    matrix, size = inverse(M, 2, flags)[:2], as_size(dsize)
+    return warp(src, under_map(matrix, size), size, flags, borderMode, borderValue, dst)
 
 
 def warpPerspective(
@@ -381,7 +402,7 @@ def warpPerspective(
         scale = np.divide(1.0, w, out=np.zeros_like(w), where=w != 0)
         return [v * scale, u * scale]
 
-    return warp(src, positions, size, flags, borderMode, borderValue, dst)
+    return warp(src, at_positions(positions, size), size, flags, borderMode, borderValue, dst)
 
 
 # ---- resizing ------------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ class Spec(NamedTuple):
     in_place: bool = False
     planar: bool = False  # its points' coordinates along one axis are side by side
     affine: bool = False  # the grid's memory holds affine maps
+    pixel: int = 0  # bytes of a pixel whose channels are read at once, or 0
 
 
 # Numba's decorator, with options that its type stubs do not know.
@@ -342,8 +343,18 @@ def settled(numbers: Any, out: Any, step: int, n: int) -> None:
     """The numbers were worked on where they belong."""
 
 
+def few_bits(code: str) -> tuple[int, int]:
+    """The least and greatest number of an integer type whose numbers all have a real one; or 0."""
+    if code == "b1":
+        return 0, 1
+    if code not in ("u1", "i1", "u2", "i2"):
+        return 0, 0
+    return int(np.iinfo(code).min), int(np.iinfo(code).max)
+
+
 def bindings(spec: Spec) -> dict[str, Any]:
     """The names that lowering binds for a spec's precision and index width."""
+    low, high = few_bits(spec.values)
     wide = spec.bits == 64
     real = np.float64 if spec.real == "f8" else np.float32
     return {
@@ -371,6 +382,11 @@ def bindings(spec: Spec) -> dict[str, Any]:
         "LINEAR": spec.linear,
         "FOURS": spec.fours,
         "IN_PLACE": spec.in_place,
+        "PIXEL": spec.pixel,
+        "LOW": low,
+        "HIGH": high,
+        "word": intrinsics.word,
+        "half_word": intrinsics.half_word,
         **{
             name: getattr(intrinsics, name)
             for name in ("where", "minimum", "maximum", "floor", "rint")

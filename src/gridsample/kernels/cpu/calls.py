@@ -153,6 +153,17 @@ def in_pairs(plan: Plan, memory: Memory, dtype: np.dtype[Any]) -> bool:
     )
 
 
+def bytes_of(plan: Plan, order: Order, memory: Memory, dtype: np.dtype[Any]) -> int:
+    """Bytes of a pixel whose channels are read at once, or 0 where they are not.
+
+    For taps that are weighed in pairs: pixels are one after the other in memory.
+    """
+    if code(dtype) != "u1" or not (is_linear(plan, order) or plan.methods[0].taps == 4):
+        return 0
+    step = memory.strides[0]
+    return step if step == 1 or step == memory.run in (3, 4) else 0
+
+
 def is_linear(plan: Plan, order: Order) -> bool:
     """Whether taps are weighed by distance alone, along every axis."""
     return not any(order) and all(method.table == LINEAR.table for method in plan.methods)
@@ -273,6 +284,7 @@ def sweep_gather(
             pairs=not run and in_pairs(plan, source, image),
             linear=len(plan.spatial) if quick and is_linear(plan, order) else 0,
             fours=quick and plan.methods[0].taps == 4,
+            pixel=bytes_of(plan, order, source, image) if quick else 0,
             in_place=code(values) == real and (run > 0 or target.strides[0] == 1),
             affine=affine,
         )  # fmt: skip

@@ -139,6 +139,29 @@ def copy_pair(context: Any, plane: Any, at: Any, pixels: Any, to: Any) -> Any:
 
 
 @intrinsic
+def word(context: Any, plane: Any, at: Any) -> Any:
+    """Four bytes in one load, the first the lowest, aligned or not."""
+    return nb.uint32(plane, at), _bytes_as_number(nb.uint32)
+
+
+@intrinsic
+def half_word(context: Any, plane: Any, at: Any) -> Any:
+    """As word, two bytes."""
+    return nb.uint16(plane, at), _bytes_as_number(nb.uint16)
+
+
+def _bytes_as_number(kind: Any) -> Any:
+    """Loads an integer from memory of bytes."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        number = context.get_value_type(kind)
+        place = _pointer(context, builder, signature, arguments, 0, 1)
+        return builder.load(builder.bitcast(place, number.as_pointer()), align=1)
+
+    return generate
+
+
+@intrinsic
 def add_pair(context: Any, plane: Any, at: Any, left: Any, right: Any) -> Any:
     """Add to two neighbouring numbers in one load and one store, aligned or not."""
 

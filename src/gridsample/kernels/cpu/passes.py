@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gridsample.axis import ONE, maximum, where
+from gridsample.axis import ONE, maximum, minimum, rint, where
 
 Array = Any
 
@@ -21,6 +21,10 @@ address = int
 LINEAR = 0  # the rank, where all axes are linear
 PAIRS = False  # whether neighbours along x are side by side in an image, as numbers
 JOINED = False  # whether they are in what is scattered to, and every second tap is the next one's
+PIXEL = 0  # bytes of a pixel whose channels are read at once, or 0
+
+
+LOW, HIGH = 0, 0  # the least and greatest stored value, where it is an integer of few bits
 
 
 def load(value: Any) -> Any:
@@ -37,6 +41,16 @@ def copy_pair(plane: Array, at: int, pixels: Array, to: int) -> None:
     """Copy two neighbours: one load and one store."""
     pixels[to] = plane[at]
     pixels[to + 1] = plane[at + 1]
+
+
+def word(plane: Array, at: int) -> Any:
+    """Four bytes from a place on, as one number, the first the lowest."""
+    return sum(int(plane[at + k]) << 8 * k for k in range(4))
+
+
+def half_word(plane: Array, at: int) -> Any:
+    """As word, two bytes."""
+    return sum(int(plane[at + k]) << 8 * k for k in range(2))
 
 
 def add_pair(plane: Array, at: int, left: Any, right: Any) -> None:
@@ -77,6 +91,39 @@ def collect_pairs(
             for i in range(n):
                 pixels[begin + i + i] = real(load(plane[address(at[i]) + shift]))
                 pixels[begin + i + i + one] = real(load(plane[address(at[i]) + other]))
+
+
+def collect_words(
+    plane: Array, at: Array, shifts: Array, words: Array, taps: int, width: int, n: int
+) -> None:
+    """As collect_pairs, of pixels of ``PIXEL`` bytes: their channels at once, not yet as numbers.
+
+    Of a pixel of three bytes the fourth one of its word is another's; of the right one of two,
+    whose word might end where there is no memory, it is the left one's that is dropped.
+    """
+    one, pixel = unsigned(1), address(PIXEL)
+    for t in range(0, taps, 2):
+        begin, shift = unsigned(t) * width, address(shifts[t])
+        for i in range(n):
+            here, to = address(at[i]) + shift, begin + i + i
+            if PIXEL == 1:
+                both = half_word(plane, here)
+                words[to], words[to + one] = integer(both), integer(both >> 8)
+            elif PIXEL == 3:
+                words[to] = integer(word(plane, here))
+                words[to + one] = integer(word(plane, here + pixel - address(1)) >> 8)
+            else:
+                words[to], words[to + one] = (
+                    integer(word(plane, here)), integer(word(plane, here + pixel)),
+                )  # fmt: skip
+
+
+def unpack(words: Array, shift: int, pixels: Array, taps: int, width: int, n: int) -> None:
+    """One channel of the words, as numbers."""
+    for t in range(0, taps, 2):
+        begin = unsigned(t) * width
+        for i in range(begin, begin + n + n):
+            pixels[i] = real((words[i] >> integer(shift)) & integer(255))
 
 
 def fetch_ahead(plane: Array, at: Array, shifts: Array, row: int, taps: int, n: int) -> None:
@@ -426,6 +473,19 @@ def settle(numbers: Array, out: Array, step: int, n: int) -> None:
         out[i * step] = store(numbers[i])
 
 
+def round_off(numbers: Array, whole: Array, n: int) -> None:
+    """Numbers -> integers of few bits: half to even, saturated, and 0 for what is no number."""
+    for i in range(n):
+        rounded = rint(minimum(maximum(numbers[i], real(LOW)), real(HIGH)))
+        whole[i] = integer(where(numbers[i] == numbers[i], rounded, real(0)))
+
+
+def settle_whole(whole: Array, out: Array, step: int, n: int) -> None:
+    """Integers -> stored values."""
+    for i in range(n):
+        out[i * step] = whole[i]
+
+
 def settle_edges(
     numbers: Array, lost: Array, hole: Any, which: Array, out: Array, step: int, n: int
 ) -> None:
@@ -493,8 +553,10 @@ LOOPS = (
     accumulate,
     add,
     accumulate_edges,
+    unpack,
+    round_off,
 )
 SCATTERED = (
-    fetch_ahead, pick, pick_edges, replace_bits, spread, spread_band, spread_pairs,
-    spread_present, silence, settle_axis, settle_axis_edges,
+    collect_words, settle_whole, fetch_ahead, pick, pick_edges, replace_bits, spread, spread_band,
+    spread_pairs, spread_present, silence, settle_axis, settle_axis_edges,
 )  # fmt: skip

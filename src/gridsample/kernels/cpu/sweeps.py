@@ -25,6 +25,7 @@ from gridsample.kernels.cpu.passes import (
     collect,
     collect_pairs,
     collect_present,
+    collect_words,
     fetch,
     fetch_ahead,
     fetch_edges,
@@ -34,12 +35,14 @@ from gridsample.kernels.cpu.passes import (
     pick_edges,
     replace,
     replace_bits,
+    round_off,
     scale,
     settle,
     settle_axis,
     settle_axis_edges,
     settle_edges,
     settle_run,
+    settle_whole,
     share,
     share_linear,
     silence,
@@ -48,6 +51,7 @@ from gridsample.kernels.cpu.passes import (
     spread_band,
     spread_pairs,
     spread_present,
+    unpack,
 )
 from gridsample.kernels.cpu.runs import (
     add_outside,
@@ -65,6 +69,7 @@ from gridsample.kernels.cpu.taps import (
     AMOUNT,
     AT,
     AXES,
+    BASE,
     COLUMNS,
     COUNT,
     EACH,
@@ -112,6 +117,8 @@ IN_PLACE = False
 LINEAR = 0  # the rank, where all axes are linear
 FOURS = False  # whether there are four taps along x
 AFFINE = False  # whether a grid's memory holds affine maps instead
+PIXEL = 0  # bytes of a pixel whose channels are read at once, or 0
+HIGH = 0  # the greatest stored value, where it is an integer of few bits
 
 # Blocks whose shares of a map's gradient are summed in one place, and the room that one has.
 CHUNK, MAP = 8, 12
@@ -160,11 +167,15 @@ def gather(
                 if inside:
                     if far:
                         fetch_ahead(plane, at, shifts, axes[COUNT], count, n)
-                    if LINEAR:
+                    if PIXEL:
+                        if p % PIXEL == 0:
+                            collect_words(plane, at, shifts, places, count, wide, n)
+                        unpack(places, 8 * (p % PIXEL), pixels, count, wide, n)
+                    elif LINEAR or FOURS:
                         collect_pairs(plane, at, shifts, pixels, count, wide, n)
+                    if LINEAR:
                         blend_linear(numbers, pixels, x, y, z, wide, n)
                     elif FOURS:
-                        collect_pairs(plane, at, shifts, pixels, count, wide, n)
                         blend_rows(numbers, pixels, across, amount, count // 4, wide, n)
                     elif PAIRS:
                         collect_pairs(plane, at, shifts, pixels, count, wide, n)
@@ -174,7 +185,11 @@ def gather(
                         blend(numbers, pixels, amount, count, wide, n)
                 if inside < n:
                     replace(state, numbers, outside[p], n)
-                settle(numbers, here, step, n)
+                if HIGH:
+                    round_off(numbers, tail(indices, block[BASE]), n)
+                    settle_whole(tail(indices, block[BASE]), here, step, n)
+                else:
+                    settle(numbers, here, step, n)
             start, begins = next_block(start, begins, last - first, row, strip)
             many = enough(edges, wide, begins >= row)
             for begin in range(unsigned(0), many, wide):
