@@ -116,9 +116,10 @@ def organize(
 
 def cut_row(plan: Plan, width: int) -> tuple[int, int]:
     """The points of a row that may be cut into strips, and those of a strip; 0 if none may."""
-    row, strip = plan.out[-1], min(width, STRIPS[not plan.nearest])
-    if len(plan.spatial) < 2 or len(plan.out) < 2 or row <= strip:
+    strip = min(width, STRIPS[not plan.nearest])
+    if len(plan.spatial) < 2 or len(plan.out) < 2 or plan.out[-1] <= strip:
         return 0, width
+    row = plan.out[-1]
     return row, -(-row // -(-row // strip) // 16) * 16
 
 
