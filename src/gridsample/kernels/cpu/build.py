@@ -44,7 +44,8 @@ class Spec(NamedTuple):
     in_place: bool = False
     planar: bool = False  # its points' coordinates along one axis are side by side
     affine: bool = False  # the grid's memory holds affine maps
-    pixel: int = 0  # bytes of a pixel whose channels are read at once, or 0
+    pixel: int = 0  # bytes of a pixel whose channels are read at once, or numbers copied; or 0
+    runs: bool = False  # a pixel's channels, side by side, are copied together
 
 
 # Numba's decorator, with options that its type stubs do not know.
@@ -383,6 +384,7 @@ def bindings(spec: Spec) -> dict[str, Any]:
         "FOURS": spec.fours,
         "IN_PLACE": spec.in_place,
         "PIXEL": spec.pixel,
+        "RUNS": spec.runs,
         "LOW": low,
         "HIGH": high,
         "word": intrinsics.word,

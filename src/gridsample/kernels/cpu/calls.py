@@ -196,9 +196,9 @@ def starts(memory: Memory, plan: Plan, as_runs: bool) -> tuple[Array, int]:
     return (items + planes).reshape(-1), 0
 
 
-def common_run(place: Memory, values: Memory) -> int:
+def common_run(place: Memory, values: Memory, least: int = LONG_RUN) -> int:
     """How many channels are worked on side by side; 0 where planes are."""
-    return place.run if place.run == values.run >= LONG_RUN else 0
+    return place.run if place.run == values.run >= least else 0
 
 
 def is_far(plan: Plan, memory: Memory, count: int) -> bool:
@@ -240,7 +240,7 @@ def plan_gather(
     bits = plan.nearest
     points = read_points(grid, plan, affine)
     source, target = describe(image, plan.items, bits), read_values(values, plan, bits)
-    run = 0 if bits else common_run(source, target)
+    run = common_run(source, target, 2 if bits else LONG_RUN)
     kind = (source.flat.kind or image[2]) if bits else None
     times = plan.items if plan.grid_items == 1 else 1
     outside = find_outside(plan, None, kind, any(order)).repeat(times)
@@ -276,7 +276,10 @@ def sweep_gather(
     """The sweep that gathers, without its tasks."""
     bits, real = index_bits(plan, source), code(plan.real)
     if kind is not None:
-        spec = specify(plan, "gather_nearest", bits, points, kind, kind, affine=affine)
+        spec = specify(
+            plan, "gather_nearest", bits, points, kind, kind, affine=affine, runs=run > 0,
+            pixel=run if run in (3, 4) else 0,
+        )  # fmt: skip
     else:
         quick = not run and code(image) in QUICK
         spec = specify(
@@ -293,7 +296,7 @@ def sweep_gather(
     target_starts, target_item = starts(target, plan, run > 0)
     fixed = (
         strides_of(source), source_starts, source_item, shifts(work.axes.counts, source.strides),
-        kind is None and is_far(plan, source, 1), *((run,) if run else ()),
+        is_far(plan, source, 1), *((run,) if run or kind is not None else ()),
         points.begin, points.item, points.axis, points.point,
         target_starts, target_item, target.strides[0],
         *work.tables,

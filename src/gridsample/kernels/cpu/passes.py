@@ -21,7 +21,7 @@ address = int
 LINEAR = 0  # the rank, where all axes are linear
 PAIRS = False  # whether neighbours along x are side by side in an image, as numbers
 JOINED = False  # whether they are in what is scattered to, and every second tap is the next one's
-PIXEL = 0  # bytes of a pixel whose channels are read at once, or 0
+PIXEL = 0  # bytes of a pixel whose channels are read at once, or numbers that are copied; or 0
 
 
 LOW, HIGH = 0, 0  # the least and greatest stored value, where it is an integer of few bits
@@ -178,6 +178,34 @@ def pick(plane: Array, at: Array, out: Array, step: int, ahead: Array, each: int
         out[k * step] = plane[address(at[k])]
 
 
+def pick_runs(
+    plane: Array, at: Array, state: Array, out: Array, step: int, outside: Array, length: int,
+    n: int,
+) -> None:  # fmt: skip
+    """As pick, where a pixel's channels lie side by side; what is outside where none is inside."""
+    size = unsigned(PIXEL) if PIXEL else length
+    for i in range(n):
+        begin, to = unsigned(address(at[i])), i * step
+        if state[i] == 0:
+            for k in range(size):
+                out[to + k] = plane[begin + k]
+        else:
+            for k in range(size):
+                out[to + k] = outside[k]
+
+
+def pick_runs_edges(
+    plane: Array, at: Array, lost: Array, dropped: Array, holes: Array, which: Array, out: Array,
+    step: int, length: int, n: int,
+) -> None:  # fmt: skip
+    """As pick_runs, at edges."""
+    for j in range(n):
+        begin, to = unsigned(maximum(at[j], integer(0))), unsigned(which[j]) * step
+        for k in range(length):
+            kept = plane[begin + k] if at[j] >= 0 else dropped[k]
+            out[to + k] = holes[k] if lost[j] else kept
+
+
 def pick_edges(
     plane: Array, at: Array, lost: Array, dropped: Any, hole: Any, which: Array,
     out: Array, step: int, n: int,
@@ -197,9 +225,13 @@ def replace(state: Array, numbers: Array, outside: Any, n: int) -> None:
 
 def replace_bits(state: Array, out: Array, outside: Any, step: int, n: int) -> None:
     """As replace, in an output that takes bits as they are."""
-    for i in range(n):
-        if state[i]:
-            out[i * step] = outside
+    if step == unsigned(1):
+        for i in range(n):
+            out[i] = where(state[i] == 0, out[i], outside)
+    else:
+        for i in range(n):
+            if state[i]:
+                out[i * step] = outside
 
 
 def blend(acc: Array, pixels: Array, amount: Array, taps: int, width: int, n: int) -> None:
@@ -553,10 +585,12 @@ LOOPS = (
     accumulate,
     add,
     accumulate_edges,
+    replace_bits,
     unpack,
     round_off,
 )
 SCATTERED = (
-    collect_words, settle_whole, fetch_ahead, pick, pick_edges, replace_bits, spread, spread_band,
+    collect_words, settle_whole, fetch_ahead, pick, pick_edges, pick_runs,
+    pick_runs_edges, spread, spread_band,
     spread_pairs, spread_present, silence, settle_axis, settle_axis_edges,
 )  # fmt: skip

@@ -33,6 +33,8 @@ from gridsample.kernels.cpu.passes import (
     mask_weighed,
     pick,
     pick_edges,
+    pick_runs,
+    pick_runs_edges,
     replace,
     replace_bits,
     round_off,
@@ -118,6 +120,7 @@ LINEAR = 0  # the rank, where all axes are linear
 FOURS = False  # whether there are four taps along x
 AFFINE = False  # whether a grid's memory holds affine maps instead
 PIXEL = 0  # bytes of a pixel whose channels are read at once, or 0
+RUNS = False  # whether a pixel's channels, side by side, are copied together
 HIGH = 0  # the greatest stored value, where it is an integer of few bits
 
 # Blocks whose shares of a map's gradient are summed in one place, and the room that one has.
@@ -210,7 +213,7 @@ def gather(
 
 def gather_nearest(
     image: Array, grid: Array, out: Array, outside: Array, dropped: Array, holes: Array,
-    strides: Array, source: Array, image_item: int, shifts: Array, far: bool,
+    strides: Array, source: Array, image_item: int, shifts: Array, far: bool, length: int,
     grid_begin: int, grid_item: int, axis_step: int, point_step: int,
     target: Array, out_item: int, out_step: int,
     block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
@@ -234,9 +237,15 @@ def gather_nearest(
             for p in range(planes, end if edges - before < n else planes):
                 plane = tail(image, source[p] + item * image_item)
                 here = tail(out, target[p] + item * out_item + (first + start) * out_step)
+                if RUNS:
+                    empty = tail(outside, p * length)
+                    pick_runs(plane, at, state, here, step, empty, unsigned(length), n)
+                    continue
                 if inside:
                     coming = tail(points, (start + ahead) * point_step)
                     each = unsigned(point_step) if p == planes else unsigned(0)
+                    if far:
+                        fetch_ahead(plane, at, shifts, 1, 1, n)
                     pick(plane, at, here, step, coming, each, n)
                 if inside < n:
                     replace_bits(state, here, outside[p], step, n)
@@ -251,7 +260,13 @@ def gather_nearest(
                 for p in range(planes, end):
                     plane = tail(image, source[p] + item * image_item)
                     here = tail(out, target[p] + item * out_item + first * out_step)
-                    pick_edges(plane, places, lost, dropped[p], holes[p], which, here, step, n)
+                    if RUNS:
+                        pick_runs_edges(
+                            plane, places, lost, tail(dropped, p * length), tail(holes, p * length),
+                            which, here, step, unsigned(length), n,
+                        )  # fmt: skip
+                    else:
+                        pick_edges(plane, places, lost, dropped[p], holes[p], which, here, step, n)
             edges -= many
 
 

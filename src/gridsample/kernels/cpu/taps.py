@@ -342,12 +342,12 @@ def read_edges(coordinates: Array, step: int, which: Array, pos: Array, n: int) 
         pos[j] = real(load(coordinates[unsigned(which[j]) * step]))
 
 
-def count_inside(state: Array, n: int) -> Any:
-    """How many points are inside."""
-    inside: Any = integer(0)
+def count_kind(state: Array, sought: int, n: int) -> Any:
+    """How many points are of a kind."""
+    count: Any = integer(0)
     for i in range(n):
-        inside += where(state[i] == integer(0), integer(1), integer(0))
-    return inside
+        count += where(state[i] == integer(sought), integer(1), integer(0))
+    return count
 
 
 def list_edges(state: Array, first: int, which: Array, edges: int, n: int) -> int:
@@ -438,11 +438,11 @@ def survey(
             rounds = axes[a * COLUMNS + ROUNDS] != 0
             place_axis(pos, measure, strides[a], begin, rounds, at, state, tail(x, a * width), n)
         settle_kinds(state, n)
-    inside = unsigned(count_inside(state, n))
+    inside = unsigned(count_kind(state, INSIDE, n))
     if not block[FITS]:
         inside = unsigned(0)
         mark(state, n)
-    if inside < n:
+    if inside < n and count_kind(state, EDGE, n):  # most have none
         edges = list_edges(state, first, tail(indices, block[WHICH]), edges, n)
     return inside, edges
 
@@ -796,7 +796,7 @@ def drop_lost(lost: Array, offset: Array, taps: int, width: int, n: int) -> None
 # those before it.
 ELEMENTWISE = (position, known, confine, fold, split, fold_index, fold_sign)
 LOOPS = (
-    place_axis, settle_kinds, count_inside, zero, mark, fill, find_positions, add_places_edges,
+    place_axis, settle_kinds, count_kind, zero, mark, fill, find_positions, add_places_edges,
     find_lost, bend, lay_taps, sign_taps, weigh_taps, drop_lost, copy, join, multiply,
 )  # fmt: skip
 # The remaining loops do not vectorise.

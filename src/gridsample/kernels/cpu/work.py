@@ -24,6 +24,9 @@ Array = np.ndarray[Any, Any]
 FEW, MANY = 1 << 17, 1 << 25
 # Points of a block, and reals that it works on, at most: it should stay in the second-level cache.
 BLOCK, BLOCK_REALS = 512, 16384
+# Points of a block that are copied and no more: the more of an image's rows are read in one go, the
+# fewer are read again.
+COPIED = 8192
 # Points of a strip of a row, where each has one tap or more: what they need of an image should stay
 # in the first-level cache.
 STRIPS = 512, 256
@@ -102,7 +105,8 @@ def organize(
     """
     axes = describe_axes(plan, order)
     each = math.prod(axes.counts)
-    width = max(16, min(BLOCK, BLOCK_REALS // (each * (2 + kinds)) // 16 * 16))
+    most = min(COPIED if plan.nearest else BLOCK, -(-plan.points // 16) * 16)
+    width = max(16, min(most, BLOCK_REALS // (each * (2 + kinds)) // 16 * 16))
     powers = max(method.powers for method in plan.methods)
     inside = axes.reals.reshape(len(axes.counts), -1)
     fits = bool((inside[:, taps.FROM] <= inside[:, taps.TO]).all())
