@@ -161,11 +161,20 @@ def backward_stored(
             piece, values[items, channels], some, points, need_grid=need_grid and small, **more
         )
         assert shadow is not None
-        result[items, channels] = converted(shadow, result.dtype)
+        store(shadow, result[items, channels])
         del shadow  # before there is another
     if need_grid and not small:
         _, gradient = backward(plan, values, image, grid, need_image=False, **how)
     return result, gradient
+
+
+def store(sums: Array, result: Array) -> None:
+    """Sums (N, C, *spatial) in another type, some rows at a time: what lies between is small."""
+    rows = sums.shape[2]
+    some = max(1, rows * PART // 8 // sums.size)
+    for first in range(0, rows, some):
+        here = np.s_[:, :, first : first + some]
+        result[here] = converted(sums[here], result.dtype)
 
 
 def parts(plan: Plan, image: Array) -> list[tuple[slice, slice]]:

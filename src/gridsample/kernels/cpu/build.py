@@ -44,7 +44,9 @@ class Spec(NamedTuple):
     in_place: bool = False
     planar: bool = False  # its points' coordinates along one axis are side by side
     affine: bool = False  # the grid's memory holds affine maps
-    pixel: int = 0  # bytes of a pixel whose channels are read at once, or numbers copied; or 0
+    pixel: int = (
+        0  # bytes of a pixel that is read by words, or numbers of one that are copied; or 0
+    )
     runs: bool = False  # a pixel's channels, side by side, are copied together
 
 
@@ -363,6 +365,7 @@ def bindings(spec: Spec) -> dict[str, Any]:
         "integer": nb.int64 if wide else nb.int32,
         "address": nb.uint64 if wide else nb.uint32,
         "unsigned": nb.uint64,
+        "short": nb.uint16,
         "int64": nb.int64,
         "copy_pair": intrinsics.copy_pair,
         "add_pair": intrinsics.add_pair,
@@ -435,6 +438,8 @@ def driver_for(spec: Spec) -> Driver:
         compile_=compile_loop, **load_image,
     )  # fmt: skip
     add(*passes.SCATTERED, *taps.SCATTERED, compile_=compile_loop)
+    add(passes.unpack, compile_=compile_separate, **load_image)
+    add(passes.collect_channel, compile_=compile_loop)
     add(passes.fetch, passes.fetch_edges, compile_=compile_loop, **load_values)
     add(
         passes.settle, passes.settle_edges, passes.settle_run,

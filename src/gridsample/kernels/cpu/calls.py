@@ -39,7 +39,7 @@ LONG_RUN = 8
 # Bytes from which an image is asked for ahead: it will not be in the second-level cache.
 FAR = 1 << 21
 # Storage types that have loops made for a rank and a method; of others, fewer are compiled.
-QUICK = {"f4", "f8", "u1", "u4", "u8"}
+QUICK = {"f4", "f8", "f2", "V2", "u1", "u2", "u4", "u8"}
 
 
 class Sweep(NamedTuple):
@@ -153,15 +153,15 @@ def in_pairs(plan: Plan, memory: Memory, dtype: np.dtype[Any]) -> bool:
     )
 
 
-def bytes_of(plan: Plan, order: Order, memory: Memory, dtype: np.dtype[Any]) -> int:
-    """Bytes of a pixel whose channels are read at once, or 0 where they are not.
+def bytes_of(memory: Memory, dtype: np.dtype[Any]) -> int:
+    """Bytes of a pixel that is read by words, if taps come in pairs; 0 where it is not.
 
-    For taps that are weighed in pairs: pixels are one after the other in memory.
+    Pixels lie one after the other: of one channel, or of three or four that are bytes.
     """
-    if code(dtype) != "u1" or not (is_linear(plan, order) or plan.methods[0].taps == 4):
-        return 0
     step = memory.strides[0]
-    return step if step == 1 or step == memory.run in (3, 4) else 0
+    if code(dtype) in ("f2", "V2"):
+        return 2 if step == 1 else 0
+    return step if code(dtype) == "u1" and (step == 1 or step == memory.run in (3, 4)) else 0
 
 
 def is_linear(plan: Plan, order: Order) -> bool:
@@ -250,8 +250,7 @@ def plan_gather(
     source_starts, _ = starts(source, plan, run > 0)
     cost = len(source_starts) * max(1, run) * sweep.work.taps
     ranges = divide(
-        range(plan.grid_items), plan.points, range(len(source_starts)), cost,
-        sweep.work.step,
+        range(plan.grid_items), plan.points, range(len(source_starts)), cost, sweep.work.step,
         fair(cost * plan.points * plan.grid_items, threads),
     )  # fmt: skip
     tasks: list[list[tuple[int, ...]]] = [[one] for one in ranges]
@@ -281,13 +280,13 @@ def sweep_gather(
             pixel=run if run in (3, 4) else 0,
         )  # fmt: skip
     else:
-        quick = not run and code(image) in QUICK
+        quick, fours = not run and code(image) in QUICK, plan.methods[0].taps == 4
         spec = specify(
             plan, "gather_runs" if run else "gather", bits, points, image, values,
             pairs=not run and in_pairs(plan, source, image),
             linear=len(plan.spatial) if quick and is_linear(plan, order) else 0,
-            fours=quick and plan.methods[0].taps == 4,
-            pixel=bytes_of(plan, order, source, image) if quick else 0,
+            fours=quick and fours,
+            pixel=bytes_of(source, image) if quick and (fours or is_linear(plan, order)) else 0,
             in_place=code(values) == real and (run > 0 or target.strides[0] == 1),
             affine=affine,
         )  # fmt: skip
@@ -414,6 +413,7 @@ def sweep_backward(
         pairs=need_grid and not run and in_pairs(plan, source, image),
         joined=need_image and not run and in_pairs(plan, shadow, plan.real),
         linear=len(plan.spatial) if quick and is_linear(plan, order) else 0,
+        pixel=bytes_of(source, image) if need_grid and quick and is_linear(plan, order) else 0,
         affine=affine,
     )  # fmt: skip
     # As wide as for both, whatever is needed: pixels are added to in an order that goes by blocks.

@@ -18,10 +18,11 @@ real = float
 integer = int
 unsigned = int
 address = int
+short = int
 LINEAR = 0  # the rank, where all axes are linear
 PAIRS = False  # whether neighbours along x are side by side in an image, as numbers
 JOINED = False  # whether they are in what is scattered to, and every second tap is the next one's
-PIXEL = 0  # bytes of a pixel whose channels are read at once, or numbers that are copied; or 0
+PIXEL = 0  # bytes of a pixel that is read by words, or numbers of one that are copied; or 0
 
 
 LOW, HIGH = 0, 0  # the least and greatest stored value, where it is an integer of few bits
@@ -96,34 +97,58 @@ def collect_pairs(
 def collect_words(
     plane: Array, at: Array, shifts: Array, words: Array, taps: int, width: int, n: int
 ) -> None:
-    """As collect_pairs, of pixels of ``PIXEL`` bytes: their channels at once, not yet as numbers.
+    """As collect_pairs, of pixels of ``PIXEL`` bytes: bits, one or two words a pair.
 
-    Of a pixel of three bytes the fourth one of its word is another's; of the right one of two,
-    whose word might end where there is no memory, it is the left one's that is dropped.
+    One word is both pixels, of one channel.  Two are a pixel each, with all channels: the fourth
+    byte of three is another pixel's; of the right one of two, whose word might end where there is
+    no memory, it is the left one's that is dropped.
     """
-    one, pixel = unsigned(1), address(PIXEL)
+    one, two = unsigned(1), unsigned(2)
     for t in range(0, taps, 2):
         begin, shift = unsigned(t) * width, address(shifts[t])
         for i in range(n):
-            here, to = address(at[i]) + shift, begin + i + i
+            here = address(at[i]) + shift
             if PIXEL == 1:
-                both = half_word(plane, here)
-                words[to], words[to + one] = integer(both), integer(both >> 8)
+                words[begin + i] = integer(half_word(plane, here))
+            elif PIXEL == 2:
+                words[begin + i] = integer(word(plane, here))
             elif PIXEL == 3:
-                words[to] = integer(word(plane, here))
-                words[to + one] = integer(word(plane, here + pixel - address(1)) >> 8)
+                words[begin + two * i] = integer(word(plane, here))
+                words[begin + two * i + one] = integer(word(plane, here + address(2)) >> 8)
             else:
-                words[to], words[to + one] = (
-                    integer(word(plane, here)), integer(word(plane, here + pixel)),
-                )  # fmt: skip
+                words[begin + two * i] = integer(word(plane, here))
+                words[begin + two * i + one] = integer(word(plane, here + address(4)))
 
 
 def unpack(words: Array, shift: int, pixels: Array, taps: int, width: int, n: int) -> None:
-    """One channel of the words, as numbers."""
+    """The words' pixels, or one channel of them, as collect_pairs has them."""
+    one, two = unsigned(1), unsigned(2)
     for t in range(0, taps, 2):
         begin = unsigned(t) * width
-        for i in range(begin, begin + n + n):
-            pixels[i] = real((words[i] >> integer(shift)) & integer(255))
+        if PIXEL == 1:
+            for i in range(n):
+                both = words[begin + i]
+                pixels[begin + two * i] = real(both & integer(255))
+                pixels[begin + two * i + one] = real((both >> integer(8)) & integer(255))
+        elif PIXEL == 2:
+            for i in range(n):
+                both = words[begin + i]
+                pixels[begin + two * i] = real(load(short(both)))
+                pixels[begin + two * i + one] = real(load(short(both >> integer(16))))
+        else:
+            for i in range(begin, begin + n + n):
+                pixels[i] = real((words[i] >> integer(shift)) & integer(255))
+
+
+def collect_channel(
+    plane: Array, at: Array, shifts: Array, words: Array, pixels: Array, channel: int, taps: int,
+    width: int, n: int,
+) -> None:  # fmt: skip
+    """As collect_pairs, by way of words; those of the first channel serve them all."""
+    channels = 1 if PIXEL < 3 else PIXEL
+    if channel % channels == 0:
+        collect_words(plane, at, shifts, words, taps, width, n)
+    unpack(words, 8 * (channel % channels), pixels, taps, width, n)
 
 
 def fetch_ahead(plane: Array, at: Array, shifts: Array, row: int, taps: int, n: int) -> None:
@@ -586,11 +611,9 @@ LOOPS = (
     add,
     accumulate_edges,
     replace_bits,
-    unpack,
     round_off,
 )
 SCATTERED = (
-    collect_words, settle_whole, fetch_ahead, pick, pick_edges, pick_runs,
-    pick_runs_edges, spread, spread_band,
-    spread_pairs, spread_present, silence, settle_axis, settle_axis_edges,
+    collect_words, settle_whole, fetch_ahead, pick, pick_edges, pick_runs, pick_runs_edges, spread,
+    spread_band, spread_pairs, spread_present, silence, settle_axis, settle_axis_edges,
 )  # fmt: skip

@@ -23,9 +23,9 @@ from gridsample.kernels.cpu.passes import (
     blend_pairs,
     blend_rows,
     collect,
+    collect_channel,
     collect_pairs,
     collect_present,
-    collect_words,
     fetch,
     fetch_ahead,
     fetch_edges,
@@ -53,7 +53,6 @@ from gridsample.kernels.cpu.passes import (
     spread_band,
     spread_pairs,
     spread_present,
-    unpack,
 )
 from gridsample.kernels.cpu.runs import (
     add_outside,
@@ -119,7 +118,7 @@ IN_PLACE = False
 LINEAR = 0  # the rank, where all axes are linear
 FOURS = False  # whether there are four taps along x
 AFFINE = False  # whether a grid's memory holds affine maps instead
-PIXEL = 0  # bytes of a pixel whose channels are read at once, or 0
+PIXEL = 0  # bytes of a pixel that is read by words, or numbers of one that are copied; or 0
 RUNS = False  # whether a pixel's channels, side by side, are copied together
 HIGH = 0  # the greatest stored value, where it is an integer of few bits
 
@@ -171,9 +170,7 @@ def gather(
                     if far:
                         fetch_ahead(plane, at, shifts, axes[COUNT], count, n)
                     if PIXEL:
-                        if p % PIXEL == 0:
-                            collect_words(plane, at, shifts, places, count, wide, n)
-                        unpack(places, 8 * (p % PIXEL), pixels, count, wide, n)
+                        collect_channel(plane, at, shifts, places, pixels, p, count, wide, n)
                     elif LINEAR or FOURS:
                         collect_pairs(plane, at, shifts, pixels, count, wide, n)
                     if LINEAR:
@@ -388,8 +385,11 @@ def backward(
                     plane = tail(image, source[p] + item * image_item)
                     if far:
                         fetch_ahead(plane, at, shifts, axes[COUNT], count, n)
-                    if LINEAR:
+                    if PIXEL:
+                        collect_channel(plane, at, shifts, places, pixels, p, count, wide, n)
+                    elif LINEAR:
                         collect_pairs(plane, at, shifts, pixels, count, wide, n)
+                    if LINEAR:
                         slope_linear(sums, g, pixels, x, y, z, state, wide, n)
                     else:
                         collect(plane, at, shifts, pixels, count, wide, n)
