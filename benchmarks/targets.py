@@ -85,7 +85,9 @@ class Outcome:
 
     @property
     def mean(self) -> float:
-        """The geometric mean."""
+        """The geometric mean of ratios; of amounts, which may be 0, the mean."""
+        if self.target.unit:
+            return statistics.fmean(self.values.values())
         return geometric_mean(self.values.values())
 
     @property
