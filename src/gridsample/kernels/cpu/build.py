@@ -44,9 +44,7 @@ class Spec(NamedTuple):
     in_place: bool = False
     planar: bool = False  # its points' coordinates along one axis are side by side
     affine: bool = False  # the grid's memory holds affine maps
-    pixel: int = (
-        0  # bytes of a pixel that is read by words, or numbers of one that are copied; or 0
-    )
+    pixel: int = 0  # bytes of a pixel that is read by words, or numbers that are copied; or 0
     runs: bool = False  # a pixel's channels, side by side, are copied together
 
 
@@ -276,10 +274,15 @@ def compile_driver(function: Function) -> Any:
     return driver
 
 
+def limits(code: str) -> tuple[int, int]:
+    """The least and greatest number of an integer type."""
+    return (0, 1) if code == "b1" else (int(np.iinfo(code).min), int(np.iinfo(code).max))
+
+
 @functools.cache
 def integer_store(code: str) -> Any:
     """Rounding half to even and saturating to an integer type; NaN becomes 0."""
-    low, high = (0, 1) if code == "b1" else (int(np.iinfo(code).min), int(np.iinfo(code).max))
+    low, high = limits(code)
     kind = nb.uint8 if code == "b1" else nb.from_dtype(np.dtype(code))
     lowest, highest = float(low), float(high)
     rint: Any = intrinsics.rint
@@ -348,11 +351,7 @@ def settled(numbers: Any, out: Any, step: int, n: int) -> None:
 
 def few_bits(code: str) -> tuple[int, int]:
     """The least and greatest number of an integer type whose numbers all have a real one; or 0."""
-    if code == "b1":
-        return 0, 1
-    if code not in ("u1", "i1", "u2", "i2"):
-        return 0, 0
-    return int(np.iinfo(code).min), int(np.iinfo(code).max)
+    return limits(code) if code in ("b1", "u1", "i1", "u2", "i2") else (0, 0)
 
 
 def bindings(spec: Spec) -> dict[str, Any]:

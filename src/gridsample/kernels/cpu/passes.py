@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.axis import ONE, maximum, minimum, rint, where
+from gridsample.kernels.cpu.taps import prefetch
 
 Array = Any
 
@@ -23,8 +24,6 @@ LINEAR = 0  # the rank, where all axes are linear
 PAIRS = False  # whether neighbours along x are side by side in an image, as numbers
 JOINED = False  # whether they are in what is scattered to, and every second tap is the next one's
 PIXEL = 0  # bytes of a pixel that is read by words, or numbers of one that are copied; or 0
-
-
 LOW, HIGH = 0, 0  # the least and greatest stored value, where it is an integer of few bits
 
 
@@ -58,10 +57,6 @@ def add_pair(plane: Array, at: int, left: Any, right: Any) -> None:
     """Add to two neighbours: one load and one store."""
     plane[at] += left
     plane[at + 1] += right
-
-
-def prefetch(plane: Array, at: int) -> None:
-    """Ask for a pixel's memory, which will soon be read."""
 
 
 def collect(
