@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gridsample import axis
+from gridsample.kernels.cpu import passes, runs, second, sweeps, taps
 from gridsample.kernels.cpu.build import OPTIONS, Spec, bindings
 from gridsample.kernels.cpu.taps import ELEMENTWISE
 from gridsample.kernels.lower import fingerprint, lower, rebind
@@ -53,6 +54,14 @@ def test_twins_whose_names_mean_the_same_are_compiled_once() -> None:
     others = [make(FACTOR=3.0), make(FACTOR=np.float64(2))]  # equal, but of another type
     assert len({first, *others}) == 3
     assert [one(4.0) for one in others] == [12.0, 8.0]
+
+
+def test_a_name_that_is_bound_is_no_entry_of_a_table() -> None:
+    """Whoever meant the entry would get what is bound, in any module."""
+    for module in (passes, runs, second, sweeps, taps):
+        for name in bindings(Spec("gather", "f4", 32, "f4")).keys() - {"LINE"}:
+            meant = vars(module).get(name, 0)
+            assert not isinstance(meant, int) or meant in (0, 1), f"{module.__name__}.{name}"
 
 
 def test_the_fingerprint_is_of_the_sources() -> None:

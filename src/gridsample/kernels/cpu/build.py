@@ -21,7 +21,8 @@ from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
-from gridsample.kernels.cpu import intrinsics, passes, runs, second, sweeps, taps
+from gridsample.kernels.cpu import intrinsics, lanes, passes, runs, second, sweeps, taps
+from gridsample.kernels.cpu.lanes import limits
 from gridsample.kernels.lower import Function, fingerprint, lower, rebind
 
 
@@ -41,6 +42,10 @@ class Spec(NamedTuple):
     joined: bool = False  # and in the memory of what is scattered to
     linear: int = 0  # the rank, where all axes are linear
     fours: bool = False  # there are four taps along x
+    beside: bool = False  # and they are neighbours in memory
+    few: int = 0  # channels of a pixel, side by side, where they fit a register
+    together: int = 1  # pixels along x that do
+    rows: int = 0  # rows of such taps, or of four; 0 where it is an argument
     in_place: bool = False
     planar: bool = False  # its points' coordinates along one axis are side by side
     affine: bool = False  # the grid's memory holds affine maps
@@ -274,11 +279,6 @@ def compile_driver(function: Function) -> Any:
     return driver
 
 
-def limits(code: str) -> tuple[int, int]:
-    """The least and greatest number of an integer type."""
-    return (0, 1) if code == "b1" else (int(np.iinfo(code).min), int(np.iinfo(code).max))
-
-
 @functools.cache
 def integer_store(code: str) -> Any:
     """Rounding half to even and saturating to an integer type; NaN becomes 0."""
@@ -384,6 +384,10 @@ def bindings(spec: Spec) -> dict[str, Any]:
         "ROUNDED": 0 if spec.linear else 1 if spec.driver == "gather_nearest" else 2,
         "LINEAR": spec.linear,
         "FOURS": spec.fours,
+        "BESIDE": spec.beside,
+        "FEW": spec.few,
+        "TOGETHER": spec.together,
+        "ROWS": spec.rows,
         "IN_PLACE": spec.in_place,
         "PIXEL": spec.pixel,
         "RUNS": spec.runs,
@@ -398,9 +402,24 @@ def bindings(spec: Spec) -> dict[str, Any]:
     }
 
 
+def rows_of(spec: Spec) -> dict[str, Any]:
+    """What is done to rows of taps: four numbers, or so many pixels of a few channels."""
+    real: Any = nb.float64 if spec.real == "f8" else nb.float32
+    channels, taps = (spec.few, spec.together) if spec.few else (1, 4)
+    one = lanes.reader(spec.image, real, channels, 1)
+    return {
+        **lanes.reader(spec.image, real, channels, taps),
+        **lanes.writer(spec.values, real, channels, taps),
+        "weigh_lanes": lanes.weigh_lanes,
+        "store_lanes": lanes.store_lanes,
+        "no_pixel": one["no_lanes"],
+        "read_pixel": one["load_lanes"],
+    }
+
+
 # All that is compiled into a driver; and this file, which says how.
-SOURCES = ("axis", "kernels.lower", *(f"kernels.cpu.{name}" for name in (
-    "build", "intrinsics", "passes", "runs", "second", "sweeps", "taps"
+SOURCES = ("axis", "kernels.lower", "kernels.vectors", *(f"kernels.cpu.{name}" for name in (
+    "build", "intrinsics", "lanes", "passes", "runs", "second", "sweeps", "taps"
 )))  # fmt: skip
 
 DRIVERS: dict[str, Function] = {
@@ -437,6 +456,12 @@ def driver_for(spec: Spec) -> Driver:
         compile_=compile_loop, **load_image,
     )  # fmt: skip
     add(*passes.SCATTERED, *taps.SCATTERED, compile_=compile_loop)
+    if spec.fours or spec.few:
+        names.update(rows_of(spec))
+    if spec.fours:
+        add(passes.sum_rows, compile_=compile_loop)
+    if spec.few:
+        add(runs.blend_few, runs.blend_few_edges, compile_=compile_loop)
     add(passes.unpack, compile_=compile_separate, **load_image)
     add(passes.collect_channel, compile_=compile_loop)
     add(passes.fetch, passes.fetch_edges, compile_=compile_loop, **load_values)

@@ -34,8 +34,9 @@ from gridsample.weights import LINEAR
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
 
-# Channels side by side from which it pays to work along them.
-LONG_RUN = 8
+# Channels side by side from which it pays to work along them; numbers of a row of taps that are
+# worked on together, at most, where pixels have fewer channels; and rows that are written out.
+LONG_RUN, LONG_ROW, MANY_ROWS = 8, 16, 16
 # Bytes from which an image is asked for ahead: it will not be in the second-level cache.
 FAR = 1 << 21
 # Storage types that have loops made for a rank and a method; of others, fewer are compiled.
@@ -153,6 +154,15 @@ def in_pairs(plan: Plan, memory: Memory, dtype: np.dtype[Any]) -> bool:
     )
 
 
+def row_of(plan: Plan, memory: Memory) -> int:
+    """How many taps along x are read together, where a pixel has few channels."""
+    count = plan.methods[0].taps
+    together = (
+        count in (2, 4) and count * memory.run <= LONG_ROW and memory.strides[0] == memory.run
+    )
+    return count if together else 1
+
+
 def bytes_of(memory: Memory, dtype: np.dtype[Any]) -> int:
     """Bytes of a pixel that is read by words, if taps come in pairs; 0 where it is not.
 
@@ -240,7 +250,7 @@ def plan_gather(
     bits = plan.nearest
     points = read_points(grid, plan, affine)
     source, target = describe(image, plan.items, bits), read_values(values, plan, bits)
-    run = common_run(source, target, 2 if bits else LONG_RUN)
+    run = common_run(source, target, 2)
     kind = (source.flat.kind or image[2]) if bits else None
     times = plan.items if plan.grid_items == 1 else 1
     outside = find_outside(plan, None, kind, any(order)).repeat(times)
@@ -280,14 +290,22 @@ def sweep_gather(
             pixel=run if run in (3, 4) else 0,
         )  # fmt: skip
     else:
-        quick, fours = not run and code(image) in QUICK, plan.methods[0].taps == 4
+        few = run if run < LONG_RUN else 0
+        quick, linear = not run and code(image) in QUICK, is_linear(plan, order)
+        fours = quick and plan.methods[0].taps == 4
+        together = row_of(plan, source) if few else 1
+        rows = math.prod(method.taps for method in plan.methods) // (4 if fours else together)
         spec = specify(
             plan, "gather_runs" if run else "gather", bits, points, image, values,
-            pairs=not run and in_pairs(plan, source, image),
-            linear=len(plan.spatial) if quick and is_linear(plan, order) else 0,
-            fours=quick and fours,
-            pixel=bytes_of(source, image) if quick and (fours or is_linear(plan, order)) else 0,
-            in_place=code(values) == real and (run > 0 or target.strides[0] == 1),
+            pairs=not run and not fours and in_pairs(plan, source, image),
+            linear=len(plan.spatial) if quick and linear else 0,
+            fours=fours,
+            beside=fours and source.strides[0] == 1,
+            few=few,
+            together=together,
+            rows=rows if (few or fours) and rows <= MANY_ROWS else 0,
+            pixel=bytes_of(source, image) if quick and linear else 0,
+            in_place=not few and code(values) == real and (run > 0 or target.strides[0] == 1),
             affine=affine,
         )  # fmt: skip
     work = organize(plan, order, 0 if kind is not None else 1, bits, run)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gridsample.axis import ONE, maximum, minimum, rint, where
 from gridsample.kernels.cpu.taps import prefetch
 
@@ -22,6 +24,8 @@ address = int
 short = int
 LINEAR = 0  # the rank, where all axes are linear
 PAIRS = False  # whether neighbours along x are side by side in an image, as numbers
+BESIDE = False  # whether those in a row of four are, however they are stored
+ROWS = 0  # how many such rows there are, or 0 where it is an argument
 JOINED = False  # whether they are in what is scattered to, and every second tap is the next one's
 PIXEL = 0  # bytes of a pixel that is read by words, or numbers of one that are copied; or 0
 LOW, HIGH = 0, 0  # the least and greatest stored value, where it is an integer of few bits
@@ -51,6 +55,31 @@ def word(plane: Array, at: int) -> Any:
 def half_word(plane: Array, at: int) -> Any:
     """As word, two bytes."""
     return sum(int(plane[at + k]) << 8 * k for k in range(2))
+
+
+def no_lanes() -> Any:
+    """A row of zeros."""
+    return 0
+
+
+def load_lanes(plane: Array, at: int) -> Any:
+    """A row of numbers, side by side: one load."""
+    return gather_lanes(plane, at, 1)
+
+
+def gather_lanes(plane: Array, at: int, step: int) -> Any:
+    """A row of numbers, a step apart."""
+    return np.array([real(load(plane[at + k * step])) for k in range(4)])
+
+
+def weigh_lanes(total: Any, weight: Any, row: Any) -> Any:
+    """A sum of rows, and so many times one more."""
+    return total + weight * row
+
+
+def store_lanes(numbers: Array, at: int, row: Any) -> None:
+    """Keep a row."""
+    numbers[at : at + len(row)] = row
 
 
 def add_pair(plane: Array, at: int, left: Any, right: Any) -> None:
@@ -303,23 +332,32 @@ def blend_pairs(acc: Array, pixels: Array, amount: Array, taps: int, width: int,
             acc[i] += amount[a + i] * pixels[left] + amount[b + i] * pixels[left + one]
 
 
-def blend_rows(
-    acc: Array, pixels: Array, across: Array, amount: Array, rows: int, width: int, n: int
-) -> None:
-    """As blend_pairs, for four taps along x, row by row: weighed ``across``, then by ``amount``."""
-    one, two = unsigned(1), width + width
+def sum_rows(
+    plane: Array, at: Array, shifts: Array, step: int, amount: Array, sums: Array, rows: int,
+    width: int, n: int,
+) -> None:  # fmt: skip
+    """Rows of four taps of inside points, each weighed by ``amount``: sums (point, tap along x).
+
+    Taps are a ``step`` apart.
+    """
+    four, count = unsigned(4), unsigned(ROWS) if ROWS else rows
     for i in range(n):
-        acc[i] = real(0)
-    for r in range(rows):
-        a, w = unsigned(4 * r) * width, unsigned(r) * width
-        for i in range(n):
-            left, right = a + i + i, a + two + i + i
-            acc[i] += amount[w + i] * (
-                across[i] * pixels[left]
-                + across[width + i] * pixels[left + one]
-                + across[two + i] * pixels[right]
-                + across[two + width + i] * pixels[right + one]
-            )
+        here, total = address(at[i]), no_lanes()
+        for r in range(count):
+            begin = here + address(shifts[four * r])
+            row = load_lanes(plane, begin) if BESIDE else gather_lanes(plane, begin, step)
+            total = weigh_lanes(total, amount[r * width + i], row)
+        store_lanes(sums, four * i, total)
+
+
+def blend_across(acc: Array, sums: Array, across: Array, width: int, n: int) -> None:
+    """acc = what `sum_rows` has summed, weighed ``across``."""
+    one, two, three, four = unsigned(1), unsigned(2), unsigned(3), unsigned(4)
+    for i in range(n):
+        j = four * i
+        acc[i] = (across[i] * sums[j] + across[width + i] * sums[j + one]) + (
+            across[two * width + i] * sums[j + two] + across[three * width + i] * sums[j + three]
+        )
 
 
 def blend_linear(
@@ -596,7 +634,7 @@ LOOPS = (
     replace,
     blend,
     blend_pairs,
-    blend_rows,
+    blend_across,
     blend_linear,
     slope_linear,
     share,

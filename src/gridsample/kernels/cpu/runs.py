@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 Array = Any
 
 # Bound by lowering.
@@ -14,11 +16,59 @@ real = float
 integer = int
 unsigned = int
 address = int
+FEW = 0  # how many channels of a pixel fit a register
+TOGETHER = 1  # how many pixels along x do
+ROWS = 0  # how many rows of them there are, or 0 where it is an argument
 
 
 def load(value: Any) -> Any:
     """A stored value as a number."""
     return value
+
+
+def no_lanes() -> Any:
+    """A row of zeros."""
+    return 0
+
+
+def load_lanes(image: Array, at: int) -> Any:
+    """``TOGETHER`` pixels, side by side: one load."""
+    return np.array([real(load(one)) for one in image[at : at + TOGETHER * FEW]])
+
+
+def weigh_lanes(total: Any, weight: Any, row: Any) -> Any:
+    """A sum of rows, and so many times one more."""
+    return total + weight * row
+
+
+def fold_lanes(row: Any, weights: Array, at: int, width: int) -> Any:
+    """The pixels of a row, weighed and added up, if there are several.
+
+    Their weights are ``width`` apart.
+    """
+    if TOGETHER == 1:
+        return row
+    return sum(weights[at + k * width] * row[k * FEW : (k + 1) * FEW] for k in range(TOGETHER))
+
+
+def no_pixel() -> Any:
+    """A pixel of zeros."""
+    return 0
+
+
+def read_pixel(image: Array, at: int) -> Any:
+    """A stored pixel."""
+    return np.array([real(load(one)) for one in image[at : at + FEW]])
+
+
+def load_pixel(numbers: Array, at: int) -> Any:
+    """A pixel of numbers."""
+    return numbers[at : at + FEW]
+
+
+def store_pixel(out: Array, at: int, pixel: Any) -> None:
+    """Keep a pixel as it is stored."""
+    out[at : at + FEW] = pixel
 
 
 def list_inside(
@@ -117,6 +167,43 @@ def blend_inside(
         while t < taps:
             add_one(acc, o, image, here + address(shifts[t]), amount[t * width + i], size)
             t += one
+
+
+def blend_few(
+    out: Array, step: int, image: Array, at: Array, state: Array, shifts: Array, amount: Array,
+    across: Array, outside: Array, width: int, rows: int, n: int,
+) -> None:  # fmt: skip
+    """As blend_inside, stored, of so few channels that those of ``TOGETHER`` taps fit a register.
+
+    Rows are weighed by ``amount``, and then the taps along x ``across``.
+    """
+    nothing, count = load_pixel(outside, 0), unsigned(ROWS) if ROWS else rows
+    for i in range(n):
+        pixel = nothing
+        if state[i] == 0:
+            here, total = address(at[i]), no_lanes()
+            for r in range(count):
+                row = load_lanes(image, here + address(shifts[unsigned(TOGETHER) * r]))
+                total = weigh_lanes(total, amount[r * width + i], row)
+            pixel = fold_lanes(total, across, i, width)
+        store_pixel(out, i * step, pixel)
+
+
+def blend_few_edges(
+    out: Array, step: int, image: Array, places: Array, lost: Array, which: Array, amount: Array,
+    dropped: Array, holes: Array, width: int, taps: int, n: int,
+) -> None:  # fmt: skip
+    """As blend_few, at edges: what is dropped counts where it weighs anything."""
+    nothing, hole = load_pixel(dropped, 0), load_pixel(holes, 0)
+    for j in range(n):
+        pixel = no_pixel()
+        for t in range(taps):
+            k = t * width + j
+            if places[k] >= 0:
+                pixel = weigh_lanes(pixel, amount[k], read_pixel(image, address(places[k])))
+            elif amount[k] != real(0):
+                pixel = weigh_lanes(pixel, amount[k], nothing)
+        store_pixel(out, unsigned(which[j]) * step, hole if lost[j] else pixel)
 
 
 def blend_present(

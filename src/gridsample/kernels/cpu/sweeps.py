@@ -19,9 +19,9 @@ from gridsample.kernels.cpu.passes import (
     accumulate,
     accumulate_edges,
     blend,
+    blend_across,
     blend_linear,
     blend_pairs,
-    blend_rows,
     collect,
     collect_channel,
     collect_pairs,
@@ -53,10 +53,13 @@ from gridsample.kernels.cpu.passes import (
     spread_band,
     spread_pairs,
     spread_present,
+    sum_rows,
 )
 from gridsample.kernels.cpu.runs import (
     add_outside,
     add_run,
+    blend_few,
+    blend_few_edges,
     blend_inside,
     blend_present,
     copy_run,
@@ -119,6 +122,8 @@ LINEAR = 0  # the rank, where all axes are linear
 FOURS = False  # whether there are four taps along x
 AFFINE = False  # whether a grid's memory holds affine maps instead
 PIXEL = 0  # bytes of a pixel that is read by words, or numbers of one that are copied; or 0
+FEW = 0  # how many channels of a pixel fit a register, where they are side by side
+TOGETHER = 1  # how many pixels along x do
 RUNS = False  # whether a pixel's channels, side by side, are copied together
 HIGH = 0  # the greatest stored value, where it is an integer of few bits
 
@@ -144,7 +149,7 @@ def gather(
     wide, at, state = unsigned(width), tail(indices, block[AT]), tail(indices, block[STATE])
     places, lost = tail(indices, block[PLACES]), tail(indices, block[LOST])
     pixels, amount = tail(reals, block[PIXELS]), tail(reals, block[AMOUNT])
-    room, step = tail(reals, block[NUMBERS]), unsigned(out_step)
+    room, step, gap = tail(reals, block[NUMBERS]), unsigned(out_step), unsigned(strides[0])
     x, across = tail(reals, block[FRACTION]), tail(reals, block[WEIGHT])
     y, z = tail(x, width), tail(x, 2 * width)
     for item in range(first_item, last_item):
@@ -171,12 +176,13 @@ def gather(
                         fetch_ahead(plane, at, shifts, axes[COUNT], count, n)
                     if PIXEL:
                         collect_channel(plane, at, shifts, places, pixels, p, count, wide, n)
-                    elif LINEAR or FOURS:
+                    elif LINEAR:
                         collect_pairs(plane, at, shifts, pixels, count, wide, n)
                     if LINEAR:
                         blend_linear(numbers, pixels, x, y, z, wide, n)
                     elif FOURS:
-                        blend_rows(numbers, pixels, across, amount, count // 4, wide, n)
+                        sum_rows(plane, at, shifts, gap, amount, pixels, count // 4, wide, n)
+                        blend_across(numbers, pixels, across, wide, n)
                     elif PAIRS:
                         collect_pairs(plane, at, shifts, pixels, count, wide, n)
                         blend_pairs(numbers, pixels, amount, count, wide, n)
@@ -281,6 +287,7 @@ def gather_runs(
     places, lost = tail(indices, block[PLACES]), tail(indices, block[LOST])
     here, tap = tail(indices, block[HERE]), tail(indices, block[LISTED])
     amount, run, step = tail(reals, block[AMOUNT]), tail(reals, block[RUN]), unsigned(out_step)
+    across, rows = tail(reals, block[WEIGHT]), taps // unsigned(TOGETHER)
     for item in range(first_item, last_item):
         points, edges = tail(grid, grid_begin + item * grid_item + first * point_step), unsigned(0)
         row, strip, ahead = lay_blocks(block, measures, points, axis_step, point_step, last - first)
@@ -292,13 +299,21 @@ def gather_runs(
                 block, axes, measures, strides, tail(points, start * point_step), axis_step,
                 point_step, indices, reals, first, start, edges, ahead, n,
             )  # fmt: skip
-            if inside:
+            if inside and TOGETHER > 1:
+                prepare_rows(block, axes, measures, tables, reals, n)
+            elif inside:
                 prepare_inside(block, axes, measures, tables, 1, 1, reals, n)
             for p in range(planes, end if edges - before < n else planes):
                 pixels = tail(image, source[p] + item * image_item)
                 place = tail(out, target[p] + item * out_item + (first + start) * out_step)
                 empty = tail(outside, p * length)
-                if IN_PLACE:
+                if FEW:
+                    if far and inside:
+                        fetch_ahead(pixels, at, shifts, axes[COUNT], block[EACH], n)
+                    blend_few(
+                        place, step, pixels, at, state, shifts, amount, across, empty, wide, rows, n
+                    )
+                elif IN_PLACE:
                     blend_inside(
                         place, step, pixels, at, state, shifts, amount, empty, wide, taps, size, n
                     )
@@ -320,6 +335,12 @@ def gather_runs(
                 for p in range(planes, end):
                     pixels = tail(image, source[p] + item * image_item)
                     place = tail(out, target[p] + item * out_item + first * out_step)
+                    if FEW:
+                        blend_few_edges(
+                            place, step, pixels, places, lost, which, amount,
+                            tail(dropped, p * length), tail(holes, p * length), wide, taps, n,
+                        )  # fmt: skip
+                        continue
                     for j in range(n):
                         count = list_present(places, taps, wide, j, here, tap)
                         blend_present(run, pixels, here, amount, tap, count, size)

@@ -608,20 +608,11 @@ def sign_taps(axis: Array, base: Array, weight: Array, width: int, n: int) -> No
 
 
 def weigh_taps(
-    axis: Array,
-    table: Array,
-    pitch: int,
-    order: int,
-    t: Array,
-    slopes: Array,
-    weight: Array,
-    width: int,
-    n: int,
+    axis: Array, table: Array, pitch: int, t: Array, weight: Array, width: int, n: int
 ) -> None:
-    """Weights of all taps of an axis at the fractions t, times slope ** order.
+    """Weights of all taps of an axis at the fractions t.
 
-    ``table`` (tap, power), rows ``pitch`` apart, is that of the order; the power of the slope is
-    the chain rule's, from position to coordinate.
+    They are polynomials, whose ``table`` (tap, power) has rows ``pitch`` apart.
     """
     powers = axis[POWERS]
     for k in range(axis[COUNT]):
@@ -634,11 +625,37 @@ def weigh_taps(
             below = table[row + powers - 2]
             for i in range(n):
                 weight[begin + i] = top * t[i] + below
-        for power in range(powers - 3, -1, -1):
-            coefficient = table[row + power]
+        power = powers - 3
+        while power >= 1:  # two at a time: each pass loads and stores the sum
+            upper, lower = table[row + power], table[row + power - 1]
             for i in range(n):
-                weight[begin + i] = weight[begin + i] * t[i] + coefficient
-        for _ in range(order):
+                weight[begin + i] = (weight[begin + i] * t[i] + upper) * t[i] + lower
+            power -= 2
+        if power == 0:
+            last = table[row]
+            for i in range(n):
+                weight[begin + i] = weight[begin + i] * t[i] + last
+
+
+def weigh_cubic(table: Array, pitch: int, t: Array, weight: Array, width: int, n: int) -> None:
+    """As weigh_taps, for four taps of four powers: all in one pass."""
+    second, third, fourth = pitch, pitch + pitch, pitch + pitch + pitch
+    a, b, c, d = table[0], table[1], table[2], table[3]
+    e, f, g, h = table[second], table[second + 1], table[second + 2], table[second + 3]
+    p, q, r, s = table[third], table[third + 1], table[third + 2], table[third + 3]
+    u, v, w, z = table[fourth], table[fourth + 1], table[fourth + 2], table[fourth + 3]
+    for i in range(n):
+        weight[i] = ((d * t[i] + c) * t[i] + b) * t[i] + a
+        weight[width + i] = ((h * t[i] + g) * t[i] + f) * t[i] + e
+        weight[width + width + i] = ((s * t[i] + r) * t[i] + q) * t[i] + p
+        weight[width + width + width + i] = ((z * t[i] + w) * t[i] + v) * t[i] + u
+
+
+def chain(weight: Array, slopes: Array, taps: int, order: int, width: int, n: int) -> None:
+    """Weights times slope ** order: the chain rule, from position to coordinate."""
+    for _ in range(order):
+        for k in range(taps):
+            begin = unsigned(k) * width
             for i in range(n):
                 weight[begin + i] *= slopes[i]
 
@@ -687,7 +704,11 @@ def weigh(
     for o in range(orders):
         weight = tail(reals, block[WEIGHT] + (ORDERS * a + o) * size)
         table = tail(tables, (ORDERS * a + o) * block[MOST] * pitch)
-        weigh_taps(axis, table, pitch, axis[ORDER] + o, t, slopes, weight, unsigned(width), n)
+        if axis[COUNT] == 4 and axis[POWERS] == 4:
+            weigh_cubic(table, pitch, t, weight, unsigned(width), n)
+        else:
+            weigh_taps(axis, table, pitch, t, weight, unsigned(width), n)
+        chain(weight, slopes, axis[COUNT], axis[ORDER] + o, unsigned(width), n)
 
 
 def prepare_inside(
@@ -797,7 +818,8 @@ def drop_lost(lost: Array, offset: Array, taps: int, width: int, n: int) -> None
 ELEMENTWISE = (position, known, confine, fold, split, fold_index, fold_sign)
 LOOPS = (
     place_axis, settle_kinds, count_kind, zero, mark, fill, find_positions, add_places_edges,
-    find_lost, bend, lay_taps, sign_taps, weigh_taps, drop_lost, copy, join, multiply,
+    find_lost, bend, lay_taps, sign_taps, weigh_cubic, weigh_taps, chain, drop_lost, copy, join,
+    multiply,
 )  # fmt: skip
 # The remaining loops do not vectorise.
 SCATTERED = (read_ahead, list_edges, add_places, own_coordinate, lay_line, lay_points, lay_edges)

@@ -20,7 +20,6 @@ from gridsample.kernels.lower import fingerprint, lower, rebind
 from gridsample.kernels.resize import loops
 from gridsample.kernels.resize.vectors import (
     TILE,
-    Block,
     block_weigher,
     group_copier,
     settle_streams,
@@ -28,6 +27,7 @@ from gridsample.kernels.resize.vectors import (
     to_cache_line,
     turn_tile,
 )
+from gridsample.kernels.vectors import Block
 
 # Outer lines put side by side where lines are short; the longest piece of a line that is worked
 # on at once, so that a few stay in cache; outputs between two turns; rows of pixels that are worked

@@ -1,0 +1,261 @@
+"""A few neighbouring numbers in one register: a row of taps, or of the channels of a few taps.
+
+`Lanes` is a type that loops can hold, and a `kit` is what they do to it, for a storage type and so
+many numbers.  A row is ``taps`` pixels of ``channels`` numbers each, one after the other in memory;
+sums of rows are folded to one pixel.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numba as nb
+import numpy as np
+from llvmlite import ir
+from numba.core.datamodel.models import PrimitiveModel
+from numba.extending import intrinsic, register_model
+
+from gridsample.kernels.vectors import FUSE, I16, I32, I64, Block, declare, pointer, repeat, shuffle
+
+F16, F32 = ir.HalfType(), ir.FloatType()
+
+
+def limits(code: str) -> tuple[int, int]:
+    """The least and greatest number of an integer type."""
+    return (0, 1) if code == "b1" else (int(np.iinfo(code).min), int(np.iinfo(code).max))
+
+
+class Lanes(nb.types.Type):
+    """So many numbers of a type, in a register."""
+
+    def __init__(self, number: Any, count: int) -> None:
+        """``count`` times ``number``."""
+        self.number, self.count = number, count
+        super().__init__(name=f"Lanes({number}, {count})")
+
+
+@register_model(Lanes)
+class LanesModel(PrimitiveModel):
+    """Lanes are one of LLVM's vectors."""
+
+    def __init__(self, manager: Any, kind: Lanes) -> None:
+        """As Numba's models are made."""
+        number = manager.lookup(kind.number).get_value_type()
+        super().__init__(manager, kind, ir.VectorType(number, kind.count))  # type: ignore[no-untyped-call]
+
+
+# Storage types ------------------------------------------------------------------------------------
+
+
+def read(builder: Any, stored: Any, code: str, number: Any) -> Any:
+    """Stored values, a vector, as numbers."""
+    kind = ir.VectorType(number, stored.type.count)
+    if code == "f2":
+        stored = builder.bitcast(stored, ir.VectorType(F16, kind.count))
+    elif code == "V2":
+        wide = builder.zext(stored, ir.VectorType(I32, kind.count))
+        wide = builder.shl(wide, repeat(builder, I32(16), kind.count))
+        stored = builder.bitcast(wide, ir.VectorType(F32, kind.count))
+    elif code[0] in "ub":
+        return builder.uitofp(stored, kind)
+    elif code[0] == "i":
+        return builder.sitofp(stored, kind)
+    return stored if stored.type == kind else builder.fpext(stored, kind)
+
+
+def write(builder: Any, numbers: Any, code: str) -> Any:
+    """Numbers as stored values: rounded to the nearest, ties to even; integers saturate."""
+    count, size = numbers.type.count, int(code[1:])
+    if code[0] == "f" and size > 2:
+        kind = ir.VectorType(F32 if size == 4 else ir.DoubleType(), count)
+        if numbers.type == kind:
+            return numbers
+        return (builder.fptrunc if size == 4 else builder.fpext)(numbers, kind)
+    if code == "f2":
+        half = builder.fptrunc(numbers, ir.VectorType(F16, count))
+        return builder.bitcast(half, ir.VectorType(I16, count))
+    if code == "V2":
+        return _write_bfloat(builder, numbers)
+    return _write_integers(builder, numbers, code)
+
+
+def _write_integers(builder: Any, numbers: Any, code: str) -> Any:
+    """Numbers -> integers: half to even, saturated, and 0 for what is no number."""
+    count, bits = numbers.type.count, 8 * int(code[1:])
+    whole = _call(builder, "llvm.rint", numbers.type, numbers)
+    kind = ir.VectorType(ir.IntType(bits), count)
+    if bits == 64:  # whose limits are no real numbers
+        name = f"llvm.fpto{'s' if code[0] == 'i' else 'u'}i.sat.v{count}i64"
+        return _call(builder, name, kind, whole)
+    low, high = (
+        repeat(builder, ir.Constant(numbers.type.element, float(end)), count)
+        for end in limits(code)
+    )
+    whole = builder.select(builder.fcmp_ordered(">", whole, low), whole, low)
+    whole = builder.select(builder.fcmp_ordered("<", whole, high), whole, high)
+    if code[0] == "i":  # others have the 0 from the lower limit
+        real = builder.fcmp_ordered("==", numbers, numbers)
+        whole = builder.select(real, whole, ir.Constant(numbers.type, None))
+    wide = ir.VectorType(I32 if bits < 32 else I64, count)
+    return builder.trunc(builder.fptosi(whole, wide), kind)
+
+
+def _write_bfloat(builder: Any, numbers: Any) -> Any:
+    """Single precision -> bits of bfloat16; a NaN stays one."""
+    count = numbers.type.count
+    wide = ir.VectorType(I32, count)
+    single = (
+        numbers
+        if numbers.type.element == F32
+        else (builder.fptrunc(numbers, ir.VectorType(F32, count)))
+    )
+    bits = builder.bitcast(single, wide)
+
+    def every(value: int) -> Any:
+        return repeat(builder, I32(value), count)
+
+    odd = builder.and_(builder.lshr(bits, every(16)), every(1))
+    rounded = builder.lshr(builder.add(builder.add(bits, odd), every(0x7FFF)), every(16))
+    real = builder.fcmp_ordered("==", single, single)
+    return builder.trunc(builder.select(real, rounded, every(0x7FC0)), ir.VectorType(I16, count))
+
+
+def _call(builder: Any, name: str, result: Any, *vectors: Any) -> Any:
+    """One of LLVM's own functions of vectors, each of the first one's type."""
+    kind = vectors[0].type
+    function = ir.FunctionType(result, [kind] * len(vectors))
+    name = f"{name}.v{kind.count}{kind.element.intrinsic_name}"
+    return builder.call(declare(builder.module, function, name), vectors)
+
+
+# What loops do ------------------------------------------------------------------------------------
+
+
+def _place(context: Any, builder: Any, signature: Any, arguments: Any, at: int) -> Any:
+    """An argument as an index."""
+    return context.cast(builder, arguments[at], signature.args[at], nb.uint64)
+
+
+@functools.cache
+def reader(code: str, real: Any, channels: int, taps: int) -> dict[str, Any]:
+    """How rows of pixels are read: ``no_lanes``, ``load_lanes``, ``gather_lanes``."""
+    row = Block(1, channels * taps)
+    kind = Lanes(real, row.lanes)
+
+    @intrinsic
+    def no_lanes(context: Any) -> Any:
+        """Zeros."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return ir.Constant(context.get_value_type(kind), None)
+
+        return kind(), generate
+
+    @intrinsic
+    def load_lanes(context: Any, plane: Any, at: Any) -> Any:
+        """The row that begins at a place."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            data = pointer(context, builder, plane, arguments[0])
+            stored = row.load(builder, data, _place(context, builder, signature, arguments, 1))
+            return read(builder, stored, code, context.get_value_type(real))
+
+        return kind(plane, at), generate
+
+    @intrinsic
+    def gather_lanes(context: Any, plane: Any, at: Any, step: Any) -> Any:
+        """As load_lanes, of numbers that are a step apart."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            place, step = (_place(context, builder, signature, arguments, k) for k in (1, 2))
+            data = pointer(context, builder, plane, arguments[0])
+            stored = ir.Constant(ir.VectorType(data.type.pointee, row.lanes), None)
+            for k in range(row.width):
+                one = builder.load(builder.gep(data, [place]))
+                stored = builder.insert_element(stored, one, I32(k))
+                place = builder.add(place, step)
+            return read(builder, stored, code, context.get_value_type(real))
+
+        return kind(plane, at, step), generate
+
+    return {"no_lanes": no_lanes, "load_lanes": load_lanes, "gather_lanes": gather_lanes}
+
+
+@intrinsic
+def weigh_lanes(context: Any, total: Any, weight: Any, lanes: Any) -> Any:
+    """A sum, and so many times a row more."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        total, weight, lanes = arguments
+        product = builder.fmul(repeat(builder, weight, lanes.type.count), lanes, flags=FUSE)
+        return builder.fadd(total, product, flags=FUSE)
+
+    return lanes(lanes, lanes.number, lanes), generate
+
+
+@intrinsic
+def store_lanes(context: Any, numbers: Any, at: Any, lanes: Any) -> Any:
+    """Store numbers as they are, all of them."""
+    block = Block(1, lanes.count)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = pointer(context, builder, numbers, arguments[0])
+        block.store(builder, arguments[2], data, _place(context, builder, signature, arguments, 1))
+        return context.get_dummy_value()
+
+    return nb.void(numbers, at, lanes), generate
+
+
+@functools.cache
+def writer(code: str, real: Any, channels: int, taps: int) -> dict[str, Any]:
+    """How a row becomes a pixel, and is kept: ``fold_lanes``, ``load_pixel``, ``store_pixel``."""
+    row, pixel = Block(1, channels * taps), Block(1, channels)
+    one = Lanes(real, pixel.lanes)
+
+    @intrinsic
+    def fold_lanes(context: Any, lanes: Any, weights: Any, at: Any, width: Any) -> Any:
+        """The taps of a row, weighed and added up; their weights are ``width`` apart."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            if taps == 1:
+                return arguments[0]
+            lanes, data = arguments[0], pointer(context, builder, weights, arguments[1])
+            at, width = (_place(context, builder, signature, arguments, k) for k in (2, 3))
+            total = None
+            for tap in range(taps):
+                weight = repeat(builder, builder.load(builder.gep(data, [at])), pixel.lanes)
+                begin = tap * channels
+                # What is past the row's end is nobody's.
+                places = [min(begin + k, row.lanes - 1) for k in range(pixel.lanes)]
+                part = shuffle(builder, lanes, lanes, places)
+                product = builder.fmul(weight, part, flags=FUSE)
+                total = product if total is None else builder.fadd(total, product, flags=FUSE)
+                at = builder.add(at, width)
+            return total
+
+        return one(lanes, weights, at, width), generate
+
+    @intrinsic
+    def load_pixel(context: Any, numbers: Any, at: Any) -> Any:
+        """The numbers of a pixel."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            data = pointer(context, builder, numbers, arguments[0])
+            return pixel.load(builder, data, _place(context, builder, signature, arguments, 1))
+
+        return one(numbers, at), generate
+
+    @intrinsic
+    def store_pixel(context: Any, out: Any, at: Any, lanes: Any) -> Any:
+        """Store a pixel's numbers as they are kept."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            data = pointer(context, builder, out, arguments[0])
+            stored = write(builder, arguments[2], code)
+            pixel.store(builder, stored, data, _place(context, builder, signature, arguments, 1))
+            return context.get_dummy_value()
+
+        return nb.void(out, at, lanes), generate
+
+    return {"fold_lanes": fold_lanes, "load_pixel": load_pixel, "store_pixel": store_pixel}
