@@ -73,10 +73,13 @@ def main(side: str) -> None:
     for name in ALLOCATING:
         importlib.import_module(f"gridsample.{name}").np = Guarded(zeros)  # type: ignore[attr-defined]
     options = [*itertools.product(cases.MODES, cases.BOUNDARIES, (False, True))]
+    kinds = [*itertools.product((1, 2, 3), (1, 9), (1, -1), ("float32",))]
+    # Few channels side by side are read as rows of several pixels.
+    kinds += itertools.product((2,), (2, 3, 4, 7), (-1,), ("uint8", "int16", "float32", "float64"))
     count = 0
-    for rank, channels, axis in itertools.product((1, 2, 3), (1, 9), (1, -1)):
+    for rank, channels, axis, dtype in kinds:
         rng = cases.generator("guarded", rank, channels, axis)
-        image = np.moveaxis(cases.pixels(rng, (2, channels, *(3, 4, 5)[:rank]), "float32"), 1, axis)
+        image = np.moveaxis(cases.pixels(rng, (2, channels, *(3, 4, 5)[:rank]), dtype), 1, axis)
         # The corners exactly, a little to both sides of them, and the unlikeliest numbers.
         corners = np.array([-1.0, 1.0, 0.8, -0.75], np.float32)
         numbers = [*corners, *np.nextafter(corners, 9), *np.nextafter(corners, -9)]
@@ -86,6 +89,9 @@ def main(side: str) -> None:
         for mode, boundary, align_corners in options:
             how = {"mode": mode, "padding_mode": boundary, "align_corners": align_corners}
             out = gridsample.grid_sample(image, grid, **how, channel_axis=axis)
+            if dtype != "float32" or 1 < channels < 8:
+                count += 1
+                continue
             values = guard(np.ones_like(out))
             for threads in (1, 2):
                 gridsample.grid_sample_vjp(

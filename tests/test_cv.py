@@ -49,6 +49,39 @@ def pixel(image, x, y, interpolation, border, value):
     return total / (sum(wx) * sum(wy))
 
 
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("interpolation", [cv.INTER_NEAREST, cv.INTER_LINEAR, cv.INTER_CUBIC])
+def test_two_maps_are_read_where_they_lie(first, interpolation, monkeypatch):
+    """Whichever of them comes first in memory, and whatever lies between them: here, the result."""
+    rng, shape = np.random.default_rng(3), (200, 210)
+    image = rng.integers(0, 256, (50, 60, 3), np.uint8)
+    maps = rng.uniform(-5, 65, (2, *shape)).astype(np.float32)
+    room = np.empty((3, *shape), np.float32)
+    room[0], room[2] = maps[first], maps[1 - first]
+    x, y = room[2 * first], room[2 - 2 * first]
+    np.testing.assert_array_equal(y, maps[1])
+    dst = room[1].view(np.uint8).reshape(-1)[: image.shape[2] * x.size].reshape(*shape, 3)
+    joined = cv.joined(x, y)
+    np.testing.assert_array_equal(joined, np.moveaxis(maps, 0, -1))
+    assert joined.base is not None and np.shares_memory(joined[..., 1], y)
+    result = cv.remap(image, x, y, interpolation)
+    assert cv.remap(image, x, y, interpolation, dst=dst) is dst
+    monkeypatch.setattr(cv, "joined", lambda *_: None)
+    expected = cv.remap(image, x, y, interpolation)
+    np.testing.assert_array_equal(result, expected)
+    np.testing.assert_array_equal(dst, expected)
+    np.testing.assert_array_equal(maps, [x, y])
+
+
+def test_maps_that_no_stride_joins_are_copied():
+    x = np.zeros((300, 300), np.float32)
+    odd = np.zeros(4 * x.size + 1, np.uint8)[1:].view(np.float32).reshape(x.shape)
+    assert cv.joined(x, np.zeros_like(x)) is not None
+    for other in (x, odd, np.zeros(x.shape), np.zeros((300, 600), np.float32)[:, ::2], x[:-1]):
+        assert cv.joined(x, other) is None
+    assert cv.joined(x[:9], x[9:18]) is None  # so few are faster copied
+
+
 @pytest.mark.parametrize("interpolation", KERNELS)
 @pytest.mark.parametrize("border", BORDERS)
 def test_remap_is_what_its_formula_says(interpolation, border):

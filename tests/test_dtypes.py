@@ -37,9 +37,10 @@ def precision(image_type, grid_type):
     return oracles.ulp(np.float32 if narrow else np.float64)
 
 
-def assert_samples(image_type, grid_type, mode, boundary, channel_axis=1):
+def assert_samples(image_type, grid_type, mode, boundary, channel_axis=1, channels=None):
     rng = cases.generator(image_type, grid_type, mode, boundary)
-    image = cases.pixels(rng, (2, 3 if channel_axis == 1 else 8, 5, 7), image_type)
+    channels = channels or (3 if channel_axis == 1 else 8)
+    image = cases.pixels(rng, (2, channels, 5, 7), image_type)
     grid = exact_grid(rng, 2, 33, 2, grid_type)
     exact = oracles.reference_output(image, grid, mode, boundary, False)
     given = np.ascontiguousarray(np.moveaxis(image, 1, channel_axis))
@@ -327,3 +328,49 @@ def test_bfloat16_in_gradients_and_filters():
             ones, upper_half(np.ones_like(ones)), here, "nearest"
         )
         assert shadow.view(np.uint16).item() == bits  # a tie goes to the even number
+
+
+@IMAGE_TYPE
+def test_three_channels_side_by_side(image_type):
+    """They are worked on together, in a type that sums are made in."""
+    assert_samples(image_type, "float32", "linear", "zeros", -1, 3)
+
+
+@pytest.mark.parametrize(
+    ("image_type", "channels"), [("uint8", 3), *itertools.product(("float64",), (2, 3, 4, 7))]
+)
+@pytest.mark.parametrize(
+    ("mode", "boundary"),
+    [
+        ("linear", "border"),
+        ("cubic", "zeros"),
+        ("spline2", "mirror"),
+        (("linear", "cubic"), "reflection"),
+        (("nearest", "linear"), "zeros"),
+    ],
+)
+def test_few_channels_side_by_side(image_type, channels, mode, boundary):
+    """Rows of taps are read together, but where pixels are apart."""
+    rng = cases.generator("few", image_type, channels)
+    image = cases.pixels(rng, (2, channels, 6, 7), image_type)
+    grid = exact_grid(rng, 2, 40, 2)
+    exact = oracles.reference_output(image, grid, mode, boundary, False)
+    packed = np.ascontiguousarray(np.moveaxis(image, 1, -1))
+    apart = np.zeros((2, 6, 14, channels), image.dtype)[:, :, ::2]
+    apart[...] = packed
+    how = {"mode": mode, "padding_mode": boundary, "channel_axis": -1, "prefilter": False}
+    for pixels in (packed, apart) if channels == 3 else (packed,):
+        out = np.moveaxis(gridsample.grid_sample(pixels, grid, **how), -1, 1)
+        tolerance = 32 * precision(image_type, "float32")
+        assert_stored(out, exact, tolerance, oracles.magnitude(image))
+
+
+def test_bfloat16_side_by_side():
+    rng = cases.generator("bfloat16", "few")
+    image = in_full(upper_half(rng.standard_normal((1, 6, 7, 3)).astype(np.float32)))
+    grid = exact_grid(rng, 1, 40, 2)
+    for mode in ("linear", "cubic"):
+        out = gridsample.grid_sample(upper_half(image), grid, mode, channel_axis=-1)
+        exact = gridsample.grid_sample(image, grid, mode, channel_axis=-1)
+        assert out.dtype == BFLOAT16 and np.isnan(exact[0, -1]).all()
+        assert_close(in_full(out), exact, 2.0**-8)

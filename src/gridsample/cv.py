@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from gridsample.affine import affine_sample
-from gridsample.api import library
+from gridsample.api import grid_sample, library
 from gridsample.plan import NARROW_TYPES
-from gridsample.strips import Positions, sample, sample_axis, saturated
+from gridsample.strips import Positions, joined, sample, sample_axis, saturated
 
 Array = np.ndarray[Any, Any]
 
@@ -196,6 +196,18 @@ def at_positions(positions: Positions, size: tuple[int, int], real: Any = np.flo
     return sampler
 
 
+def at_points(grid: Array) -> Sampler:
+    """Samples at points (h, w, 2), positions (x, y) in pixels."""
+
+    def sampler(image: Array, out: Array | None, **options: Any) -> Array:
+        options |= {"coords": "pixel", "channel_axis": -1}
+        place = None if out is None else out[np.newaxis]
+        values: Array = grid_sample(image[np.newaxis], grid[np.newaxis], out=place, **options)[0]
+        return values
+
+    return sampler
+
+
 def under_map(theta: Array, size: tuple[int, int]) -> Sampler:
     """Samples where a (2, 3) matrix sends columns (x, y, 1) of the output's pixels."""
 
@@ -265,8 +277,13 @@ def remap(
             return [y[first:last] + rows, x[first:last] + np.arange(size[1])]
         return [y[first:last], x[first:last]]
 
-    real = np.result_type(x.dtype, y.dtype, np.float32)
-    return warp(src, at_positions(positions, size, real), size, flags, borderMode, borderValue, dst)
+    grid = None if relative else joined(x, y)
+    if grid is not None and not (dst is not None and np.may_share_memory(dst, grid)):
+        sampler = at_points(grid)
+    else:
+        real = np.result_type(x.dtype, y.dtype, np.float32)
+        sampler = at_positions(positions, size, real)
+    return warp(src, sampler, size, flags, borderMode, borderValue, dst)
 
 
 def split_maps(map1: Any, map2: Any, whole: bool) -> tuple[Array, Array]:

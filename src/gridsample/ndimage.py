@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.affine import affine_sample
 from gridsample.api import grid_sample, library
 from gridsample.filters import spline_filter as coefficients
 from gridsample.strips import (
@@ -351,15 +352,18 @@ def transposed(array: Any, axes: Sequence[int]) -> Any:
     return array.permute(*axes) if library(array) == "torch" else array.transpose(axes)
 
 
-def working(image: Any, spline: Spline) -> Any:
+def working(image: Any, spline: Spline, kept: bool) -> Any:
     """The image in the type that it is sampled in.
 
-    Tensors keep their precision.  Copied numbers do, too; sums are made in float64.
+    Tensors keep their precision.  Copied numbers do, too; sums are made in float64, which single
+    precision is brought to as it is read, if the result is ``kept`` in the image's type.
     """
     if library(image) == "torch":
         return image.double() if kind(image) == "i" and spline.order else image
     if spline.order == 0:
         return image.astype(np.float32) if image.dtype == np.float16 else image
+    if kept and spline.order == 1 and image.dtype in (np.float32, np.complex64):
+        return image
     return image.astype(np.complex128 if image.dtype.kind == "c" else np.float64, copy=False)
 
 
@@ -388,9 +392,9 @@ def padded_tensor(image: Any, axes: Sequence[int], spline: Spline) -> Any:
     return image
 
 
-def prepared(image: Any, axes: Sequence[int], spline: Spline) -> Any:
+def prepared(image: Any, axes: Sequence[int], spline: Spline, kept: bool = False) -> Any:
     """What is sampled in an image's place: its coefficients along some axes."""
-    image = working(padded(image, axes, spline), spline)
+    image = working(padded(image, axes, spline), spline, kept)
     if spline.filters:
         image = coefficients(image, spline.order, spline.mode.prefilter, tuple(axes))
     return image
@@ -439,11 +443,39 @@ def transform_whole(
     plain = library(image) != "torch" and spline.order > 0 and not spline.mode.folds
     if not plain or 0 in image.shape or 0 in shape:
         return transform_plain(image, positions, shape, spline, output)
-    source = prepared(image[..., np.newaxis], range(image.ndim), spline)[..., 0]
+    kept = output.dtype == image.dtype
+    source = prepared(image[..., np.newaxis], range(image.ndim), spline, kept)[..., 0]
     values = sampled(source[np.newaxis, np.newaxis])[0, 0]
-    if spline.mode.fills and np.isnan(values).any():
+    if spline.mode.fills and may_be_no_number(values):
         return transform_plain(image, positions, shape, spline, output)
     return values if fresh and values.dtype == output.dtype else store(values, output)
+
+
+def may_be_no_number(values: Any) -> bool:
+    """Whether any of the values is NaN; or infinities are, of which the sum may be."""
+    with np.errstate(all="ignore"):
+        return bool(np.isnan(values.sum()))
+
+
+def transform_affine(
+    image: Any, matrix: Any, offset: Sequence[Any], shape: tuple[int, ...], spline: Spline,
+    output: Any = None,
+) -> Any:  # fmt: skip
+    """`transform` to matrix @ index + offset: positions are made while they are sampled."""
+    rank, positions = image.ndim - 1, linear_positions(matrix, offset, shape)
+    if library(image) == "torch":
+        return transform(image, positions, shape, spline)
+    finite = bool(np.isfinite(matrix).all() and np.isfinite(offset).all())
+    fused = finite and len(shape) == rank and spline.order > 0 and not spline.mode.folds
+    if not fused or 0 in image.shape or 0 in shape:
+        return transform(image, positions, shape, spline, output, finite)
+    kept = output is not None and output.dtype == image.dtype
+    source = prepared(image, range(rank), spline, kept)
+    theta = np.column_stack([matrix[::-1, ::-1], spline.padded(np.array(offset)[::-1])])
+    return affine_sample(
+        source[np.newaxis], theta[np.newaxis], (1, image.shape[-1], *shape),
+        coords="pixel", channel_axis=-1, **spline.options, **spline.beyond,
+    )[0]  # fmt: skip
 
 
 def constant(shape: Sequence[int], spline: Spline, image: Any) -> Any:
@@ -454,15 +486,14 @@ def constant(shape: Sequence[int], spline: Spline, image: Any) -> Any:
 
 
 def transform_plain(
-    image: Any, positions: Positions, shape: tuple[int, ...], spline: Spline, output: Any,
-    finite: bool = False,
-) -> Any:  # fmt: skip
+    image: Any, positions: Positions, shape: tuple[int, ...], spline: Spline, output: Any
+) -> Any:
     """`transform` of an image without channels, into an output from `new_output`."""
     xp = namespace(image)
     if xp is not np:
         return store(transform(image[..., None], positions, shape, spline)[..., 0], output)
     place = output[..., np.newaxis]
-    result = transform(image[..., np.newaxis], positions, shape, spline, place, finite)
+    result = transform(image[..., np.newaxis], positions, shape, spline, place)
     return output if result is place else store(result[..., 0], output)
 
 
@@ -739,9 +770,14 @@ def affine_transform(
         elsewhere = scipy_function("affine_transform", "an input with more than three axes")
         elsewhere(image, matrix, offset, shape, result, order, mode, cval, prefilter)
         return result
-    positions = linear_positions(matrix, offset, shape)
-    finite = library(image) != "torch" and all(np.isfinite(one).all() for one in (matrix, offset))
-    return transform_plain(image, positions, shape, spline, result, finite)
+    if library(image) == "torch":
+        return store(
+            transform_affine(image[..., None], matrix, offset, shape, spline)[..., 0], result
+        )
+    place = result[..., np.newaxis]
+    values = transform_affine(image[..., np.newaxis], matrix, offset, shape, spline, place)
+    fresh = not isinstance(output, np.ndarray) and values.dtype == result.dtype
+    return result if values is place else values[..., 0] if fresh else store(values[..., 0], result)
 
 
 def scaled(n: int, step: Any, offset: Any) -> Any:
@@ -840,8 +876,9 @@ def rotate(
     back = sorted(range(image.ndim), key=to.__getitem__)
     moved = transposed(image, to)
     flat = moved.reshape(*moved.shape[:2], -1)
-    positions = linear_positions(as_real(matrix, image), as_real(offset, image), new.tolist())
-    values = transform(flat, positions, tuple(new.tolist()), spline)
+    values = transform_affine(
+        flat, as_real(matrix, image), as_real(offset, image), tuple(new.tolist()), spline
+    )
     values = transposed(values.reshape(*values.shape[:2], *moved.shape[2:]), back)
     return store(values, result)
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from gridsample.api import grid_sample, library
 
@@ -68,6 +69,20 @@ def sample(
             strip[0, ..., rank - 1 - k] = x
         grid_sample(image[np.newaxis], strip, out=out[np.newaxis, first:last], **options)
     return out
+
+
+def joined(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+    """Two arrays of positions as one grid (*shape, 2) over the memory of both, which is not copied.
+
+    From one to the other it is always as far, which is a stride like any other.  None where it is
+    not; and for few points, because what is known of a grid is remembered by its strides.
+    The grid holds on to ``x`` alone.
+    """
+    gap = y.ctypes.data - x.ctypes.data
+    alike = x.shape == y.shape and x.strides == y.strides and x.dtype == y.dtype
+    if not alike or x.size < POINTS or gap == 0 or gap % x.itemsize:
+        return None
+    return as_strided(x, (*x.shape, 2), (*x.strides, gap), writeable=False)
 
 
 def sample_axis(image: Any, axis: int, positions: Any, **options: Any) -> Any:

@@ -206,14 +206,21 @@ class QuickCache(FunctionCache):
 
 
 def compile_inner(
-    function: Function, *more: str, pipeline_class: Any = PartCompiler, **options: Any
+    function: Function,
+    *more: str,
+    pipeline_class: Any = PartCompiler,
+    fuses: bool = True,
+    **options: Any,
 ) -> Any:
-    """Compile a function that drivers call.  Products and sums may fuse into one rounding."""
+    """Compile a function that drivers call.
+
+    Products and sums may fuse into one rounding, unless it is said that none ``fuses``.
+    """
     # Nobody but a driver calls it: without the wrappers it is compiled in half the time.
     wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return jit(
         function,
-        fastmath={"contract", *more},
+        fastmath={"contract", *more} if fuses else False,
         pipeline_class=pipeline_class,
         **OPTIONS,
         **wrappers,
@@ -221,9 +228,14 @@ def compile_inner(
     )
 
 
-def compile_loop(function: Function) -> Any:
+def compile_loop(function: Function, **options: Any) -> Any:
     """Compile a loop."""
-    return compile_inner(function, pipeline_class=LoopCompiler)
+    return compile_inner(function, pipeline_class=LoopCompiler, **options)
+
+
+def compile_rounded(function: Function) -> Any:
+    """Compile a loop in which every product and every sum is rounded, as NumPy's are."""
+    return compile_loop(function, fuses=False)
 
 
 def compile_separate(function: Function) -> Any:
@@ -418,8 +430,8 @@ def rows_of(spec: Spec) -> dict[str, Any]:
 
 
 # All that is compiled into a driver; and this file, which says how.
-SOURCES = ("axis", "kernels.lower", "kernels.vectors", *(f"kernels.cpu.{name}" for name in (
-    "build", "intrinsics", "lanes", "passes", "runs", "second", "sweeps", "taps"
+SOURCES = ("axis", "kernels.lower", *(f"kernels.cpu.{name}" for name in (
+    "build", "intrinsics", "lanes", "passes", "runs", "second", "sweeps", "taps", "vectors"
 )))  # fmt: skip
 
 DRIVERS: dict[str, Function] = {
@@ -456,6 +468,7 @@ def driver_for(spec: Spec) -> Driver:
         compile_=compile_loop, **load_image,
     )  # fmt: skip
     add(*passes.SCATTERED, *taps.SCATTERED, compile_=compile_loop)
+    add(*taps.LAID, compile_=compile_rounded)
     if spec.fours or spec.few:
         names.update(rows_of(spec))
     if spec.fours:

@@ -16,7 +16,17 @@ from llvmlite import ir
 from numba.core.datamodel.models import PrimitiveModel
 from numba.extending import intrinsic, register_model
 
-from gridsample.kernels.vectors import FUSE, I16, I32, I64, Block, declare, pointer, repeat, shuffle
+from gridsample.kernels.cpu.vectors import (
+    FUSE,
+    I16,
+    I32,
+    I64,
+    Block,
+    declare,
+    pointer,
+    repeat,
+    shuffle,
+)
 
 F16, F32 = ir.HalfType(), ir.FloatType()
 

@@ -822,5 +822,8 @@ LOOPS = (
     multiply,
 )  # fmt: skip
 # The remaining loops do not vectorise.
-SCATTERED = (read_ahead, list_edges, add_places, own_coordinate, lay_line, lay_points, lay_edges)
+SCATTERED = (read_ahead, list_edges, add_places)
+# Where an affine map sends a point, to the last bit as if it were worked out before: at an edge of
+# the image that bit decides.
+LAID = (own_coordinate, lay_line, lay_points, lay_edges)
 STEPS = (survey, weigh, multiply_out, prepare_inside, prepare_rows, prepare_edges)

@@ -16,6 +16,7 @@ from gridsample.kernels.cpu.build import (
     loader,
     storer,
 )
+from gridsample.kernels.cpu.vectors import Block
 from gridsample.kernels.lower import fingerprint, lower, rebind
 from gridsample.kernels.resize import loops
 from gridsample.kernels.resize.vectors import (
@@ -27,7 +28,6 @@ from gridsample.kernels.resize.vectors import (
     to_cache_line,
     turn_tile,
 )
-from gridsample.kernels.vectors import Block
 
 # Outer lines put side by side where lines are short; the longest piece of a line that is worked
 # on at once, so that a few stay in cache; outputs between two turns; rows of pixels that are worked

@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from gridsample.kernels.vectors import (
+from gridsample.kernels.cpu.vectors import (
     CACHE_LINE,
     FUSE,
     I16,
