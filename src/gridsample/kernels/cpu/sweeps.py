@@ -241,6 +241,8 @@ def gather_nearest(
                 plane = tail(image, source[p] + item * image_item)
                 here = tail(out, target[p] + item * out_item + (first + start) * out_step)
                 if RUNS:
+                    if far and inside:
+                        fetch_ahead(plane, at, shifts, 1, 1, n)
                     empty = tail(outside, p * length)
                     pick_runs(plane, at, state, here, step, empty, unsigned(length), n)
                     continue

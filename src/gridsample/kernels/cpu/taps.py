@@ -58,6 +58,7 @@ DISPLACED = SIGNED = False  # whether coordinates are displacements; whether a b
 PACKED = 0  # the distance between points of a grid, where it is always the same
 PLANAR = False  # whether it has all points' coordinates along one axis side by side
 AFFINE = False  # whether a grid's memory holds affine maps instead, rows of D + 1 numbers
+LINEAR = 0  # the rank, where all axes are linear
 LINE = 16  # coordinates in a line of the processor's cache
 # Rows of an image that a row of points crosses from which it is cut into strips.
 DEEP = 128
@@ -243,31 +244,36 @@ def place(
     axes that round.  What is not inside has the first inside point's offset, ``corner``: its taps
     are read as well, to no end, and so from one place that is always at hand.  Where points lie as
     usual, all axes are read in one loop of constant strides: whole vectors are then loaded and
-    parted.  In a planar grid the axes are ``gap`` apart.
+    parted.  In a planar grid the axes are ``gap`` apart.  Where all axes round, pixels are copied,
+    and fractions are of no use.
     """
     bits = rounding if ROUNDED > 1 else 7 * ROUNDED
     if PACKED == 1:
         for i in range(n):
-            x[i], offset, sure, inside, out = stand(
+            part, offset, sure, inside, out = stand(
                 real(load(grid[i])), measure, 0, strides[0], bits & 1 != 0
             )
             at[i] = where(inside, integer(offset + integer(begin)), integer(corner))
             state[i] = kind(inside, out, sure)
+            if ROUNDED != 1:
+                x[i] = part
     elif PACKED == 2:
         for i in range(n):
             if PLANAR:
                 first, second = grid[i], grid[gap + i]
             else:
                 first, second = grid[unsigned(2) * i], grid[unsigned(2) * i + unsigned(1)]
-            x[i], offset, across, inside, out = stand(
+            part, offset, across, inside, out = stand(
                 real(load(first)), measure, 0, strides[0], bits & 1 != 0
             )
-            y[i], more, down, within, beyond = stand(
+            lower, more, down, within, beyond = stand(
                 real(load(second)), measure, 1, strides[1], bits & 2 != 0
             )
             inside &= within
             at[i] = where(inside, integer(integer(offset + more) + integer(begin)), integer(corner))
             state[i] = kind(inside, out | beyond, across & down)
+            if ROUNDED != 1:
+                x[i], y[i] = part, lower
     elif PACKED == 3:
         for i in range(n):
             if PLANAR:
@@ -275,19 +281,21 @@ def place(
             else:
                 j = unsigned(3) * i
                 first, second, third = grid[j], grid[j + unsigned(1)], grid[j + unsigned(2)]
-            x[i], offset, across, inside, out = stand(
+            part, offset, across, inside, out = stand(
                 real(load(first)), measure, 0, strides[0], bits & 1 != 0
             )
-            y[i], more, down, within, beyond = stand(
+            lower, more, down, within, beyond = stand(
                 real(load(second)), measure, 1, strides[1], bits & 2 != 0
             )
-            z[i], most, deep, between, behind = stand(
+            deeper, most, deep, between, behind = stand(
                 real(load(third)), measure, 2, strides[2], bits & 4 != 0
             )
             inside &= within & between
             offset = integer(integer(integer(offset + more) + most) + integer(begin))
             at[i] = where(inside, offset, integer(corner))
             state[i] = kind(inside, out | beyond | behind, across & down & deep)
+            if ROUNDED != 1:
+                x[i], y[i], z[i] = part, lower, deeper
 
 
 def read_ahead(grid: Array, gap: int, n: int) -> None:
@@ -704,7 +712,7 @@ def weigh(
     for o in range(orders):
         weight = tail(reals, block[WEIGHT] + (ORDERS * a + o) * size)
         table = tail(tables, (ORDERS * a + o) * block[MOST] * pitch)
-        if axis[COUNT] == 4 and axis[POWERS] == 4:
+        if not LINEAR and axis[COUNT] == 4 and axis[POWERS] == 4:
             weigh_cubic(table, pitch, t, weight, unsigned(width), n)
         else:
             weigh_taps(axis, table, pitch, t, weight, unsigned(width), n)
