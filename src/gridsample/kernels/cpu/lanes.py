@@ -1,8 +1,8 @@
 """A few neighbouring numbers in one register: a row of taps, or of the channels of a few taps.
 
-`Lanes` is a type that loops can hold, and a `kit` is what they do to it, for a storage type and so
-many numbers.  A row is ``taps`` pixels of ``channels`` numbers each, one after the other in memory;
-sums of rows are folded to one pixel.
+`Lanes` is a type that loops can hold; `reader` and `writer` make what they do to it, for a storage
+type and so many numbers.  A row is ``taps`` pixels of ``channels`` numbers each, one after the
+other in memory; sums of rows are folded to one pixel.
 """
 
 from __future__ import annotations
@@ -114,20 +114,16 @@ def _write_integers(builder: Any, numbers: Any, code: str) -> Any:
 def _write_bfloat(builder: Any, numbers: Any) -> Any:
     """Single precision -> bits of bfloat16; a NaN stays one."""
     count = numbers.type.count
-    wide = ir.VectorType(I32, count)
-    single = (
-        numbers
-        if numbers.type.element == F32
-        else (builder.fptrunc(numbers, ir.VectorType(F32, count)))
-    )
-    bits = builder.bitcast(single, wide)
+    if numbers.type.element != F32:
+        numbers = builder.fptrunc(numbers, ir.VectorType(F32, count))
+    bits = builder.bitcast(numbers, ir.VectorType(I32, count))
 
     def every(value: int) -> Any:
         return repeat(builder, I32(value), count)
 
     odd = builder.and_(builder.lshr(bits, every(16)), every(1))
     rounded = builder.lshr(builder.add(builder.add(bits, odd), every(0x7FFF)), every(16))
-    real = builder.fcmp_ordered("==", single, single)
+    real = builder.fcmp_ordered("==", numbers, numbers)
     return builder.trunc(builder.select(real, rounded, every(0x7FC0)), ir.VectorType(I16, count))
 
 

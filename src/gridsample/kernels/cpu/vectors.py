@@ -87,15 +87,11 @@ class Block(NamedTuple):
         if self.lanes == self.width or self.spills:
             return builder.load(place, align=size)
         if halves := self._halves(size):
-            words = ir.Constant(ir.VectorType(ir.IntType(8 * halves[0]), 2), None)
+            whole = ir.IntType(8 * halves[0])
+            words = ir.Constant(ir.VectorType(whole, 2), None)
             for k, half in enumerate(halves):
-                word = ir.IntType(8 * half)
-                part = builder.load(self._part(builder, place, halves[0] * k, word), align=size)
-                part = (
-                    part
-                    if part.type == words.type.element
-                    else builder.zext(part, words.type.element)
-                )
+                at = self._part(builder, place, halves[0] * k, ir.IntType(8 * half))
+                part = builder.zext(builder.load(at, align=size), whole)
                 words = builder.insert_element(words, part, I32(k))
             return builder.bitcast(words, kind)
         function = masked("load", builder, kind, kind, place.type, I32, self._mask.type, kind)
@@ -115,8 +111,7 @@ class Block(NamedTuple):
             words = builder.bitcast(line, ir.VectorType(ir.IntType(8 * halves[0]), 2))
             for k, half in enumerate(halves):
                 word = ir.IntType(8 * half)
-                part = builder.extract_element(words, I32(k))
-                part = part if part.type == word else builder.trunc(part, word)
+                part = builder.trunc(builder.extract_element(words, I32(k)), word)
                 builder.store(part, self._part(builder, place, halves[0] * k, word), align=size)
             return
         function = masked(
