@@ -502,16 +502,28 @@ def lay_points(
         i += many
 
 
-def lay_edges(
-    row: Array, axes: Array, measures: Array, count: int, first: int, which: Array,
-    coordinates: Array, n: int,
+def lay_own(
+    axes: Array, measures: Array, count: int, first: int, which: Array, own: Array, width: int,
+    n: int,
 ) -> None:  # fmt: skip
-    """As lay_points, at the listed points and along the axis of a row of the map."""
+    """The coordinates that the listed output points have themselves: (axis, point)."""
+    for j in range(n):
+        rest = unsigned(first + int64(which[j]))
+        for a in range(count):
+            extent = unsigned(axes[a * COLUMNS + EXTENT])
+            place, rest = rest % extent, rest // extent
+            own[unsigned(a) * width + j] = (
+                measures[a * MEASURES + START] + real(place) * measures[a * MEASURES + STEP]
+            )
+
+
+def lay_edges(row: Array, own: Array, count: int, coordinates: Array, width: int, n: int) -> None:
+    """As lay_points, at points whose own coordinates are known, along the axis of a map's row."""
     for j in range(n):
         at = row[count]
         for b in range(count - 1, 0, -1):
-            at += row[b] * own_coordinate(axes, measures, b, first + int64(which[j]))
-        coordinates[j] = at + row[0] * own_coordinate(axes, measures, 0, first + int64(which[j]))
+            at += row[b] * own[unsigned(b) * width + j]
+        coordinates[j] = at + row[0] * own[j]
 
 
 def find_positions(axis: Array, pos: Array, n: int) -> None:
@@ -761,12 +773,15 @@ def prepare_edges(
     width, size, lost = block[WIDTH], block[MOST] * block[WIDTH], tail(indices, block[LOST])
     t, places = tail(reals, block[FRACTION]), tail(indices, block[PLACES])
     slopes, base = tail(reals, block[SLOPES]), tail(indices, block[BASE])
+    own = tail(reals, block[COORDINATES])
     zero(lost, n)
+    if AFFINE:
+        lay_own(axes, measures, block[AXES], task, which, own, unsigned(width), n)
     for a in range(block[AXES]):
         axis, steep = tail(axes, a * COLUMNS), measures[a * MEASURES + STEEP]
         if AFFINE:
             row = tail(grid, a * (block[AXES] + 1))
-            lay_edges(row, axes, measures, block[AXES], task, which, t, n)
+            lay_edges(row, own, block[AXES], t, unsigned(width), n)
         else:
             read_edges(tail(grid, a * axis_step), unsigned(point_step), which, t, n)
         if DISPLACED:
@@ -833,5 +848,5 @@ LOOPS = (
 SCATTERED = (read_ahead, list_edges, add_places)
 # Where an affine map sends a point, to the last bit as if it were worked out before: at an edge of
 # the image that bit decides.
-LAID = (own_coordinate, lay_line, lay_points, lay_edges)
+LAID = (own_coordinate, lay_line, lay_points, lay_own, lay_edges)
 STEPS = (survey, weigh, multiply_out, prepare_inside, prepare_rows, prepare_edges)
