@@ -462,12 +462,11 @@ def transform_affine(
     output: Any = None,
 ) -> Any:  # fmt: skip
     """`transform` to matrix @ index + offset: positions are made while they are sampled."""
-    rank, positions = image.ndim - 1, linear_positions(matrix, offset, shape)
-    if library(image) == "torch":
-        return transform(image, positions, shape, spline)
-    finite = bool(np.isfinite(matrix).all() and np.isfinite(offset).all())
+    rank, plain = image.ndim - 1, library(image) != "torch"
+    finite = plain and bool(np.isfinite(matrix).all() and np.isfinite(offset).all())
     fused = finite and len(shape) == rank and spline.order > 0 and not spline.mode.folds
     if not fused or 0 in image.shape or 0 in shape:
+        positions = linear_positions(matrix, offset, shape)
         return transform(image, positions, shape, spline, output, finite)
     kept = output is not None and output.dtype == image.dtype
     source = prepared(image, range(rank), spline, kept)
