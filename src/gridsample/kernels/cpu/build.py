@@ -20,6 +20,8 @@ from llvmlite import binding as llvm
 from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.typed_passes import NopythonRewrites
+from numba.core.untyped_passes import InlineClosureLikes
 
 from gridsample.kernels.cpu import intrinsics, lanes, passes, runs, second, sweeps, taps
 from gridsample.kernels.cpu.lanes import limits
@@ -74,9 +76,26 @@ class NoEnvironment:
 
 
 class Once(JITCodeLibrary):
-    """Code that is optimised once, not function by function, then cheaply, and then in full."""
+    """Code that is optimised once, not function by function, then cheaply, and then in full.
+
+    What it only calls is not there meanwhile: it is optimised already, and is of no use to it.
+    """
 
     level = 3
+
+    def __init__(self, *arguments: Any) -> None:
+        """As Numba's library."""
+        super().__init__(*arguments)
+        self.called: dict[Loop, None] = {}  # each after those that it calls
+
+    def add_linking_library(self, library: Any) -> None:
+        """As Numba's library does; but loops, and those that they call, are kept for later."""
+        library._ensure_finalized()
+        self.called |= getattr(library, "called", {})
+        if isinstance(library, Loop):
+            self.called[library] = None
+        else:
+            super().add_linking_library(library)  # type: ignore[no-untyped-call]
 
     def _optimize_functions(self, module: Any) -> None:
         module.data_layout = self._codegen._data_layout
@@ -93,8 +112,6 @@ class Once(JITCodeLibrary):
 class Part(Once):
     """The code of a function that drivers are linked with: optimised, but not made executable."""
 
-    inlined = True
-
     @property
     def codegen(self) -> Any:
         """Numba's code generator, but for environments."""
@@ -102,10 +119,6 @@ class Part(Once):
 
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()  # type: ignore[no-untyped-call]
-        if not self.inlined:
-            for function in self._final_module.functions:
-                if not function.is_declaration:
-                    function.add_function_attribute("noinline")
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:
@@ -121,13 +134,16 @@ class Loop(Part):
     The driver would not gain from having its code, which would only be optimised once more.
     """
 
-    inlined = False
-
 
 class Whole(Once):
     """The code of a driver, whose parts are optimised already."""
 
     level = 1
+
+    def _optimize_final_module(self) -> None:
+        super()._optimize_final_module()
+        for loop in reversed(self.called):  # nothing is linked before it is asked for
+            self._final_module.link_in(loop._get_module_for_linking(), preserve=True)  # type: ignore[no-untyped-call]
 
 
 class PartCompiler(Compiler):
@@ -150,6 +166,14 @@ class PartCompiler(Compiler):
         flags.noalias = self.separate
         super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)  # type: ignore[no-untyped-call]
         self.state.library = self.library(targetctx.codegen(), "gridsample")
+
+    def define_pipelines(self) -> list[Any]:
+        """Numba's, but for what looks in vain for closures, or for sums of whole arrays."""
+        pipelines = super().define_pipelines()  # type: ignore[no-untyped-call]
+        for one in pipelines:
+            one.passes = [a for a in one.passes if a[0] not in (InlineClosureLikes, NopythonRewrites)]
+            one.finalize()
+        return pipelines
 
 
 class LoopCompiler(PartCompiler):

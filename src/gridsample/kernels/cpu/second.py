@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gridsample.axis import ONE, where
+from gridsample.axis import ONE, minimum, where
 from gridsample.kernels.cpu.passes import (
     accumulate,
     accumulate_edges,
@@ -129,9 +129,9 @@ def backward_twice(
         shifted = tail(moves, moves_begin + item * moves_item + first * moves_point)
         slopes = tail(gradient, item * gradient_item + first * raised)
         row, strip, ahead = lay_blocks(block, measures, points, axis_step, point_step, last - first)
-        start, begins = 0, 0
+        start, begins = int64(0), int64(0)
         while begins < row:
-            n = unsigned(min(strip, row - begins))
+            n = unsigned(minimum(strip, row - begins))
             inside, edges = survey(
                 block, axes, measures, strides, tail(points, start * point_step), axis_step,
                 point_step, indices, reals, first, start, edges, ahead, n,
@@ -212,7 +212,7 @@ def backward_twice(
             start, begins = next_block(start, begins, last - first, row, strip)
             many = enough(edges, wide, begins >= row)
             for begin in range(unsigned(0), many, wide):
-                which, n = tail(indices, block[WHICH] + int64(begin)), min(wide, many - begin)
+                which, n = tail(indices, block[WHICH] + int64(begin)), minimum(wide, many - begin)
                 prepare_edges(
                     block, axes, measures, tables, ORDERS, 0, strides, points, axis_step,
                     point_step, first, which, indices, reals, n,

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gridsample.axis import maximum, minimum
 from gridsample.kernels.cpu.passes import (
     accumulate,
     accumulate_edges,
@@ -155,9 +156,9 @@ def gather(
     for item in range(first_item, last_item):
         points, edges = tail(grid, grid_begin + item * grid_item + first * point_step), unsigned(0)
         row, strip, ahead = lay_blocks(block, measures, points, axis_step, point_step, last - first)
-        start, begins = 0, 0
+        start, begins = int64(0), int64(0)
         while begins < row:
-            n = unsigned(min(strip, row - begins))
+            n = unsigned(minimum(strip, row - begins))
             before = edges
             inside, edges = survey(
                 block, axes, measures, strides, tail(points, start * point_step), axis_step,
@@ -199,7 +200,7 @@ def gather(
             start, begins = next_block(start, begins, last - first, row, strip)
             many = enough(edges, wide, begins >= row)
             for begin in range(unsigned(0), many, wide):
-                which, n = tail(indices, block[WHICH] + int64(begin)), min(wide, many - begin)
+                which, n = tail(indices, block[WHICH] + int64(begin)), minimum(wide, many - begin)
                 prepare_edges(
                     block, axes, measures, tables, 1, 1, strides, points, axis_step, point_step,
                     first, which, indices, reals, n,
@@ -229,9 +230,9 @@ def gather_nearest(
     for item in range(first_item, last_item):
         points, edges = tail(grid, grid_begin + item * grid_item + first * point_step), unsigned(0)
         row, strip, ahead = lay_blocks(block, measures, points, axis_step, point_step, last - first)
-        start, begins = 0, 0
+        start, begins = int64(0), int64(0)
         while begins < row:
-            n = unsigned(min(strip, row - begins))
+            n = unsigned(minimum(strip, row - begins))
             before = edges
             inside, edges = survey(
                 block, axes, measures, strides, tail(points, start * point_step), axis_step,
@@ -257,7 +258,7 @@ def gather_nearest(
             start, begins = next_block(start, begins, last - first, row, strip)
             many = enough(edges, wide, begins >= row)
             for begin in range(unsigned(0), many, wide):
-                which, n = tail(indices, block[WHICH] + int64(begin)), min(wide, many - begin)
+                which, n = tail(indices, block[WHICH] + int64(begin)), minimum(wide, many - begin)
                 prepare_edges(
                     block, axes, measures, tables, 0, 0, strides, points, axis_step, point_step,
                     first, which, indices, reals, n,
@@ -293,9 +294,9 @@ def gather_runs(
     for item in range(first_item, last_item):
         points, edges = tail(grid, grid_begin + item * grid_item + first * point_step), unsigned(0)
         row, strip, ahead = lay_blocks(block, measures, points, axis_step, point_step, last - first)
-        start, begins = 0, 0
+        start, begins = int64(0), int64(0)
         while begins < row:
-            n = unsigned(min(strip, row - begins))
+            n = unsigned(minimum(strip, row - begins))
             before = edges
             inside, edges = survey(
                 block, axes, measures, strides, tail(points, start * point_step), axis_step,
@@ -329,7 +330,7 @@ def gather_runs(
             start, begins = next_block(start, begins, last - first, row, strip)
             many = enough(edges, wide, begins >= row)
             for begin in range(unsigned(0), many, wide):
-                which, n = tail(indices, block[WHICH] + int64(begin)), min(wide, many - begin)
+                which, n = tail(indices, block[WHICH] + int64(begin)), minimum(wide, many - begin)
                 prepare_edges(
                     block, axes, measures, tables, 1, 1, strides, points, axis_step, point_step,
                     first, which, indices, reals, n,
@@ -385,9 +386,9 @@ def backward(
         sums_of = item * gradient_item + (0 if AFFINE else first * block[AXES] * need_grid)
         slopes = tail(gradient, sums_of)
         row, strip, ahead = lay_blocks(block, measures, points, axis_step, point_step, last - first)
-        start, begins = 0, 0
+        start, begins = int64(0), int64(0)
         while begins < row:
-            n = unsigned(min(strip, row - begins))
+            n = unsigned(minimum(strip, row - begins))
             inside, edges = survey(
                 block, axes, measures, strides, tail(points, start * point_step), axis_step,
                 point_step, indices, reals, first, start, edges, ahead, n,
@@ -444,7 +445,7 @@ def backward(
             start, begins = next_block(start, begins, last - first, row, strip)
             many = enough(edges, wide, begins >= row)
             for begin in range(unsigned(0), many, wide):
-                which, n = tail(indices, block[WHICH] + int64(begin)), min(wide, many - begin)
+                which, n = tail(indices, block[WHICH] + int64(begin)), minimum(wide, many - begin)
                 prepare_edges(
                     block, axes, measures, tables, orders, kinds, strides, points, axis_step,
                     point_step, first, which, indices, reals, n,
@@ -499,9 +500,9 @@ def backward_runs(
         sums_of = item * gradient_item + (0 if AFFINE else first * block[AXES] * need_grid)
         slopes = tail(gradient, sums_of)
         row, strip, ahead = lay_blocks(block, measures, points, axis_step, point_step, last - first)
-        start, begins = 0, 0
+        start, begins = int64(0), int64(0)
         while begins < row:
-            n = unsigned(min(strip, row - begins))
+            n = unsigned(minimum(strip, row - begins))
             inside, edges = survey(
                 block, axes, measures, strides, tail(points, start * point_step), axis_step,
                 point_step, indices, reals, first, start, edges, ahead, n,
@@ -510,9 +511,9 @@ def backward_runs(
             many = enough(edges, wide, begins >= row)
             # Inside points first, then edges: the same loop over two kinds of lists.
             for begin in range(-width, int64(many), width):
-                which = tail(indices, block[WHICH] + max(begin, 0))
+                which = tail(indices, block[WHICH] + maximum(begin, int64(0)))
                 if begin >= 0:
-                    n = unsigned(min(width, int64(many) - begin))
+                    n = unsigned(minimum(width, int64(many) - begin))
                     prepare_edges(
                         block, axes, measures, tables, orders, kinds, strides, points, axis_step,
                         point_step, first, which, indices, reals, n,
@@ -599,7 +600,7 @@ def settle_map(
     extent, i = axes[EXTENT], 0
     while i < n:
         place = (first + i) % extent
-        many = unsigned(min(extent - place, int64(n) - i))
+        many = unsigned(minimum(extent - place, int64(n) - i))
         for a in range(count):
             line = tail(sums, a * width + i)
             whole, row = total(line, many), tail(some, a * (count + 1))

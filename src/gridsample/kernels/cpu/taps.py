@@ -251,7 +251,7 @@ def place(
     if PACKED == 1:
         for i in range(n):
             part, offset, sure, inside, out = stand(
-                real(load(grid[i])), measure, 0, strides[0], bits & 1 != 0
+                real(load(grid[i])), measure, unsigned(0), strides[0], bits & 1 != 0
             )
             at[i] = where(inside, integer(offset + integer(begin)), integer(corner))
             state[i] = kind(inside, out, sure)
@@ -264,10 +264,10 @@ def place(
             else:
                 first, second = grid[unsigned(2) * i], grid[unsigned(2) * i + unsigned(1)]
             part, offset, across, inside, out = stand(
-                real(load(first)), measure, 0, strides[0], bits & 1 != 0
+                real(load(first)), measure, unsigned(0), strides[0], bits & 1 != 0
             )
             lower, more, down, within, beyond = stand(
-                real(load(second)), measure, 1, strides[1], bits & 2 != 0
+                real(load(second)), measure, unsigned(1), strides[1], bits & 2 != 0
             )
             inside &= within
             at[i] = where(inside, integer(integer(offset + more) + integer(begin)), integer(corner))
@@ -282,13 +282,13 @@ def place(
                 j = unsigned(3) * i
                 first, second, third = grid[j], grid[j + unsigned(1)], grid[j + unsigned(2)]
             part, offset, across, inside, out = stand(
-                real(load(first)), measure, 0, strides[0], bits & 1 != 0
+                real(load(first)), measure, unsigned(0), strides[0], bits & 1 != 0
             )
             lower, more, down, within, beyond = stand(
-                real(load(second)), measure, 1, strides[1], bits & 2 != 0
+                real(load(second)), measure, unsigned(1), strides[1], bits & 2 != 0
             )
             deeper, most, deep, between, behind = stand(
-                real(load(third)), measure, 2, strides[2], bits & 4 != 0
+                real(load(third)), measure, unsigned(2), strides[2], bits & 4 != 0
             )
             inside &= within & between
             offset = integer(integer(integer(offset + more) + most) + integer(begin))
@@ -325,7 +325,7 @@ def place_axis(
 ) -> None:  # fmt: skip
     """As place, for one axis; what other axes gave is kept, and the kinds are bits."""
     for i in range(n):
-        t[i], offset, sure, inside, out = stand(pos[i], measure, 0, stride, rounds)
+        t[i], offset, sure, inside, out = stand(pos[i], measure, unsigned(0), stride, rounds)
         at[i] = integer(at[i] + integer(offset + integer(begin)))
         bits = where(sure, where(out, integer(OUT), integer(EDGE)), integer(NOWHERE))
         state[i] = integer(state[i] | where(inside, integer(INSIDE), bits))
@@ -422,7 +422,7 @@ def survey(
         axis_step, point_step = width, 1
         lay_points(theta, axes, measures, block[AXES], task + first, grid, width, n)
     if PACKED:
-        begin, corner, rounding = 0, 0, 0
+        begin, corner, rounding = int64(0), int64(0), int64(0)
         for a in range(PACKED):
             first_inside, rounds = measures[a * MEASURES + FROM], axes[a * COLUMNS + ROUNDS]
             near = rint(first_inside) if rounds else floor(first_inside)
@@ -446,11 +446,11 @@ def survey(
             rounds = axes[a * COLUMNS + ROUNDS] != 0
             place_axis(pos, measure, strides[a], begin, rounds, at, state, tail(x, a * width), n)
         settle_kinds(state, n)
-    inside = unsigned(count_kind(state, INSIDE, n))
+    inside = unsigned(count_kind(state, int64(INSIDE), n))
     if not block[FITS]:
         inside = unsigned(0)
         mark(state, n)
-    if inside < n and count_kind(state, EDGE, n):  # most have none
+    if inside < n and count_kind(state, int64(EDGE), n):  # most have none
         edges = list_edges(state, first, tail(indices, block[WHICH]), edges, n)
     return inside, edges
 
@@ -489,7 +489,7 @@ def lay_points(
     extent, i = axes[EXTENT], 0
     while i < n:
         place = (first + i) % extent
-        many = min(extent - place, int64(n) - i)
+        many = minimum(extent - place, int64(n) - i)
         for a in range(count):
             row = tail(theta, a * (count + 1))
             begin = row[count]
@@ -542,7 +542,7 @@ def add_places(pos: Array, first: int, inner: int, extent: int, n: int) -> None:
     """
     place, left, i = first // inner % extent, inner - first % inner, 0
     while i < n:
-        many = min(left, int64(n) - i)
+        many = minimum(left, int64(n) - i)
         for k in range(unsigned(many)):
             pos[unsigned(i) + k] += real(place)
         place, left, i = (place + 1) % extent, inner, i + many
