@@ -481,10 +481,12 @@ def test_a_bar_shows_on_a_terminal_when_work_is_long(monkeypatch, capsys, termin
     assert captured.out == ""
 
 
-def test_without_rich_there_is_no_bar(monkeypatch):
+def test_without_rich_there_is_no_bar(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "rich.progress", None)
+    monkeypatch.setattr(cli, "_SECONDS_WITHOUT_BAR", 0)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     warped(noise(6, 8, 1), "--rotate", 3)
+    assert capsys.readouterr().err == ""
 
 
 def test_info_is_a_table(capsys):

@@ -488,12 +488,26 @@ def transform_plain(
     image: Any, positions: Positions, shape: tuple[int, ...], spline: Spline, output: Any
 ) -> Any:
     """`transform` of an image without channels, into an output from `new_output`."""
-    xp = namespace(image)
-    if xp is not np:
-        return store(transform(image[..., None], positions, shape, spline)[..., 0], output)
+    return as_channel(
+        lambda *one: transform(one[0], positions, shape, spline, one[1]), image, output
+    )
+
+
+def as_channel(
+    sampled: Callable[[Any, Any], Any], image: Any, output: Any, fresh: bool = False
+) -> Any:
+    """What is ``sampled`` of an image with one channel, perhaps into an output with one.
+
+    A ``fresh`` output is nobody else's.
+    """
+    if library(image) == "torch":
+        return store(sampled(image[..., None], None)[..., 0], output)
     place = output[..., np.newaxis]
-    result = transform(image[..., np.newaxis], positions, shape, spline, place)
-    return output if result is place else store(result[..., 0], output)
+    values = sampled(image[..., np.newaxis], place)
+    if values is place:
+        return output
+    kept = fresh and values.dtype == output.dtype
+    return values[..., 0] if kept else store(values[..., 0], output)
 
 
 def scipy_function(name: str, reason: str) -> Any:
@@ -769,14 +783,11 @@ def affine_transform(
         elsewhere = scipy_function("affine_transform", "an input with more than three axes")
         elsewhere(image, matrix, offset, shape, result, order, mode, cval, prefilter)
         return result
-    if library(image) == "torch":
-        return store(
-            transform_affine(image[..., None], matrix, offset, shape, spline)[..., 0], result
-        )
-    place = result[..., np.newaxis]
-    values = transform_affine(image[..., np.newaxis], matrix, offset, shape, spline, place)
-    fresh = not isinstance(output, np.ndarray) and values.dtype == result.dtype
-    return result if values is place else values[..., 0] if fresh else store(values[..., 0], result)
+    fresh = not isinstance(output, np.ndarray)
+    return as_channel(
+        lambda *one: transform_affine(one[0], matrix, offset, shape, spline, one[1]),
+        image, result, fresh,
+    )  # fmt: skip
 
 
 def scaled(n: int, step: Any, offset: Any) -> Any:

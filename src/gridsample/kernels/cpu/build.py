@@ -171,7 +171,9 @@ class PartCompiler(Compiler):
         """Numba's, but for what looks in vain for closures, or for sums of whole arrays."""
         pipelines = super().define_pipelines()  # type: ignore[no-untyped-call]
         for one in pipelines:
-            one.passes = [a for a in one.passes if a[0] not in (InlineClosureLikes, NopythonRewrites)]
+            one.passes = [
+                a for a in one.passes if a[0] not in (InlineClosureLikes, NopythonRewrites)
+            ]
             one.finalize()
         return pipelines
 
@@ -252,14 +254,14 @@ def compile_inner(
     )
 
 
-def compile_loop(function: Function, **options: Any) -> Any:
+def compile_loop(function: Function) -> Any:
     """Compile a loop."""
-    return compile_inner(function, pipeline_class=LoopCompiler, **options)
+    return compile_inner(function, pipeline_class=LoopCompiler)
 
 
 def compile_rounded(function: Function) -> Any:
     """Compile a loop in which every product and every sum is rounded, as NumPy's are."""
-    return compile_loop(function, fuses=False)
+    return compile_inner(function, pipeline_class=LoopCompiler, fuses=False)
 
 
 def compile_separate(function: Function) -> Any:

@@ -154,13 +154,11 @@ def in_pairs(plan: Plan, memory: Memory, dtype: np.dtype[Any]) -> bool:
     )
 
 
-def row_of(plan: Plan, memory: Memory) -> int:
+def pixels_together(plan: Plan, memory: Memory) -> int:
     """How many taps along x are read together, where a pixel has few channels."""
     count = plan.methods[0].taps
-    together = (
-        count in (2, 4) and count * memory.run <= LONG_ROW and memory.strides[0] == memory.run
-    )
-    return count if together else 1
+    fits = count in (2, 4) and count * memory.run <= LONG_ROW
+    return count if fits and memory.strides[0] == memory.run else 1
 
 
 def bytes_of(memory: Memory, dtype: np.dtype[Any]) -> int:
@@ -293,8 +291,9 @@ def sweep_gather(
         few = run if run < LONG_RUN else 0
         quick, linear = not run and code(image) in QUICK, is_linear(plan, order)
         fours = quick and plan.methods[0].taps == 4
-        together = row_of(plan, source) if few else 1
+        together = pixels_together(plan, source) if few else 1
         rows = math.prod(method.taps for method in plan.methods) // (4 if fours else together)
+        alike = len({method.taps for method in plan.methods}) == 1  # mixes share a driver
         spec = specify(
             plan, "gather_runs" if run else "gather", bits, points, image, values,
             pairs=not run and not fours and in_pairs(plan, source, image),
@@ -303,7 +302,7 @@ def sweep_gather(
             beside=fours and source.strides[0] == 1,
             few=few,
             together=together,
-            rows=rows if (few or fours) and rows <= MANY_ROWS else 0,
+            rows=rows if (few or fours) and alike and rows <= MANY_ROWS else 0,
             pixel=bytes_of(source, image) if quick and linear else 0,
             in_place=not few and code(values) == real and (run > 0 or target.strides[0] == 1),
             affine=affine,

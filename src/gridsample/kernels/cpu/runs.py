@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from gridsample.kernels.cpu.passes import no_lanes, weigh_lanes
+
 Array = Any
 
 # Bound by lowering.
@@ -26,19 +28,9 @@ def load(value: Any) -> Any:
     return value
 
 
-def no_lanes() -> Any:
-    """A row of zeros."""
-    return 0
-
-
 def load_lanes(image: Array, at: int) -> Any:
     """``TOGETHER`` pixels, side by side: one load."""
     return np.array([real(load(one)) for one in image[at : at + TOGETHER * FEW]])
-
-
-def weigh_lanes(total: Any, weight: Any, row: Any) -> Any:
-    """A sum of rows, and so many times one more."""
-    return total + weight * row
 
 
 def fold_lanes(row: Any, weights: Array, at: int, width: int) -> Any:

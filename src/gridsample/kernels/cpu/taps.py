@@ -469,8 +469,14 @@ def mark(state: Array, n: int) -> None:
 
 def own_coordinate(axes: Array, measures: Array, a: int, point: int) -> Any:
     """The coordinate that an output point has itself along an axis."""
-    place = real(point // axes[a * COLUMNS + INNER] % axes[a * COLUMNS + EXTENT])
-    return measures[a * MEASURES + START] + place * measures[a * MEASURES + STEP]
+    return coordinate_at(
+        measures, a, point // axes[a * COLUMNS + INNER] % axes[a * COLUMNS + EXTENT]
+    )
+
+
+def coordinate_at(measures: Array, a: int, place: int) -> Any:
+    """The coordinate that the output points at a place along an axis have themselves."""
+    return measures[a * MEASURES + START] + real(place) * measures[a * MEASURES + STEP]
 
 
 def lay_line(
@@ -512,9 +518,7 @@ def lay_own(
         for a in range(count):
             extent = unsigned(axes[a * COLUMNS + EXTENT])
             place, rest = rest % extent, rest // extent
-            own[unsigned(a) * width + j] = (
-                measures[a * MEASURES + START] + real(place) * measures[a * MEASURES + STEP]
-            )
+            own[unsigned(a) * width + j] = coordinate_at(measures, a, place)
 
 
 def lay_edges(row: Array, own: Array, count: int, coordinates: Array, width: int, n: int) -> None:
@@ -848,5 +852,5 @@ LOOPS = (
 SCATTERED = (read_ahead, list_edges, add_places)
 # Where an affine map sends a point, to the last bit as if it were worked out before: at an edge of
 # the image that bit decides.
-LAID = (own_coordinate, lay_line, lay_points, lay_own, lay_edges)
+LAID = (coordinate_at, own_coordinate, lay_line, lay_points, lay_own, lay_edges)
 STEPS = (survey, weigh, multiply_out, prepare_inside, prepare_rows, prepare_edges)
