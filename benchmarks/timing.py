@@ -20,7 +20,7 @@ Call = Callable[[], Any]
 Timer = Callable[[int], float]  # seconds that so many calls take
 
 ROUNDS = 5, 60  # at least and at most
-SHORTEST = 1e-3  # seconds: calls that are shorter are timed many at once
+SHORTEST = 5e-3  # seconds: calls that are shorter are timed many at once
 PAUSE = 2e-3  # seconds between two turns, in which idle threads of the one before stop spinning
 
 
@@ -36,9 +36,20 @@ def timer(call: Call) -> Timer:
     return seconds
 
 
+def calls_at_once(timer: Timer) -> int:
+    """How many calls a turn has: so many that they take `SHORTEST`, the last of them undisturbed.
+
+    The first ones after a pause find cold caches, and take several times as long.
+    """
+    number = 1
+    while (taken := timer(number)) < SHORTEST:
+        number = max(2 * number, math.floor(0.9 * number * SHORTEST / max(taken, 1e-9)))
+    return number
+
+
 def rounds(timers: Sequence[Timer], seconds: float) -> list[list[float]]:
     """Times of a call of each, in turn, for about so long; nobody always follows the same one."""
-    numbers = [max(1, math.ceil(SHORTEST / max(one(1), 1e-7))) for one in timers]
+    numbers = [calls_at_once(one) for one in timers]
     times: list[list[float]] = [[] for _ in timers]
     end = time.perf_counter() + seconds
     collects = gc.isenabled()
