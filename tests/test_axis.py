@@ -135,10 +135,13 @@ def test_only_a_mirror_has_signs():
 
 def test_split():
     p = np.array([-1.5, -0.5, 0.0, 0.5, 1.5, 2.25, 2.5, 3.0])
-    base, t = axis.split(p, rounds=True)
+    base, t = axis.split(p, axis.HALF_EVEN)
     assert base.tolist() == [-2, 0, 0, 0, 2, 2, 2, 3]
     assert t.tolist() == [0.5, -0.5, 0, 0.5, -0.5, 0.25, 0.5, 0]
-    base, t = axis.split(p, rounds=False)
+    base, t = axis.split(p, axis.HALF_UP)
+    assert base.tolist() == [-1, 0, 0, 1, 2, 2, 3, 3]
+    assert t.tolist() == [-0.5, -0.5, 0, -0.5, -0.5, 0.25, -0.5, 0]
+    base, t = axis.split(p, axis.FLOOR)
     assert base.tolist() == [-2, -1, 0, 0, 1, 2, 2, 3]
     assert t.tolist() == [0.5, 0.5, 0, 0.5, 0.5, 0.25, 0.5, 0]
 

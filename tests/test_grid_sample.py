@@ -181,7 +181,7 @@ def tolerance_of(call):
     return 1e-12 if wide else 64 * oracles.ulp(np.float32)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(calls(DOUBLE_AND_SINGLE), st.data())
 def test_output_is_the_reference_s(call, data):
     image = call.given(call.image)
@@ -209,7 +209,7 @@ def test_output_is_the_reference_s(call, data):
 UNWRITABLE = {"read-only", "repeated", "byte-swapped"}
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(calls(DOUBLE_AND_SINGLE), st.sampled_from([*cases.LAYOUTS]), st.sampled_from([1, 2, 5]))
 def test_gradients_are_the_reference_s(call, layout, threads):
     rng = cases.generator(call.out_shape)

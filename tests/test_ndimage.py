@@ -271,6 +271,16 @@ CALLS = (
 )
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("shape", [(9,), (7, 8), (5, 6, 4), (1, 5)])
+def test_ties_of_a_map_go_where_scipy_s_go(shape, mode):
+    """Also the one that goes the other way: half a pixel past the last one, under a mirror."""
+    image, how = image_of(shape), {"order": 0, "mode": mode, "cval": 1.7}
+    matrix, out = np.eye(len(shape)) / 2, tuple(5 * n for n in shape)
+    for offset in (-3.25, -7.0):
+        agree("affine_transform", image, matrix, offset, out, **how)
+
+
 def tensor(given):
     torch = pytest.importorskip("torch")
     return torch.tensor(given) if isinstance(given, np.ndarray) else given

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from typing import Any
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 from oracles import assert_close
 
 import gridsample
+from gridsample import axis, grid_sample, grid_sample_vjp
 from gridsample.kernels import reference
+from gridsample.weights import NEAREST
 
 Array = np.ndarray[Any, Any]
 
@@ -514,3 +517,32 @@ def test_tensors_have_the_arrays_numbers_under_every_boundary(boundary: str) -> 
         tensors = torch.from_numpy(image), torch.from_numpy(grid)
         found = gridsample.grid_sample(*tensors, mode, boundary).numpy()
         assert_close(found, gridsample.grid_sample(image, grid, mode, boundary))
+
+
+# ---- ties ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("boundary", ["zeros", "border", "wrap", "reflection", "mirror"])
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_ties_may_go_up(rank, boundary, dtype):
+    """Half way between two pixels is the upper one; elsewhere a method is the one that it was."""
+    method = dataclasses.replace(NEAREST, ties_up=True)
+    rng = np.random.default_rng(rank)
+    image = rng.integers(1, 200, (1, 2, *(5, 4, 6)[:rank])).astype(dtype)
+    places = rng.integers(-9, 24, (1, 400, rank)) / 4
+    upper = places
+    if boundary == "reflection":  # what is mirrored is the position
+        sizes = np.array(image.shape[:1:-1])
+        upper = axis.fold(places, sizes - 1.0, 2.0, axis.REFLECTION, 1)[0]
+    upper = np.floor(upper + 0.5)
+    options = {"padding_mode": boundary, "coords": "pixel"}
+    got = grid_sample(image, places, method, **options)
+    np.testing.assert_array_equal(got, grid_sample(image, upper, "nearest", **options))
+    ties = (places % 1 == 0.5).any(axis=-1)
+    assert ties.any() and (got != grid_sample(image, places, "nearest", **options)).any()
+    if dtype == "float32":
+        upstream = rng.integers(-9, 9, got.shape).astype(dtype)
+        one = grid_sample_vjp(upstream, image, places, method, **options)[0]
+        other = grid_sample_vjp(upstream, image, upper, "nearest", **options)[0]
+        np.testing.assert_array_equal(one, other)

@@ -5,7 +5,7 @@
 
 Every function works on one value or on whole arrays, and is written once for all targets: it uses
 arithmetic, comparisons, ``where``, ``floor``, ``rint``, ``minimum``, ``maximum``, and ``if`` on
-flags that are known before it runs (``aligned``, ``boundary``, ``edge``, ``rounds``).  Here those
+flags that are known before it runs (``aligned``, ``boundary``, ``edge``, ``rounding``).  Here those
 names are NumPy's; `gridsample.kernels.lower` re-binds them, and the constants, for each target and
 precision.
 
@@ -23,6 +23,8 @@ import numpy as np
 
 floor, rint, where, minimum, maximum = np.floor, np.rint, np.where, np.minimum, np.maximum
 ZERO, HALF, ONE = 0.0, 0.5, 1.0
+# How a position becomes a base index: its floor, or the nearest with ties to even, or up.
+FLOOR, HALF_EVEN, HALF_UP = 0, 1, 2
 DROPPED = -1  # in place of a tap's index: the tap is outside and counts for nothing
 
 # Boundaries, as the kernels know them: a tap outside is dropped, clamped, mirrored, or wrapped
@@ -100,9 +102,14 @@ def confine(position: Any, last: Any, reach: Any, boundary: int, edge: Any) -> A
     return minimum(maximum(position, -reach), last + reach)
 
 
-def split(position: Any, rounds: bool) -> tuple[Any, Any]:
-    """Base index (still a float) and fraction t of a position; ``rounds`` sends ties to even."""
-    base = rint(position) if rounds else floor(position)
+def split(position: Any, rounding: int) -> tuple[Any, Any]:
+    """Base index (still a float) and fraction t of a position."""
+    if rounding == HALF_UP:
+        base = floor(position + HALF)
+    elif rounding == HALF_EVEN:
+        base = rint(position)
+    else:
+        base = floor(position)
     return base, position - base
 
 

@@ -58,7 +58,7 @@ class AxisSteps:
             are one step.
         folds: how often the position is mirrored on its path.
         sign: 1; -1 after an odd number of folds; 0 at and beyond a clamp, and if it is nowhere.
-        base: base index: where the path ends, rounded down, or half to even if the method rounds.
+        base: base index: where the path ends, rounded down, or to the nearest if the method rounds.
         taps: one for each row of the method's table; none if the coordinate is nowhere.
     """
 
@@ -257,7 +257,7 @@ def follow(plan: Plan, a: int, coordinate: float) -> AxisSteps:
     else:
         end, sign = axis.confine(position, last, reach, boundary, edge), 1
     path, folds = trace(position, float(end), mirrors)
-    base = int(axis.split(path[-1], method.rounds)[0])
+    base = int(axis.split(path[-1], method.rounding)[0])
     odd = BOUNDARIES[name].odd
     taps = weigh(method, base, path[-1] - base, size, boundary, edge, odd)
     return AxisSteps(
@@ -454,7 +454,8 @@ def _step_rows(steps: AxisSteps) -> Iterator[Row]:
         return
     yield from _fold_rows(steps)
     at, rounds = show(steps.sampled), steps.method.rounds
-    tie = "a tie goes to the even pixel" if rounds and abs(steps.t) == 0.5 else ""
+    goes = "up" if steps.method.ties_up else "to the even pixel"
+    tie = f"a tie goes {goes}" if rounds and abs(steps.t) == 0.5 else ""
     yield "base index", f"{'round' if rounds else 'floor'}({at})", show(steps.base), tie
     yield "fraction t", f"{at} - {term(steps.base)}", show(steps.t), ""
     slope = f"({n} - 1) / 2" if aligned else f"{n} / 2"

@@ -62,6 +62,7 @@ def register(
     first: int,
     rounds: bool = False,
     normalized: bool = True,
+    ties_up: bool = False,
 ) -> Method:
     """Give a method a name, under which it is a ``mode`` for the rest of the process.
 
@@ -73,6 +74,8 @@ def register(
         rounds: whether the base index is the rounded position, with t in [-1/2, 1/2], rather than
             its floor, with t in [0, 1).
         normalized: False accepts weights that do not sum to one, such as those of a derivative.
+        ties_up: whether a position half way between two pixels is rounded up, rather than to the
+            even one.
 
     Returns:
         The method.
@@ -97,7 +100,10 @@ def register(
     if isinstance(first, bool) or not hasattr(first, "__index__"):
         raise TypeError(f"first must be an integer, got {first!r}")
     table = as_table(table)
-    method = Method(name, table, operator.index(first), bool(rounds), normalized=bool(normalized))
+    method = Method(
+        name, table, operator.index(first), bool(rounds), normalized=bool(normalized),
+        ties_up=bool(ties_up),
+    )  # fmt: skip
     return METHODS.setdefault(name, method)
 
 

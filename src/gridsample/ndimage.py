@@ -12,6 +12,7 @@ the image's ends, and what becomes of a position beyond them.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import operator
@@ -25,6 +26,7 @@ from gridsample.affine import affine_sample
 from gridsample.api import grid_sample, library
 from gridsample.filters import spline_filter as coefficients
 from gridsample.strips import (
+    POINTS,
     Positions,
     float_limits,
     namespace,
@@ -32,6 +34,7 @@ from gridsample.strips import (
     sample_axis,
     saturated,
 )
+from gridsample.weights import NEAREST
 
 __all__ = [
     "affine_transform",
@@ -122,7 +125,9 @@ MODES = {
     "wrap": Mode("mirror", "mirror", turn, folds=True),  # b c d | a b c d | b c d: d is a
 }
 
-METHODS = ("nearest", "linear", "spline2", "spline3", "spline4", "spline5")
+# SciPy's ties go up, not to the even pixel.
+NEAREST_UP = dataclasses.replace(NEAREST, name="nearest-up", ties_up=True)
+METHODS = (NEAREST_UP, "linear", "spline2", "spline3", "spline4", "spline5")
 
 
 class Spline(NamedTuple):
@@ -145,10 +150,16 @@ class Spline(NamedTuple):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What `grid_sample` is told."""
+        """What `grid_sample` is told.
+
+        The nearest pixel is that of the mirrored position, whose ties count: so it is the position
+        that is mirrored, which "reflection" says.
+        """
+        boundary, mirrors = self.mode.boundary, self.mode.boundary in ("mirror", "symmetric")
         return {
             "mode": METHODS[self.order],
-            "padding_mode": self.mode.boundary,
+            "padding_mode": "reflection" if mirrors and self.order == 0 else boundary,
+            "align_corners": boundary == "mirror",
             "prefilter": False,
             **({"fill_value": self.cval} if self.mode.boundary == "constant" else {}),
         }
@@ -169,7 +180,7 @@ class Spline(NamedTuple):
         if self.mode.folds or self.order == 0:
             x = self.mode.fold(xp, x, n)
         if self.order == 0:
-            x = xp.floor(x + 0.5)  # SciPy's ties go up, not to even
+            x = xp.floor(x + 0.5)
         # Nowhere (NaN) is outside, too, and so is what rounding brought in.
         return xp.where(inside, x, -1.0) if self.mode.fills else x
 
@@ -433,15 +444,17 @@ def transform(
 
 def transform_whole(
     image: Any, sampled: Callable[[Any], Any], positions: Positions, shape: tuple[int, ...],
-    spline: Spline, output: Any, fresh: bool,
+    spline: Spline, output: Any, fresh: bool, finite: bool,
 ) -> Any:  # fmt: skip
     """`transform_plain`, where nothing is to be done to the positions: ``sampled`` in one piece.
 
     It takes the coefficients (1, 1, *spatial).  What comes out as no number is done again the long
-    way, by which a position that is none is outside.  A ``fresh`` output is nobody else's.
+    way, by which a position that is none is outside; so is all, unless positions are ``finite``
+    where they would not show.  A ``fresh`` output is nobody else's.
     """
-    plain = library(image) != "torch" and spline.order > 0 and not spline.mode.folds
-    if not plain or 0 in image.shape or 0 in shape:
+    plain = library(image) != "torch" and not spline.mode.folds and finite
+    empty = 0 in image.shape or 0 in shape
+    if not plain or empty or meets_tie(positions, shape, image.shape, spline):
         return transform_plain(image, positions, shape, spline, output)
     kept = output.dtype == image.dtype
     source = prepared(image[..., np.newaxis], range(image.ndim), spline, kept)[..., 0]
@@ -457,6 +470,37 @@ def may_be_no_number(values: Any) -> bool:
         return bool(np.isnan(values.sum()))
 
 
+def meets_tie(
+    positions: Positions, shape: Sequence[int], sizes: Sequence[int], spline: Spline
+) -> bool:
+    """Whether a position is half way between the last pixel of an axis and its first mirror image.
+
+    There SciPy takes the pixel of the latter, although it mirrors the position, and all other ties
+    with it.
+    """
+    if spline.order or spline.mode.fills or spline.mode.boundary != "mirror":
+        return False
+
+    def among(x: Any, n: int) -> bool:
+        beyond = float(x.max()) - (n - 0.5)
+        if n == 1 or beyond < 0:
+            return False
+        return bool((np.fmod(x - (n - 0.5), 2 * n - 2) == 0 if beyond >= n else x == n - 0.5).any())
+
+    rows = max(1, POINTS // max(1, math.prod(shape[1:])))
+    return any(
+        among(x, n)
+        for first in range(0, shape[0], rows)
+        for x, n in zip(positions(first, min(first + rows, shape[0])), sizes, strict=True)
+    )
+
+
+def all_finite(numbers: Any) -> bool:
+    """Whether all are, as far as their sum tells; it may be infinite where none of them is."""
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(numbers.sum()))
+
+
 def transform_affine(
     image: Any, matrix: Any, offset: Sequence[Any], shape: tuple[int, ...], spline: Spline,
     output: Any = None,
@@ -464,9 +508,9 @@ def transform_affine(
     """`transform` to matrix @ index + offset: positions are made while they are sampled."""
     rank, plain = image.ndim - 1, library(image) != "torch"
     finite = plain and bool(np.isfinite(matrix).all() and np.isfinite(offset).all())
-    fused = finite and len(shape) == rank and spline.order > 0 and not spline.mode.folds
-    if not fused or 0 in image.shape or 0 in shape:
-        positions = linear_positions(matrix, offset, shape)
+    fused = finite and len(shape) == rank and not spline.mode.folds
+    positions, empty = linear_positions(matrix, offset, shape), 0 in image.shape or 0 in shape
+    if not fused or empty or meets_tie(positions, shape, image.shape[:rank], spline):
         return transform(image, positions, shape, spline, output, finite)
     kept = output is not None and output.dtype == image.dtype
     source = prepared(image, range(rank), spline, kept)
@@ -592,8 +636,9 @@ def map_coordinates(
         )
 
     fresh = not isinstance(output, np.ndarray)
+    finite = spline.order > 0 or library(image) == "torch" or all_finite(places)
     return transform_whole(
-        image, sampled, lambda a, b: places[:, a:b], shape, spline, result, fresh
+        image, sampled, lambda a, b: places[:, a:b], shape, spline, result, fresh, finite
     )
 
 

@@ -23,6 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from gridsample.axis import FLOOR, HALF_EVEN, HALF_UP
+
 Table = tuple[tuple[float, ...], ...]
 
 
@@ -34,7 +36,7 @@ class Method:
         name: the canonical name.
         table: ``taps`` rows of ``degree + 1`` coefficients, lowest power of ``t`` first.
         first: the first tap is at ``base index + first``.
-        rounds: the base index is the position rounded half to even, and ``t`` is in [-1/2, 1/2];
+        rounds: the base index is the nearest to the position, and ``t`` is in [-1/2, 1/2];
             otherwise it is the position's floor, and ``t`` is in [0, 1).
         folds_position: a boundary of PyTorch's folds the position before taps are taken, and a
             tap that is outside all the same is dropped; otherwise each tap's index is folded.
@@ -42,6 +44,8 @@ class Method:
             pixels (`gridsample.spline_filter` makes them); 0 for a method that weighs pixels.
         normalized: the weights sum to one at every t, so that a constant image stays constant;
             a table that breaks this is refused unless it says False here.
+        ties_up: a method that rounds takes the upper of two base indices that are as near,
+            floor(position + 1/2), as SciPy does; otherwise the even one, as PyTorch does.
         text: all of the above as a string, of which `of_text` makes the method again.
 
     Raises:
@@ -62,6 +66,7 @@ class Method:
     folds_position: bool = False
     prefilter: int = 0
     normalized: bool = True
+    ties_up: bool = False
     text: str = field(init=False, repr=False, compare=False)
 
     @classmethod
@@ -94,6 +99,11 @@ class Method:
     def taps(self) -> int:
         """Number of taps along the axis."""
         return len(self.table)
+
+    @property
+    def rounding(self) -> int:
+        """How a position becomes the base index: one of `gridsample.axis`'s codes."""
+        return (HALF_UP if self.ties_up else HALF_EVEN) if self.rounds else FLOOR
 
     @property
     def powers(self) -> int:

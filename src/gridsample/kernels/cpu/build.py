@@ -85,7 +85,7 @@ class Once(JITCodeLibrary):
 
     def __init__(self, *arguments: Any) -> None:
         """As Numba's library."""
-        super().__init__(*arguments)
+        super().__init__(*arguments)  # type: ignore[no-untyped-call]
         self.called: dict[Loop, None] = {}  # each after those that it calls
 
     def add_linking_library(self, library: Any) -> None:
@@ -169,7 +169,7 @@ class PartCompiler(Compiler):
 
     def define_pipelines(self) -> list[Any]:
         """Numba's, but for what looks in vain for closures, or for sums of whole arrays."""
-        pipelines = super().define_pipelines()  # type: ignore[no-untyped-call]
+        pipelines: list[Any] = super().define_pipelines()  # type: ignore[no-untyped-call]
         for one in pipelines:
             one.passes = [
                 a for a in one.passes if a[0] not in (InlineClosureLikes, NopythonRewrites)
@@ -484,7 +484,7 @@ def driver_for(spec: Spec) -> Driver:
         names.update(lower(functions, {**names, **flags}, compile_, tag))
 
     add(*taps.ELEMENTWISE, passes.between)
-    add(taps.stand, taps.kind)
+    add(taps.snap, taps.stand, taps.kind)
     add(taps.place, compile_=compile_separate, **load_grid)
     add(taps.read, taps.read_edges, taps.lay_blocks, compile_=compile_loop, **load_grid)
     add(*taps.LOOPS, *passes.LOOPS, compile_=compile_separate)

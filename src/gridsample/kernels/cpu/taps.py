@@ -28,6 +28,7 @@ import numpy as np
 from gridsample.axis import (
     DROPPED,
     HALF,
+    HALF_UP,
     REFLECTION,
     ZERO,
     ZEROS,
@@ -72,7 +73,7 @@ INSIDE, EDGE, OUT, NOWHERE = 0, 1, 2, 4
 # Columns of the tables that describe the axes to the kernels, one row an axis in x, y, z order: one
 # of integers and one of reals, which `describe` fills.
 SIZE, BOUNDARY, EDGED, ODD, FOLDS = range(5)
-COUNT, FIRST, ROUNDS, POWERS, ORDER = range(5, 10)
+COUNT, FIRST, ROUNDING, POWERS, ORDER = range(5, 10)
 COORDS = 10  # what coordinates count
 INNER, EXTENT = 11, 12  # output points to the next place along the axis, and places; 0 if none
 COLUMNS = 13
@@ -102,7 +103,7 @@ def describe(plan: Plan, a: int, order: int) -> tuple[list[int], list[float]]:
         inner, extent = math.prod(plan.out[len(plan.out) - a :]), plan.out[-1 - a]
         gaps = max(extent - plan.align_corners, 1)
     integers = [size, boundary.code, plan.edges[a], boundary.odd, folds]
-    integers += [taps, first, method.rounds, method.powers, order, counts, inner, extent]
+    integers += [taps, first, method.rounding, method.powers, order, counts, inner, extent]
     last = float(size - 1)
     scale, steep = {
         TO_EDGES: ([1.0, float(size), 1.0, 0.5], size / 2),
@@ -215,7 +216,7 @@ def prefetch(memory: Array, at: int) -> None:
 
 
 def stand(
-    coordinate: Any, measure: Array, a: int, stride: int, rounds: bool
+    coordinate: Any, measure: Array, a: int, stride: int, rounding: int
 ) -> tuple[Any, Any, Any, Any, Any]:
     """One coordinate along axis ``a``: its fraction, and the base index's offset.
 
@@ -228,10 +229,18 @@ def stand(
     # As `fold` rounds it, which decides on which side of a pixel it is.
     pos = (pos - measure[m + MIRROR]) + measure[m + MIRROR]
     near = minimum(maximum(pos, measure[m + FROM]), measure[m + TO])
-    whole = where(rounds, rint(near), floor(near))
+    whole = snap(near, rounding)
     out = (pos < measure[m + BEFORE]) | (pos > measure[m + AFTER])
     sure = maximum(pos, -pos) <= measure[m + LIMIT]
     return near - whole, integer(integer(whole) * integer(stride)), sure, near == pos, out
+
+
+def snap(position: Any, rounding: int) -> Any:
+    """The base index of a position, as `split` has it, where all methods are not alike."""
+    nearest = where(rounding & HALF_UP != 0, floor(position + HALF), rint(position))
+    if ROUNDED == 1:
+        return nearest
+    return where(rounding != 0, nearest, floor(position)) if ROUNDED else floor(position)
 
 
 def place(
@@ -240,18 +249,17 @@ def place(
 ) -> None:  # fmt: skip
     """Coordinates -> fractions along each axis, offsets of the first taps, and kinds.
 
-    ``begin`` is the offset of the first tap from the base index's, ``rounding`` has the bits of the
-    axes that round.  What is not inside has the first inside point's offset, ``corner``: its taps
+    ``begin`` is the offset of the first tap from the base index's, ``rounding`` has two bits for
+    each axis.  What is not inside has the first inside point's offset, ``corner``: its taps
     are read as well, to no end, and so from one place that is always at hand.  Where points lie as
     usual, all axes are read in one loop of constant strides: whole vectors are then loaded and
     parted.  In a planar grid the axes are ``gap`` apart.  Where all axes round, pixels are copied,
     and fractions are of no use.
     """
-    bits = rounding if ROUNDED > 1 else 7 * ROUNDED
     if PACKED == 1:
         for i in range(n):
             part, offset, sure, inside, out = stand(
-                real(load(grid[i])), measure, unsigned(0), strides[0], bits & 1 != 0
+                real(load(grid[i])), measure, unsigned(0), strides[0], rounding & 3
             )
             at[i] = where(inside, integer(offset + integer(begin)), integer(corner))
             state[i] = kind(inside, out, sure)
@@ -264,10 +272,10 @@ def place(
             else:
                 first, second = grid[unsigned(2) * i], grid[unsigned(2) * i + unsigned(1)]
             part, offset, across, inside, out = stand(
-                real(load(first)), measure, unsigned(0), strides[0], bits & 1 != 0
+                real(load(first)), measure, unsigned(0), strides[0], rounding & 3
             )
             lower, more, down, within, beyond = stand(
-                real(load(second)), measure, unsigned(1), strides[1], bits & 2 != 0
+                real(load(second)), measure, unsigned(1), strides[1], (rounding >> 2) & 3
             )
             inside &= within
             at[i] = where(inside, integer(integer(offset + more) + integer(begin)), integer(corner))
@@ -282,13 +290,13 @@ def place(
                 j = unsigned(3) * i
                 first, second, third = grid[j], grid[j + unsigned(1)], grid[j + unsigned(2)]
             part, offset, across, inside, out = stand(
-                real(load(first)), measure, unsigned(0), strides[0], bits & 1 != 0
+                real(load(first)), measure, unsigned(0), strides[0], rounding & 3
             )
             lower, more, down, within, beyond = stand(
-                real(load(second)), measure, unsigned(1), strides[1], bits & 2 != 0
+                real(load(second)), measure, unsigned(1), strides[1], (rounding >> 2) & 3
             )
             deeper, most, deep, between, behind = stand(
-                real(load(third)), measure, unsigned(2), strides[2], bits & 4 != 0
+                real(load(third)), measure, unsigned(2), strides[2], (rounding >> 4) & 3
             )
             inside &= within & between
             offset = integer(integer(integer(offset + more) + most) + integer(begin))
@@ -320,12 +328,12 @@ def kind(inside: bool, out: bool, sure: bool) -> Any:
 
 
 def place_axis(
-    pos: Array, measure: Array, stride: int, begin: int, rounds: bool,
+    pos: Array, measure: Array, stride: int, begin: int, rounding: int,
     at: Array, state: Array, t: Array, n: int,
 ) -> None:  # fmt: skip
     """As place, for one axis; what other axes gave is kept, and the kinds are bits."""
     for i in range(n):
-        t[i], offset, sure, inside, out = stand(pos[i], measure, unsigned(0), stride, rounds)
+        t[i], offset, sure, inside, out = stand(pos[i], measure, unsigned(0), stride, rounding)
         at[i] = integer(at[i] + integer(offset + integer(begin)))
         bits = where(sure, where(out, integer(OUT), integer(EDGE)), integer(NOWHERE))
         state[i] = integer(state[i] | where(inside, integer(INSIDE), bits))
@@ -424,11 +432,11 @@ def survey(
     if PACKED:
         begin, corner, rounding = int64(0), int64(0), int64(0)
         for a in range(PACKED):
-            first_inside, rounds = measures[a * MEASURES + FROM], axes[a * COLUMNS + ROUNDS]
-            near = rint(first_inside) if rounds else floor(first_inside)
+            axis_rounding = axes[a * COLUMNS + ROUNDING]
+            near = snap(measures[a * MEASURES + FROM], axis_rounding)
             begin += axes[a * COLUMNS + FIRST] * strides[a]
             corner += (axes[a * COLUMNS + FIRST] + int64(near)) * strides[a]
-            rounding |= rounds << a
+            rounding |= axis_rounding << (a + a)
         y, z = tail(x, width), tail(x, 2 * width)
         gap = unsigned(axis_step)
         place(grid, measures, strides, begin, corner, rounding, at, state, x, y, z, gap, n)
@@ -443,8 +451,8 @@ def survey(
             if DISPLACED:
                 add_places(pos, task + first, inner, extent, n)
             begin, measure = axes[a * COLUMNS + FIRST] * strides[a], tail(measures, a * MEASURES)
-            rounds = axes[a * COLUMNS + ROUNDS] != 0
-            place_axis(pos, measure, strides[a], begin, rounds, at, state, tail(x, a * width), n)
+            rounding = axes[a * COLUMNS + ROUNDING]
+            place_axis(pos, measure, strides[a], begin, rounding, at, state, tail(x, a * width), n)
         settle_kinds(state, n)
     inside = unsigned(count_kind(state, int64(INSIDE), n))
     if not block[FITS]:
@@ -588,9 +596,9 @@ def bend(
         for i in range(n):
             pos[i] = confine(pos[i], last, reach, boundary, edge)
             slopes[i] = steep
-    rounds = axis[ROUNDS] != 0
+    rounding = axis[ROUNDING]
     for i in range(n):
-        whole, part = split(pos[i], rounds)
+        whole, part = split(pos[i], rounding)
         base[i] = integer(whole)
         pos[i] = part
 

@@ -74,7 +74,7 @@ def describe(plan: Plan, a: int, order: int, tables: int) -> tuple[float, ...]:
     method, boundary = plan.methods[a], BOUNDARIES[plan.boundaries[a]]
     counts = TO_CENTRES if plan.align_corners else TO_EDGES
     return (
-        *(method.taps, method.first, method.powers, int(method.rounds), order),
+        *(method.taps, method.first, method.powers, method.rounding, order),
         *(boundary.code, plan.edges[a], int(boundary.odd), int(plan.folds[a])),
         counts if plan.coords == "normalized" else IN_PIXELS,
         *(int(not plan.extrapolate), int(boundary.filled and plan.sums_to_one)),
