@@ -8,6 +8,9 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
+from gridsample.bindings import numpy as of_numpy
 from gridsample.options import Options
 from gridsample.plan import Mode
 
@@ -18,6 +21,8 @@ FOREIGN = ("jax", "jaxlib", "dask", "tensorflow")
 
 def library(array: Any) -> str:
     """The library that an array's type, or one that it is derived from, comes from."""
+    if type(array) is np.ndarray:
+        return "numpy"
     for kind in type(array).__mro__:
         name: str = kind.__module__.partition(".")[0]
         if name in BINDINGS or name in FOREIGN:
@@ -49,9 +54,7 @@ def find_binding(**arrays: Any) -> ModuleType:
         from gridsample.bindings.torch import dlpack
 
         return dlpack
-    from gridsample.bindings import numpy
-
-    return numpy
+    return of_numpy
 
 
 def grid_sample(

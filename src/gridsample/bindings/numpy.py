@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,14 @@ Array = np.ndarray[Any, Any]
 
 UPSTREAM_TYPES = (*GRID_TYPES, "complex64", "complex128")
 SPLAT_TYPES = tuple(name for name in WIDE_TYPES + NARROW_TYPES if name != "bfloat16")
+
+
+@functools.cache
+def kernels() -> ModuleType:
+    """Those of the CPU: imported, and Numba with them, when they are first needed."""
+    from gridsample.kernels import cpu
+
+    return cpu
 
 
 def as_array(given: Any, name: str) -> Array:
@@ -208,8 +218,6 @@ def grid_sample(
     image: Any, grid: Any, options: Options, return_mask: bool = False, out: Any = None
 ) -> Array | tuple[Array, Array]:
     """`gridsample.grid_sample` for NumPy arrays."""
-    from gridsample.kernels import cpu
-
     image, grid = as_array(image, "input"), as_array(grid, "grid")
     plan, last = plan_call(image, grid, options)
     fill, filtered = as_fill(options, plan), prefilters(plan, options)
@@ -221,14 +229,12 @@ def grid_sample(
         if filtered:
             image = prefilter(image, plan, last, options.threads)
         planes, values = channels_first(image, last), channels_first(result, last)
-        cpu.gather(plan, planes, grid, values, fill=fill, threads=options.threads)
+        kernels().gather(plan, planes, grid, values, fill=fill, threads=options.threads)
     return (result, share_inside(plan, grid, last, options.threads)) if masked else result
 
 
 def share_inside(plan: Plan, grid: Array, last: bool, threads: int | None) -> Array:
     """The share of each point's weight that is on the image: a sample of ones among zeros."""
-    from gridsample.kernels import cpu
-
     plan = replace(
         plan,
         boundaries=("constant",) * len(plan.spatial),
@@ -239,7 +245,7 @@ def share_inside(plan: Plan, grid: Array, last: bool, threads: int | None) -> Ar
     mask: Array = np.empty(out_shape(plan, last), plan.real)
     if mask.size:
         ones = np.broadcast_to(np.ones((), plan.real), (1, 1, *plan.spatial))
-        cpu.gather(plan, ones, grid, channels_first(mask, last), threads=threads)
+        kernels().gather(plan, ones, grid, channels_first(mask, last), threads=threads)
         mask[np.isnan(mask)] = 0  # a point that is nowhere
     return mask
 
@@ -266,8 +272,6 @@ def gradients(
     needed: tuple[bool, bool],
 ) -> tuple[Array | None, Array | None]:  # fmt: skip
     """The needed gradients of image and ``places``: a grid, or the affine maps it stands for."""
-    from gridsample.kernels import cpu
-
     plan, last = plan_call(image, grid, options)
     fill, filtered = as_fill(options, plan), prefilters(plan, options)
     need_input, need_places = needed
@@ -286,7 +290,7 @@ def gradients(
         upstream = upstream.astype(np.result_type(upstream.dtype, np.complex64))
     if filtered and need_places:
         image = prefilter(image, plan, last, options.threads)
-    shadow, gradient = cpu.backward(
+    shadow, gradient = kernels().backward(
         plan,
         channels_first(upstream, last),
         channels_first(image, last),
@@ -316,8 +320,6 @@ def stand_in(theta: Array, out: Sequence[int]) -> Array:
 
 def affine_sample(image: Any, theta: Array, out: Sequence[int], options: Options) -> Array:
     """`gridsample.affine_sample` for NumPy arrays; ``out`` is the output's spatial shape."""
-    from gridsample.kernels import cpu
-
     image = as_array(image, "input")
     plan, last = plan_call(image, stand_in(theta, out), options)
     fill, filtered = as_fill(options, plan), prefilters(plan, options)
@@ -326,7 +328,9 @@ def affine_sample(image: Any, theta: Array, out: Sequence[int], options: Options
         if filtered:
             image = prefilter(image, plan, last, options.threads)
         planes, values = channels_first(image, last), channels_first(result, last)
-        cpu.gather(plan, planes, theta, values, fill=fill, affine=True, threads=options.threads)
+        kernels().gather(
+            plan, planes, theta, values, fill=fill, affine=True, threads=options.threads
+        )
     return result
 
 
@@ -351,8 +355,6 @@ def grid_derivatives(image: Any, grid: Any, options: Options, degree: int) -> Ar
 
     `gridsample.grid_gradient` and `gridsample.grid_hessian` for NumPy arrays.
     """
-    from gridsample.kernels import cpu
-
     image, grid = as_array(image, "input"), as_array(grid, "grid")
     plan, last = plan_call(image, grid, options)
     fill, filtered = as_fill(options, plan), prefilters(plan, options)
@@ -370,7 +372,9 @@ def grid_derivatives(image: Any, grid: Any, options: Options, degree: int) -> Ar
         order = tuple(axes.count(a) for a in range(rank))
         one = entries(result, axes)
         values = channels_first(one, last)
-        cpu.gather(plan, planes, grid, values, order=order, fill=fill, threads=options.threads)
+        kernels().gather(
+            plan, planes, grid, values, order=order, fill=fill, threads=options.threads
+        )
         for same in set(itertools.permutations(axes)) - {axes}:
             entries(result, same)[...] = one
     return result
@@ -451,8 +455,6 @@ def transpose(values: Array, plan: Plan, grid: Array, last: bool, options: Optio
 
     In the type of the sums; channels as the caller has them.
     """
-    from gridsample.kernels import cpu
-
     filtered = prefilters(plan, options)
     places = (plan.image_items, *plan.spatial, plan.channels) if last else (
         plan.image_items, plan.channels, *plan.spatial
@@ -461,7 +463,7 @@ def transpose(values: Array, plan: Plan, grid: Array, last: bool, options: Optio
     if not values.size:
         return result
     # `backward` lays its result out as the image, which is read for the grid's gradient alone.
-    shadow, _ = cpu.backward(
+    shadow, _ = kernels().backward(
         plan, values, channels_first(result, last), grid, need_grid=False, threads=options.threads
     )
     assert shadow is not None
