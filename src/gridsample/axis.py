@@ -4,10 +4,10 @@
     t base index + k --fold_index--> index of tap k, or DROPPED
 
 Every function works on one value or on whole arrays, and is written once for all targets: it uses
-arithmetic, comparisons, ``where``, ``floor``, ``rint``, ``minimum``, ``maximum``, and ``if`` on
-flags that are known before it runs (``aligned``, ``boundary``, ``edge``, ``rounding``).  Here those
-names are NumPy's; `gridsample.kernels.lower` re-binds them, and the constants, for each target and
-precision.
+arithmetic, comparisons, ``where``, ``floor``, ``rint``, ``minimum``, ``maximum``, ``remainder``, and
+``if`` on flags that are known before it runs (``aligned``, ``boundary``, ``edge``, ``rounding``).
+Here those names are NumPy's; `gridsample.kernels.lower` re-binds them, and the constants, for each
+target and precision.
 
 An axis of ``size`` pixels is described by ``last = size - 1``, which stays exact in float32 for
 one pixel more than ``size`` does.  ``edge`` is 1 where a mirror doubles the edge pixel (it folds
@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 floor, rint, where, minimum, maximum = np.floor, np.rint, np.where, np.minimum, np.maximum
+remainder = np.remainder
 ZERO, HALF, ONE = 0.0, 0.5, 1.0
 # How a position becomes a base index: its floor, or the nearest with ties to even, or up.
 FLOOR, HALF_EVEN, HALF_UP = 0, 1, 2
@@ -119,11 +120,11 @@ def fold_index(index: Any, size: Any, boundary: int, edge: Any) -> Any:
         return where((index >= 0) & (index < size), index, DROPPED)
     if boundary == REFLECTION:
         period = maximum(2 * (size - 1 + edge), 1)
-        index = where(index < 0, -index - edge, index) % period
+        index = remainder(where(index < 0, -index - edge, index), period)
         index = where(index >= size, period - edge - index, index)
     # Only numbers that are not negative are divided: of others, targets differ in the remainder.
     if boundary == WRAP:
-        turned = where(index < 0, -1 - index, index) % size
+        turned = remainder(where(index < 0, -1 - index, index), size)
         index = where(index < 0, size - 1 - turned, turned)
     return minimum(maximum(index, 0), size - 1)
 
@@ -136,7 +137,7 @@ def fold_sign(index: Any, size: Any, boundary: int, edge: Any) -> Any:
     """
     if boundary == REFLECTION:
         period = maximum(2 * (size - 1 + edge), 1)
-        turned = where(index < 0, -1 - index, index) % period
+        turned = remainder(where(index < 0, -1 - index, index), period)
         return where(where(index < 0, period - 1 - turned, turned) < size, ONE, -ONE)
     return ONE
 

@@ -404,6 +404,7 @@ def bindings(spec: Spec) -> dict[str, Any]:
         "unsigned": nb.uint64,
         "short": nb.uint16,
         "int64": nb.int64,
+        "double": nb.float64,
         "copy_pair": intrinsics.copy_pair,
         "add_pair": intrinsics.add_pair,
         "prefetch": intrinsics.prefetch,

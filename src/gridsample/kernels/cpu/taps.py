@@ -53,6 +53,7 @@ Array = Any
 real = float
 integer = int
 unsigned = int
+double = float
 int64 = int
 ROUNDED = 0  # whether methods round the position to its base index: 0 none, 1 all, 2 some do
 DISPLACED = SIGNED = False  # whether coordinates are displacements; whether a boundary is odd
@@ -613,6 +614,15 @@ def find_lost(pos: Array, boundary: int, lost: Array, n: int) -> None:
         pos[i] = where(gone == integer(0), pos[i], ZERO)
 
 
+def remainder(index: Any, period: Any) -> Any:
+    """What is left of an index that is not negative.
+
+    Divided as real numbers, which is exact enough for any size of memory, and done for several
+    indices at once: processors divide integers one by one.
+    """
+    return index - int64(double(index) / double(period)) * period
+
+
 def lay_taps(axis: Array, base: Array, stride: int, offset: Array, width: int, n: int) -> None:
     """Base indices -> offset of each tap along one axis, or DROPPED."""
     size, boundary, edge, step = axis[SIZE], axis[BOUNDARY], axis[EDGED], integer(stride)
@@ -850,7 +860,7 @@ def drop_lost(lost: Array, offset: Array, taps: int, width: int, n: int) -> None
 
 # What lowering compiles from axis.py, and then from here, in an order in which each uses only
 # those before it.
-ELEMENTWISE = (position, known, confine, fold, split, fold_index, fold_sign)
+ELEMENTWISE = (remainder, position, known, confine, fold, split, fold_index, fold_sign)
 LOOPS = (
     place_axis, settle_kinds, count_kind, zero, mark, fill, find_positions, add_places_edges,
     find_lost, bend, lay_taps, sign_taps, weigh_cubic, weigh_taps, chain, drop_lost, copy, join,

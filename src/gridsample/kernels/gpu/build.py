@@ -22,7 +22,7 @@ Function = Callable[..., Any]
 
 # In an order in which each mentions only those before it.
 FUNCTIONS: tuple[Function, ...] = (
-    *(taps.where, taps.minimum, taps.maximum, taps.floor, taps.rint),
+    *(taps.where, taps.minimum, taps.maximum, taps.floor, taps.rint, taps.remainder),
     taps.row,
     *(axis.position, axis.slope, axis.known, axis.inside, axis.confine, axis.fold, axis.split),
     *(axis.fold_index, axis.fold_sign, axis.weight),

@@ -76,6 +76,11 @@ def rint(a: Any) -> Any:
     return where((over > HALF) | ((over == HALF) & odd), low + ONE, low)
 
 
+def remainder(a: Any, b: Any) -> Any:
+    """What is left of an integer that is not negative."""
+    return a % b
+
+
 def row(AXIS: Static, RAISED: Static, TAP: Static, REAL: Static) -> Any:
     """A tap's coefficients, of the axis's order raised by so much.
 
