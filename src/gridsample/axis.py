@@ -4,10 +4,10 @@
     t base index + k --fold_index--> index of tap k, or DROPPED
 
 Every function works on one value or on whole arrays, and is written once for all targets: it uses
-arithmetic, comparisons, ``where``, ``floor``, ``rint``, ``minimum``, ``maximum``, ``remainder``, and
-``if`` on flags that are known before it runs (``aligned``, ``boundary``, ``edge``, ``rounding``).
-Here those names are NumPy's; `gridsample.kernels.lower` re-binds them, and the constants, for each
-target and precision.
+arithmetic, comparisons, ``where``, ``floor``, ``rint``, ``minimum``, ``maximum``, ``remainder``,
+and ``if`` on flags that are known before it runs (``aligned``, ``boundary``, ``edge``,
+``rounding``).  Here those names are NumPy's; `gridsample.kernels.lower` re-binds them, and the
+constants, for each target and precision.
 
 An axis of ``size`` pixels is described by ``last = size - 1``, which stays exact in float32 for
 one pixel more than ``size`` does.  ``edge`` is 1 where a mirror doubles the edge pixel (it folds

@@ -161,6 +161,15 @@ def pixels_together(plan: Plan, memory: Memory) -> int:
     return count if fits and memory.strides[0] == memory.run else 1
 
 
+def written_out(plan: Plan, length: int) -> int:
+    """How many rows of taps of a length a point has, if loops over them are written out; else 0.
+
+    Where methods are mixed they are not, so that mixes share a driver.
+    """
+    rows = math.prod(method.taps for method in plan.methods) // length
+    return rows if len({method.taps for method in plan.methods}) == 1 and rows <= MANY_ROWS else 0
+
+
 def bytes_of(memory: Memory, dtype: np.dtype[Any]) -> int:
     """Bytes of a pixel that is read by words, if taps come in pairs; 0 where it is not.
 
@@ -292,8 +301,6 @@ def sweep_gather(
         quick, linear = not run and code(image) in QUICK, is_linear(plan, order)
         fours = quick and plan.methods[0].taps == 4
         together = pixels_together(plan, source) if few else 1
-        rows = math.prod(method.taps for method in plan.methods) // (4 if fours else together)
-        alike = len({method.taps for method in plan.methods}) == 1  # mixes share a driver
         spec = specify(
             plan, "gather_runs" if run else "gather", bits, points, image, values,
             pairs=not run and not fours and in_pairs(plan, source, image),
@@ -302,7 +309,7 @@ def sweep_gather(
             beside=fours and source.strides[0] == 1,
             few=few,
             together=together,
-            rows=rows if (few or fours) and alike and rows <= MANY_ROWS else 0,
+            rows=written_out(plan, 4 if fours else together) if few or fours else 0,
             pixel=bytes_of(source, image) if quick and linear else 0,
             in_place=not few and code(values) == real and (run > 0 or target.strides[0] == 1),
             affine=affine,
@@ -424,12 +431,16 @@ def sweep_backward(
     run, bits = common_run(place, target), index_bits(plan, place)
     # By the image's type even where it is not read: one thread or two must do the same.
     quick = not run and code(image) in QUICK
+    fours = need_grid and quick and plan.methods[0].taps == 4
     spec = specify(
         plan, "backward_runs" if run else "backward", bits, points,
         image if need_grid else plan.real, values,
-        pairs=need_grid and not run and in_pairs(plan, source, image),
+        pairs=need_grid and not run and not fours and in_pairs(plan, source, image),
         joined=need_image and not run and in_pairs(plan, shadow, plan.real),
         linear=len(plan.spatial) if quick and is_linear(plan, order) else 0,
+        fours=fours,
+        beside=fours and source.strides[0] == 1,
+        rows=written_out(plan, 4) if fours else 0,
         pixel=bytes_of(source, image) if need_grid and quick and is_linear(plan, order) else 0,
         affine=affine,
     )  # fmt: skip

@@ -77,11 +77,11 @@ from gridsample.kernels.cpu.taps import (
     lay_blocks,
     next_block,
     prepare_edges,
-    prepare_inside,
     read,
     read_edges,
     survey,
     tail,
+    weigh_inside,
 )
 
 Array = Any
@@ -139,7 +139,7 @@ def backward_twice(
             if inside:
                 clear_sums(sums, raised, width, n)
                 if not LINEAR:
-                    prepare_inside(block, axes, measures, tables, ORDERS, 0, reals, n)
+                    weigh_inside(block, axes, measures, tables, ORDERS, reals, n)
                 for a in range(block[AXES]):
                     here = tail(shifted, start * moves_point + a * moves_axis)
                     read(here, unsigned(moves_point), along, n)

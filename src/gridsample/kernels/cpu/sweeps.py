@@ -85,6 +85,7 @@ from gridsample.kernels.cpu.taps import (
     LISTED,
     LOST,
     MEASURES,
+    MOST,
     NUMBERS,
     ORDER,
     PIXELS,
@@ -101,13 +102,14 @@ from gridsample.kernels.cpu.taps import (
     WIDTH,
     fill,
     lay_blocks,
+    multiply_out,
+    multiply_rows,
     next_block,
     own_coordinate,
     prepare_edges,
-    prepare_inside,
-    prepare_rows,
     survey,
     tail,
+    weigh_inside,
 )
 
 Array = Any
@@ -164,10 +166,12 @@ def gather(
                 block, axes, measures, strides, tail(points, start * point_step), axis_step,
                 point_step, indices, reals, first, start, edges, ahead, n,
             )  # fmt: skip
-            if inside and FOURS:
-                prepare_rows(block, axes, measures, tables, reals, n)
-            elif inside and not LINEAR:
-                prepare_inside(block, axes, measures, tables, 1, 1, reals, n)
+            if inside and not LINEAR:
+                weigh_inside(block, axes, measures, tables, 1, reals, n)
+                if FOURS:
+                    multiply_rows(block, axes, block[AMOUNT], 1, reals, n)
+                else:
+                    multiply_out(block, axes, 1, reals, n)
             for p in range(planes, end if edges - before < n else planes):
                 plane = tail(image, source[p] + item * image_item)
                 here = tail(out, target[p] + item * out_item + (first + start) * out_step)
@@ -302,10 +306,12 @@ def gather_runs(
                 block, axes, measures, strides, tail(points, start * point_step), axis_step,
                 point_step, indices, reals, first, start, edges, ahead, n,
             )  # fmt: skip
-            if inside and TOGETHER > 1:
-                prepare_rows(block, axes, measures, tables, reals, n)
-            elif inside:
-                prepare_inside(block, axes, measures, tables, 1, 1, reals, n)
+            if inside:
+                weigh_inside(block, axes, measures, tables, 1, reals, n)
+                if TOGETHER > 1:
+                    multiply_rows(block, axes, block[AMOUNT], 1, reals, n)
+                else:
+                    multiply_out(block, axes, 1, reals, n)
             for p in range(planes, end if edges - before < n else planes):
                 pixels = tail(image, source[p] + item * image_item)
                 place = tail(out, target[p] + item * out_item + (first + start) * out_step)
@@ -381,6 +387,8 @@ def backward(
     x = tail(reals, block[FRACTION])
     y, z = tail(x, width), tail(x, 2 * width)
     orders, kinds = (2, 1 + block[AXES]) if need_grid else (1, 1)
+    # Rows of taps are weighed by what follows the weights of single taps.
+    lines, size, gap = block[AMOUNT] + count * width, block[MOST] * width, unsigned(strides[0])
     for item in range(first_item, last_item):
         points, edges = tail(grid, grid_begin + item * grid_item + first * point_step), unsigned(0)
         sums_of = item * gradient_item + (0 if AFFINE else first * block[AXES] * need_grid)
@@ -394,7 +402,11 @@ def backward(
                 point_step, indices, reals, first, start, edges, ahead, n,
             )  # fmt: skip
             if inside and not LINEAR:
-                prepare_inside(block, axes, measures, tables, orders, kinds, reals, n)
+                weigh_inside(block, axes, measures, tables, orders, reals, n)
+                if need_image or not FOURS:
+                    multiply_out(block, axes, 1 if FOURS else kinds, reals, n)
+                if FOURS:
+                    multiply_rows(block, axes, lines, block[AXES], reals, n)
             if inside:
                 clear_sums(sums, block[AXES] * need_grid, width, n)
             for p in range(planes, end if inside else planes):
@@ -415,6 +427,16 @@ def backward(
                         collect_pairs(plane, at, shifts, pixels, count, wide, n)
                     if LINEAR:
                         slope_linear(sums, g, pixels, x, y, z, state, wide, n)
+                    elif FOURS:
+                        for a in range(block[AXES]):
+                            if raises(axes, a):
+                                amounts = tail(reals, lines + a * count // 4 * width)
+                                across = tail(reals, block[WEIGHT] + (0 if a else size))
+                                sum_rows(
+                                    plane, at, shifts, gap, amounts, pixels, count // 4, wide, n
+                                )
+                                blend_across(along, pixels, across, wide, n)
+                                accumulate(tail(sums, a * width), g, along, state, n)
                     else:
                         collect(plane, at, shifts, pixels, count, wide, n)
                         for a in range(block[AXES]):
@@ -519,7 +541,8 @@ def backward_runs(
                         point_step, first, which, indices, reals, n,
                     )  # fmt: skip
                 elif inside:
-                    prepare_inside(block, axes, measures, tables, orders, kinds, reals, n)
+                    weigh_inside(block, axes, measures, tables, orders, reals, n)
+                    multiply_out(block, axes, kinds, reals, n)
                 else:
                     continue
                 for j in range(n):

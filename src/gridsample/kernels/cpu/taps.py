@@ -753,37 +753,33 @@ def weigh(
         chain(weight, slopes, axis[COUNT], axis[ORDER] + o, unsigned(width), n)
 
 
-def prepare_inside(
-    block: Array, axes: Array, measures: Array, tables: Array, orders: int, kinds: int,
-    reals: Array, n: int,
-) -> None:  # fmt: skip
-    """Weights of the taps of the points that `survey` has placed."""
+def weigh_inside(
+    block: Array, axes: Array, measures: Array, tables: Array, orders: int, reals: Array, n: int
+) -> None:
+    """Weights along each axis of the points that `survey` has placed."""
     for a in range(block[AXES]):
-        axis = tail(axes, a * COLUMNS)
-        if orders > 1 or axis[ORDER]:
+        if orders > 1 or axes[a * COLUMNS + ORDER]:
             fill(tail(reals, block[SLOPES]), measures[a * MEASURES + STEEP], n)
         t = tail(reals, block[FRACTION] + a * block[WIDTH])
         weigh(block, axes, tables, orders, a, t, reals, n)
-    multiply_out(block, axes, kinds, reals, n)
 
 
-def prepare_rows(
-    block: Array, axes: Array, measures: Array, tables: Array, reals: Array, n: int
-) -> None:
-    """As prepare_inside, but only the products of weights along y and z: 1 if there are none."""
+def multiply_rows(block: Array, axes: Array, begin: int, kinds: int, reals: Array, n: int) -> None:
+    """Weights along y and z -> those of rows of taps, from ``begin`` on: 1 if x is the only axis.
+
+    Kind 0 is the plain product; in kind a the order of axis a is raised.
+    """
     width, size = block[WIDTH], block[MOST] * block[WIDTH]
-    for a in range(block[AXES]):
-        if axes[a * COLUMNS + ORDER]:
-            fill(tail(reals, block[SLOPES]), measures[a * MEASURES + STEEP], n)
-        t = tail(reals, block[FRACTION] + a * width)
-        weigh(block, axes, tables, 1, a, t, reals, n)
-    amount, count = tail(reals, block[AMOUNT]), unsigned(1)
-    fill(amount, real(1), n)
-    for a in range(1, block[AXES]):
-        weight = tail(reals, block[WEIGHT] + ORDERS * a * size)
-        more = axes[a * COLUMNS + COUNT]
-        multiply(amount, count, weight, more, unsigned(width), n)
-        count *= unsigned(more)
+    rows = block[EACH] // axes[COUNT]
+    for kind in range(kinds):
+        amount, count = tail(reals, begin + kind * rows * width), unsigned(1)
+        fill(amount, real(1), n)
+        for a in range(1, block[AXES]):
+            raised = 1 if kind == a else 0
+            weight = tail(reals, block[WEIGHT] + (ORDERS * a + raised) * size)
+            more = axes[a * COLUMNS + COUNT]
+            multiply(amount, count, weight, more, unsigned(width), n)
+            count *= unsigned(more)
 
 
 def prepare_edges(
@@ -871,4 +867,4 @@ SCATTERED = (read_ahead, list_edges, add_places)
 # Where an affine map sends a point, to the last bit as if it were worked out before: at an edge of
 # the image that bit decides.
 LAID = (coordinate_at, own_coordinate, lay_line, lay_points, lay_own, lay_edges)
-STEPS = (survey, weigh, multiply_out, prepare_inside, prepare_rows, prepare_edges)
+STEPS = (survey, weigh, weigh_inside, multiply_out, multiply_rows, prepare_edges)
