@@ -494,6 +494,8 @@ def driver_for(spec: Spec) -> Driver:
         passes.collect, passes.collect_pairs, passes.collect_present,
         compile_=compile_loop, **load_image,
     )  # fmt: skip
+    if spec.runs and spec.pixel:
+        names["copy_pixel"] = lanes.copier(spec.pixel)
     add(*passes.SCATTERED, *taps.SCATTERED, compile_=compile_loop)
     add(*taps.LAID, compile_=compile_rounded)
     if spec.fours or spec.few:

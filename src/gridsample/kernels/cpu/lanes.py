@@ -214,6 +214,27 @@ def store_lanes(context: Any, numbers: Any, at: Any, lanes: Any) -> Any:
 
 
 @functools.cache
+def copier(count: int) -> Any:
+    """How so many numbers are copied."""
+    row = Block(1, count)
+
+    @intrinsic
+    def copy_pixel(context: Any, plane: Any, at: Any, out: Any, to: Any) -> Any:
+        """Copy neighbouring numbers, whatever they mean."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            source = pointer(context, builder, plane, arguments[0])
+            target = pointer(context, builder, out, arguments[2])
+            at, to = (_place(context, builder, signature, arguments, k) for k in (1, 3))
+            row.store(builder, row.load(builder, source, at), target, to)
+            return context.get_dummy_value()
+
+        return nb.void(plane, at, out, to), generate
+
+    return copy_pixel
+
+
+@functools.cache
 def writer(code: str, real: Any, channels: int, taps: int) -> dict[str, Any]:
     """How a row becomes a pixel, and is kept: ``fold_lanes``, ``load_pixel``, ``store_pixel``."""
     row, pixel = Block(1, channels * taps), Block(1, channels)

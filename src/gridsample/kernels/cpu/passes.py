@@ -47,6 +47,11 @@ def copy_pair(plane: Array, at: int, pixels: Array, to: int) -> None:
     pixels[to + 1] = plane[at + 1]
 
 
+def copy_pixel(plane: Array, at: int, out: Array, to: int) -> None:
+    """Copy ``PIXEL`` numbers: as few loads and stores as touch nothing else."""
+    out[to : to + PIXEL] = plane[at : at + PIXEL]
+
+
 def word(plane: Array, at: int) -> Any:
     """Four bytes from a place on, as one number, the first the lowest."""
     return sum(int(plane[at + k]) << 8 * k for k in range(4))
@@ -232,14 +237,18 @@ def pick_runs(
     n: int,
 ) -> None:  # fmt: skip
     """As pick, where a pixel's channels lie side by side; what is outside where none is inside."""
-    size = unsigned(PIXEL) if PIXEL else length
     for i in range(n):
         begin, to = unsigned(address(at[i])), i * step
-        if state[i] == 0:
-            for k in range(size):
+        if PIXEL:
+            if state[i] == 0:
+                copy_pixel(plane, begin, out, to)
+            else:
+                copy_pixel(outside, unsigned(0), out, to)
+        elif state[i] == 0:
+            for k in range(length):
                 out[to + k] = plane[begin + k]
         else:
-            for k in range(size):
+            for k in range(length):
                 out[to + k] = outside[k]
 
 

@@ -62,8 +62,6 @@ PLANAR = False  # whether it has all points' coordinates along one axis side by 
 AFFINE = False  # whether a grid's memory holds affine maps instead, rows of D + 1 numbers
 LINEAR = 0  # the rank, where all axes are linear
 LINE = 16  # coordinates in a line of the processor's cache
-# Rows of an image that a row of points crosses from which it is cut into strips.
-DEEP = 128
 
 # Orders of derivative that there are tables for: the one asked for, and the next two.
 ORDERS = 3
@@ -163,8 +161,9 @@ LEANS = 25  # (axis, 0: the order asked for, 1: the next one; tap, point) how we
 OTHERS = 26  # (tap, point) pixels of another image
 COORDINATES = 27  # (axis, point) that a map sends the points to
 ROW, STRIP = 28, 29  # points in a row that may be cut into strips, or 0; and those of a strip
+DEEP = 31  # rows of the image that a row crosses from which it is cut
 FILLS = 30  # whether a fill counts at points without a tap: weights do not sum to one
-ENTRIES = 31
+ENTRIES = 32
 
 
 def plan_block(
@@ -399,7 +398,7 @@ def lay_blocks(
         begin, end = real(load(y[0])), real(load(y[middle + middle - point_step]))
         fall, bend = (end - begin) * steep, (begin + end) * HALF - real(load(y[middle]))
         straight = maximum(bend, -bend) * steep <= maximum(fall, -fall) * HALF
-    if not (straight and maximum(fall, -fall) > real(DEEP)):
+    if not (straight and maximum(fall, -fall) > real(block[DEEP])):
         return points, width, width
     return row, strip, row
 

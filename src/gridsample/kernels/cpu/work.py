@@ -30,6 +30,9 @@ COPIED = 8192
 # Points of a strip of a row, where each has one tap or more: what they need of an image should stay
 # in the first-level cache.
 STRIPS = 512, 256
+# Rows of an image that a row of points crosses from which it is cut into strips; and where points
+# are copied in one go, which a longer block serves better.
+DEEP, DEEPER = 128, 1024
 
 
 class Axes(NamedTuple):
@@ -114,6 +117,7 @@ def organize(
     kind = np.dtype(np.int32 if bits == 32 else np.int64)
     table[taps.FILLS] = not plan.sums_to_one
     table[taps.ROW], table[taps.STRIP] = cut_row(plan, width) if in_rows else (0, width)
+    table[taps.DEEP] = DEEPER if plan.nearest and (run or plan.channels == 1) else DEEP
     block = frozen(np.array(table, np.int64))
     return Work(axes, each, width, block, (indices, kind), (reals, plan.real))
 
