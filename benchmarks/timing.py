@@ -36,13 +36,13 @@ def timer(call: Call) -> Timer:
     return seconds
 
 
-def calls_at_once(timer: Timer) -> int:
+def calls_at_once(one: Timer) -> int:
     """How many calls a turn has: so many that they take `SHORTEST`, the last of them undisturbed.
 
     The first ones after a pause find cold caches, and take several times as long.
     """
     number = 1
-    while (taken := timer(number)) < SHORTEST:
+    while (taken := one(number)) < SHORTEST:
         number = max(2 * number, math.floor(0.9 * number * SHORTEST / max(taken, 1e-9)))
     return number
 

@@ -533,7 +533,7 @@ def transform_plain(
 ) -> Any:
     """`transform` of an image without channels, into an output from `new_output`."""
     return as_channel(
-        lambda *one: transform(one[0], positions, shape, spline, one[1]), image, output
+        lambda pixels, place: transform(pixels, positions, shape, spline, place), image, output
     )
 
 
@@ -830,7 +830,7 @@ def affine_transform(
         return result
     fresh = not isinstance(output, np.ndarray)
     return as_channel(
-        lambda *one: transform_affine(one[0], matrix, offset, shape, spline, one[1]),
+        lambda pixels, place: transform_affine(pixels, matrix, offset, shape, spline, place),
         image, result, fresh,
     )  # fmt: skip
 
