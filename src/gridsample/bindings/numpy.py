@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from gridsample.kernels import on_cpu
 from gridsample.kernels.memory import converted
 from gridsample.options import Options, check_fill
 from gridsample.plan import (
@@ -36,14 +35,6 @@ Array = np.ndarray[Any, Any]
 
 UPSTREAM_TYPES = (*GRID_TYPES, "complex64", "complex128")
 SPLAT_TYPES = tuple(name for name in WIDE_TYPES + NARROW_TYPES if name != "bfloat16")
-
-
-@functools.cache
-def kernels() -> ModuleType:
-    """Those of the CPU: imported, and Numba with them, when they are first needed."""
-    from gridsample.kernels import cpu
-
-    return cpu
 
 
 def as_array(given: Any, name: str) -> Array:
@@ -229,7 +220,7 @@ def grid_sample(
         if filtered:
             image = prefilter(image, plan, last, options.threads)
         planes, values = channels_first(image, last), channels_first(result, last)
-        kernels().gather(plan, planes, grid, values, fill=fill, threads=options.threads)
+        on_cpu().gather(plan, planes, grid, values, fill=fill, threads=options.threads)
     return (result, share_inside(plan, grid, last, options.threads)) if masked else result
 
 
@@ -245,7 +236,7 @@ def share_inside(plan: Plan, grid: Array, last: bool, threads: int | None) -> Ar
     mask: Array = np.empty(out_shape(plan, last), plan.real)
     if mask.size:
         ones = np.broadcast_to(np.ones((), plan.real), (1, 1, *plan.spatial))
-        kernels().gather(plan, ones, grid, channels_first(mask, last), threads=threads)
+        on_cpu().gather(plan, ones, grid, channels_first(mask, last), threads=threads)
         mask[np.isnan(mask)] = 0  # a point that is nowhere
     return mask
 
@@ -290,7 +281,7 @@ def gradients(
         upstream = upstream.astype(np.result_type(upstream.dtype, np.complex64))
     if filtered and need_places:
         image = prefilter(image, plan, last, options.threads)
-    shadow, gradient = kernels().backward(
+    shadow, gradient = on_cpu().backward(
         plan,
         channels_first(upstream, last),
         channels_first(image, last),
@@ -328,7 +319,7 @@ def affine_sample(image: Any, theta: Array, out: Sequence[int], options: Options
         if filtered:
             image = prefilter(image, plan, last, options.threads)
         planes, values = channels_first(image, last), channels_first(result, last)
-        kernels().gather(
+        on_cpu().gather(
             plan, planes, theta, values, fill=fill, affine=True, threads=options.threads
         )
     return result
@@ -372,9 +363,7 @@ def grid_derivatives(image: Any, grid: Any, options: Options, degree: int) -> Ar
         order = tuple(axes.count(a) for a in range(rank))
         one = entries(result, axes)
         values = channels_first(one, last)
-        kernels().gather(
-            plan, planes, grid, values, order=order, fill=fill, threads=options.threads
-        )
+        on_cpu().gather(plan, planes, grid, values, order=order, fill=fill, threads=options.threads)
         for same in set(itertools.permutations(axes)) - {axes}:
             entries(result, same)[...] = one
     return result
@@ -463,7 +452,7 @@ def transpose(values: Array, plan: Plan, grid: Array, last: bool, options: Optio
     if not values.size:
         return result
     # `backward` lays its result out as the image, which is read for the grid's gradient alone.
-    shadow, _ = kernels().backward(
+    shadow, _ = on_cpu().backward(
         plan, values, channels_first(result, last), grid, need_grid=False, threads=options.threads
     )
     assert shadow is not None

@@ -21,3 +21,16 @@ Shapes: image and upstream (N, C, *spatial), grid and moves (N, *out, D), values
 Each target (`gridsample.kernels.cpu`) implements the four; `gridsample.kernels.reference` is what
 they must equal.
 """
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+
+
+@functools.cache
+def on_cpu() -> ModuleType:
+    """The CPU's kernels, which are imported, and Numba with them, when they are first needed."""
+    from gridsample.kernels import cpu
+
+    return cpu

@@ -22,10 +22,10 @@ from gridsample.bindings.torch.operators import (
     differentiable,
     empty,
     fill_of,
-    kernels,
     memory,
     tensor_of,
 )
+from gridsample.kernels import on_cpu
 from gridsample.options import Options
 from gridsample.plan import check_threads, coordinates
 
@@ -171,7 +171,7 @@ def run_backward(
     if not values.numel():
         shapes = (image.shape if need_image else (0,)), (theta.shape if need_theta else (0,))
         return image.new_zeros(shapes[0]), theta.new_zeros(shapes[1])
-    shadow, gradient = kernels().backward(
+    shadow, gradient = on_cpu().backward(
         call.plan, memory(values), memory(image), memory(theta.to(real_type(theta))),
         need_image=need_image, need_grid=need_theta, fill=fill_of(how.fill, call.plan),
         affine=True, dtype=call.plan.dtype, threads=count(how.threads),
@@ -198,7 +198,7 @@ class Affine(Function):
         ctx.given = out, how, call
         result = empty(call.plan.shape, image, call.dtype)
         if result.numel():
-            kernels().gather(
+            on_cpu().gather(
                 call.plan, memory(image), memory(theta.to(real_type(theta))), memory(result),
                 fill=fill_of(how.fill, call.plan), affine=True, threads=count(how.threads),
             )  # fmt: skip

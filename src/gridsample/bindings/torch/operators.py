@@ -21,7 +21,6 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +28,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from gridsample.kernels import on_cpu
 from gridsample.plan import (
     BFLOAT16,
     BOUNDARIES,
@@ -216,14 +216,6 @@ def empty_backward(
 # What is computed for CPU tensors -----------------------------------------------------------------
 
 
-@functools.cache
-def kernels() -> ModuleType:
-    """The CPU's kernels, which are loaded when they are first needed."""
-    from gridsample.kernels import cpu
-
-    return cpu
-
-
 def memory(tensor: Tensor) -> np.ndarray[Any, Any]:
     """A tensor's memory as an array; a copy only where numbers are to be conjugated or negated."""
     tensor = tensor.detach() if tensor.requires_grad else tensor
@@ -339,7 +331,7 @@ def cpu_gather(image: Tensor, grid: Tensor, *options: Any) -> Tensor:
 
 def run_gather(call: Call, image: Tensor, grid: Tensor, how: How) -> Tensor:
     """Gather, for CPU tensors of which all is known."""
-    cpu = kernels()
+    cpu = on_cpu()
     out = empty(call.plan.shape, image, call.dtype)
     if call.zero:
         return out.zero_()
@@ -353,7 +345,7 @@ def run_gather(call: Call, image: Tensor, grid: Tensor, how: How) -> Tensor:
 
 def cpu_scatter(values: Tensor, grid: Tensor, size: Sequence[int], *options: Any) -> Tensor:
     """Scatter, for CPU tensors."""
-    cpu = kernels()
+    cpu = on_cpu()
     how = How(*options)
     call = call_for(size, values, grid, *how)
     check_values(values, call.plan, "values")
@@ -383,7 +375,7 @@ def run_backward(
     how: How,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Backward, for CPU tensors of which all is known."""
-    cpu = kernels()
+    cpu = on_cpu()
     if call.zero or not values.numel():
         first, second = empty_backward(image, grid, need_input, need_grid)
         return first.zero_(), second.zero_()
@@ -403,7 +395,7 @@ def cpu_backward_twice(
     need_values: bool, need_image: bool, need_grid: bool, *options: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """The gradients of backward, for CPU tensors; one that is not needed is an empty tensor."""
-    cpu = kernels()
+    cpu = on_cpu()
     how = How(*options)
     call = call_for(image.shape, image, grid, *how)
     check_values(values, call.plan, "grad_output")
