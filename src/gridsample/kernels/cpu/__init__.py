@@ -7,12 +7,14 @@ here arrays are made readable, results are made, and the drivers (`sweeps`, `sec
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gridsample.kernels import threads as pool
+from gridsample.kernels.cpu.build import worker
 from gridsample.kernels.cpu.calls import (
     complex_of,
     find_outside,
@@ -21,6 +23,7 @@ from gridsample.kernels.cpu.calls import (
     plan_second,
     plan_shadow,
 )
+from gridsample.kernels.cpu.entry import Batch
 from gridsample.kernels.cpu.outside import numbers_outside
 from gridsample.kernels.cpu.sweeps import MAP
 from gridsample.kernels.memory import converted, even, is_even, layout_of, plain, raised
@@ -72,7 +75,13 @@ def gather(
     if fill is not None:
         outside = find_outside(plan, fill, call.bits, any(order)).repeat(call.times)
     memories = call.image.view(image), call.grid.view(raised(grid)), call.out.view(out)
-    pool.run(call.sweep.jobs(*memories, *outside), count)
+    run(call.batch, (*memories, *outside), count)
+
+
+def run(batch: Batch, arrays: Sequence[Array], threads: int) -> None:
+    """Run a batch on arrays."""
+    addresses = [array.__array_interface__["data"][0] for array in arrays]
+    batch.run(addresses, threads, worker())
 
 
 def as_maps(theta: Array, plan: Plan) -> Array:
@@ -131,13 +140,7 @@ def backward(
         source = call.image.view(image)
         points, target = call.grid.view(raised(grid)), call.values.view(values)
         onto = nothing if shadow is None else call.shadow.view(shadow)
-        jobs = []
-        for by_image, by_grid, sweep in call.sweeps:
-            jobs += sweep.jobs(
-                source if by_grid else nothing, points, target, onto if by_image else nothing,
-                slopes if by_grid else nothing, dropped,
-            )  # fmt: skip
-        pool.run(jobs, count)
+        run(call.batch, (source, points, target, onto, slopes, dropped), count)
         if affine and gradient is not None and needed[1]:
             sums = slopes.reshape(plan.grid_items, -1, MAP).sum(1, np.float64)
             gradient[...] = sums[:, : rank * (rank + 1)].reshape(shape)
@@ -253,13 +256,7 @@ def backward_twice(
         )  # fmt: skip
         bar = nothing if results is None else results.reshape(-1).view(plan.real)
         onto = nothing if shadow is None else call.shadow.view(shadow)
-        jobs = []
-        for by_values, by_image, sweep in call.sweeps:
-            jobs += sweep.jobs(
-                *given, bar if by_values else nothing, onto if by_image else nothing,
-                gradient.reshape(-1),
-            )  # fmt: skip
-        pool.run(jobs, count)
+        run(call.batch, (*given, bar, onto, gradient.reshape(-1)), count)
     return results, shadow, gradient if need_grid else None
 
 

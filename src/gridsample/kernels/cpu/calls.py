@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.kernels import threads as pool
-from gridsample.kernels.cpu.build import Driver, Spec, driver_for
+from gridsample.kernels.cpu.build import Spec, driver_for
+from gridsample.kernels.cpu.entry import Batch, Part
 from gridsample.kernels.cpu.outside import Outside, bits_outside, numbers_outside
 from gridsample.kernels.cpu.sweeps import CHUNK, MAP
 from gridsample.kernels.cpu.work import (
@@ -45,25 +45,6 @@ LONG_RUN, LONG_ROW, MANY_ROWS = 8, 16, 16
 FAR = 1 << 21
 # Storage types that have loops made for a rank and a method; of others, fewer are compiled.
 QUICK = {"f4", "f8", "f2", "V2", "u1", "u2", "u4", "u8"}
-
-
-class Sweep(NamedTuple):
-    """One sweep of a driver: ``fixed`` is what it is told of its memories, ``tasks`` its ranges."""
-
-    driver: Driver
-    fixed: tuple[Any, ...]
-    work: Work
-    tasks: list[list[tuple[int, ...]]]
-
-    def jobs(self, *memories: Array) -> list[pool.Task]:
-        """What threads are to do."""
-        return [functools.partial(self.do, memories, ranges) for ranges in self.tasks]
-
-    def do(self, memories: tuple[Array, ...], ranges: list[tuple[int, ...]]) -> None:
-        """One task."""
-        scratch, call = self.work.scratch(), self.driver.call
-        for one in ranges:
-            call(*memories, *self.fixed, *scratch, *one)
 
 
 # What is compiled ---------------------------------------------------------------------------------
@@ -250,7 +231,7 @@ def strides_of(memory: Memory) -> Array:
 
 
 class Gathering(NamedTuple):
-    """How to gather: the memories, what is outside where there is no fill, and the sweep."""
+    """How to gather: the memories, what is outside where there is no fill, and the calls."""
 
     image: Flat
     grid: Flat
@@ -258,7 +239,7 @@ class Gathering(NamedTuple):
     bits: np.dtype[Any] | None  # as which pixels are copied, where they are not summed
     times: int  # how many items a point serves
     outside: Outside
-    sweep: Sweep
+    batch: Batch
 
 
 @functools.lru_cache(maxsize=256)
@@ -280,22 +261,9 @@ def plan_gather(
     times = plan.items if plan.grid_items == 1 else 1
     outside = find_outside(plan, None, kind, any(order)).repeat(times)
     sweep = sweep_gather(
-        plan, order, source, points, target, run, kind, image[2], values[2], affine
+        plan, order, source, points, target, run, kind, image[2], values[2], affine, threads
     )
-    source_starts, _ = starts(source, plan, run > 0)
-    cost = len(source_starts) * max(1, run) * sweep.work.taps
-    group = group_items(plan, source, points, target, run, affine)
-    if group == ALONE:
-        ranges = divide(
-            range(plan.grid_items), plan.points, range(len(source_starts)), cost, sweep.work.step,
-            fair(cost * plan.points * plan.grid_items, threads),
-        )  # fmt: skip
-    else:
-        ranges = divide_group(group, range(len(source_starts)), cost)
-    tasks: list[list[tuple[int, ...]]] = [[one] for one in ranges]
-    return Gathering(
-        source.flat, points.flat, target.flat, kind, times, outside, sweep._replace(tasks=tasks)
-    )
+    return Gathering(source.flat, points.flat, target.flat, kind, times, outside, Batch([sweep], 6))
 
 
 def find_outside(
@@ -310,8 +278,9 @@ def find_outside(
 def sweep_gather(
     plan: Plan, order: Order, source: Memory, points: Points, target: Memory, run: int,
     kind: np.dtype[Any] | None, image: np.dtype[Any], values: np.dtype[Any], affine: bool,
-) -> Sweep:  # fmt: skip
-    """The sweep that gathers, without its tasks."""
+    threads: int,
+) -> Part:  # fmt: skip
+    """The sweep that gathers."""
     group = group_items(plan, source, points, target, run, affine)
     bits, real = index_bits(plan, source, group), code(plan.real)
     if kind is not None:
@@ -348,7 +317,15 @@ def sweep_gather(
         target_starts, target_item, target.strides[0],
         *work.tables,
     )  # fmt: skip
-    return Sweep(driver_for(spec), fixed, work, [])
+    planes, cost = range(len(source_starts)), len(source_starts) * max(1, run) * work.taps
+    if group == ALONE:
+        ranges = divide(
+            range(plan.grid_items), plan.points, planes, cost, work.step,
+            fair(cost * plan.points * plan.grid_items, threads),
+        )  # fmt: skip
+    else:
+        ranges = divide_group(group, planes, cost)
+    return Part(driver_for(spec), fixed, work.scratch_bytes, [[one] for one in ranges])
 
 
 # Backward -----------------------------------------------------------------------------------------
@@ -396,7 +373,7 @@ def complex_of(real: np.dtype[Any]) -> np.dtype[Any]:
 
 
 class Scattering(NamedTuple):
-    """How to work out gradients: the memories, what dropped taps have, and the sweeps."""
+    """How to work out gradients: the memories, what dropped taps have, and the calls."""
 
     image: Flat
     grid: Flat
@@ -404,7 +381,7 @@ class Scattering(NamedTuple):
     shadow: Flat
     dropped: Array
     times: int  # how many items a point serves
-    sweeps: list[tuple[bool, bool, Sweep]]  # whether it needs the image's gradient, and the grid's
+    batch: Batch
     chunks: int  # places that the gradient of a map is summed in
 
 
@@ -433,11 +410,11 @@ def plan_backward(
     return Scattering(
         source.flat, points.flat, target.flat, shadow.flat,
         np.tile(numbers_outside(plan, None).dropped, times), times,
-        [
-            (*one, sweep_backward(plan, order, source, shadow, points, target, one, affine, count,
-                                  image[2], values[2]))
+        Batch([
+            sweep_backward(plan, order, source, shadow, points, target, one, affine, count,
+                           image[2], values[2])
             for one in passes
-        ],
+        ], 6),
         -(-plan.points // (CHUNK * width_of(plan, order))),
     )  # fmt: skip
 
@@ -451,7 +428,7 @@ def sweep_backward(
     plan: Plan, order: Order, source: Memory, shadow: Memory, points: Points, target: Memory,
     needed: tuple[bool, bool], affine: bool, threads: int, image: np.dtype[Any],
     values: np.dtype[Any],
-) -> Sweep:  # fmt: skip
+) -> Part:  # fmt: skip
     """A sweep for the needed gradients."""
     need_image, need_grid = needed
     place = shadow if need_image else source  # where the taps are looked up
@@ -492,7 +469,7 @@ def sweep_backward(
         tasks = [[(*one, *whole)] for one in divide_group(group, range(planes), planes * each)]
     else:
         tasks = share_out(plan, place, group, need_image, planes, each, width, threads)
-    return Sweep(driver_for(spec), fixed, work, tasks)
+    return Part(driver_for(spec), fixed, work.scratch_bytes, tasks)
 
 
 def starts_if(needed: bool, memory: Memory, plan: Plan, as_runs: bool) -> tuple[Array, int]:
@@ -531,14 +508,14 @@ def share_out(
 
 
 class Second(NamedTuple):
-    """How to differentiate backward: the memories, and the sweeps."""
+    """How to differentiate backward: the memories, and the calls."""
 
     image: Flat  # and the upstream one's
     grid: Flat
     moves: Flat
     values: Flat
     shadow: Flat
-    sweeps: list[tuple[bool, bool, Sweep]]  # whether it needs the values' gradient, the image's
+    batch: Batch
 
 
 @functools.lru_cache(maxsize=256)
@@ -563,11 +540,11 @@ def plan_second(
         passes = [(False, True, False), (need_values, False, need_grid)]
     return Second(
         source.flat, points.flat, shifted.flat, target.flat, shadow.flat,
-        [
-            (*one[:2], sweep_second(plan, order, source, points, shifted, target, has_image, one,
-                                    count, image[2], values[2]))
+        Batch([
+            sweep_second(plan, order, source, points, shifted, target, has_image, one, count,
+                         image[2], values[2])
             for one in passes
-        ],
+        ], 8),
     )  # fmt: skip
 
 
@@ -575,7 +552,7 @@ def sweep_second(
     plan: Plan, order: Order, source: Memory, points: Points, moves: Points, target: Memory,
     has_image: bool, needed: tuple[bool, bool, bool], threads: int, image: np.dtype[Any],
     values: np.dtype[Any],
-) -> Sweep:  # fmt: skip
+) -> Part:  # fmt: skip
     """A sweep for the needed second derivatives; results are laid out as (N, C, points)."""
     need_values, need_image, _ = needed
     axes, bits = len(plan.spatial), index_bits(plan, source)
@@ -606,4 +583,4 @@ def sweep_second(
     tasks = share_out(
         plan, source, ALONE, need_image, planes, work.taps, work.step, threads
     )
-    return Sweep(driver_for(spec), fixed, work, tasks)
+    return Part(driver_for(spec), fixed, work.scratch_bytes, tasks)

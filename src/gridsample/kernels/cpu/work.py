@@ -113,6 +113,12 @@ class Work(NamedTuple):
         """What every driver takes: the block's table, and those of the axes."""
         return self.block, self.axes.integers, self.axes.reals, self.axes.tables
 
+    @property
+    def scratch_bytes(self) -> tuple[int, int]:
+        """The bytes that a task works in: for indices, in whole lines of the cache, and reals."""
+        indices, reals = (size * kind.itemsize for size, kind in (self.indices, self.reals))
+        return -(-indices // 64) * 64, -(-reals // 64) * 64
+
     def scratch(self) -> tuple[Array, Array]:
         """Memory for one task to work in."""
         return np.empty(*self.indices), np.empty(*self.reals)
