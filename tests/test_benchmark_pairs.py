@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ import pytest
 import torch
 from torch.nn import functional
 
-from benchmarks import models, networks, pairs
+from benchmarks import models, networks, pairs, shapes
 from benchmarks.pairs import Disagreement
+from benchmarks.shapes import Shape
 from gridsample import torch_compat
 
 TIMES = {"ms": 1.0, "torch_ms": 2.0, "ratio": 2.0, "rounds": 5}
@@ -102,3 +104,35 @@ def test_threads_that_are_not_there(words: list[str], capsys: Any) -> None:
 def test_the_models_are_listed(capsys: Any) -> None:
     assert models.main(["--list", "--case", "VoxelMorph"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+# Shapes -------------------------------------------------------------------------------------------
+
+
+def test_shapes_are_many_and_told_apart() -> None:
+    assert len({shape.name for shape in shapes.SHAPES}) == len(shapes.SHAPES) >= 24
+    assert {shape.grid for shape in shapes.SHAPES} == set(shapes.GRIDS)
+
+
+@pytest.mark.parametrize("shape", shapes.SHAPES, ids=lambda shape: shape.use)
+def test_shapes_agree(shape: Shape) -> None:
+    shape = shape.small()
+    image, grid, upstream = shapes.inputs(shape)
+    assert grid.shape[1:-1].numel() == math.prod(shape.out)
+    assert (*image.shape[:2], *grid.shape[1:-1]) == tuple(upstream.shape)
+    assert grid.abs().max() < 5  # about the image, not anywhere
+    ours, torchs = shapes.contenders(shape)
+    assert shapes.agree(shape, ours, torchs) < 1e-4
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_a_shape_that_differs_is_not_timed(which: int) -> None:
+    shape = shapes.SHAPES[0].small()
+    ours, torchs = shapes.contenders(shape)
+    results = [ours["forward"](), *ours["step"]()]
+    results[which] = results[which] + 0.01 * results[which].abs().max()
+    wrong = {"forward": lambda: results[0], "step": lambda: results[1:]}
+    with pytest.raises(Disagreement, match=r"differ, by up to"):
+        shapes.agree(shape, wrong, torchs)
+    with pytest.raises(Disagreement, match="has shape"):
+        shapes.compare(shape, "the output", results[0], results[0][:1])
