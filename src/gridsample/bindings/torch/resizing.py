@@ -17,6 +17,7 @@ from torch.autograd.forward_ad import _set_fwd_grad_enabled
 from torch.autograd.function import _SingleLevelFunction as Function
 
 from gridsample import tables
+from gridsample.bindings.torch.contacts import torchs
 from gridsample.bindings.torch.derivatives import below, inside, recorded, tracked
 from gridsample.bindings.torch.operators import LIBRARY, count, empty, memory, numpy_type
 from gridsample.plan import WIDE_TYPES, check_image_type, type_name
@@ -68,7 +69,7 @@ def resize(
             f"available; got modes {tuple(methods)} with antialias={antialias}"
         )
     by_scale = any(scales) and name != "area"
-    return torch.nn.functional.interpolate(
+    return torchs.interpolate(
         image,
         None if by_scale else list(size),
         list(scales) if by_scale else None,
