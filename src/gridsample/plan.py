@@ -395,7 +395,10 @@ def as_whole(n: Any) -> Any:
         return n
     if isinstance(n, (bool, np.bool_)):
         raise TypeError(f"expected an integer, got {n!r}")
-    return n if type(n).__name__ == "SymInt" else operator.index(n)
+    if type(n).__name__ == "SymInt":
+        return n
+    operator.index(n)  # refuses what is no integer
+    return int(n)  # of a tensor that is traced torch warns here that it becomes a constant
 
 
 def check_output(size: Any, fewest: int, most: int) -> Shape:

@@ -29,7 +29,7 @@ from gridsample import api, fields, resize
 from gridsample.bindings.torch import contacts
 from gridsample.bindings.torch.contacts import torchs
 from gridsample.bindings.torch.operators import is_plain
-from gridsample.plan import Mode
+from gridsample.plan import Mode, check_output
 
 __all__ = ["patch"]
 
@@ -265,7 +265,7 @@ def make_grid(theta: Any, size: Any, align_corners: Any, manner: Manner) -> Tens
         return theirs(align_corners)
     corners = check_corners(align_corners, manner)
     try:
-        size = fields.check_size(size, "size", 4 if manner.strict else 3, 5)
+        size = check_output(size, 4 if manner.strict else 3, 5)
         if any(n < 1 for n in size):
             raise ValueError(f"size must be positive, got {size}")
         grid: Tensor = fields.affine_grid(theta, size, corners)

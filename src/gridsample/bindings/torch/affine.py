@@ -113,8 +113,10 @@ def affine_sample_vjp(
         grad_output = grad_output.to(grad_output.dtype.to_complex())
     values, planes = (t.movedim(-1, 1) if asked.last else t for t in (grad_output, image))
     source = prefilter(planes, theta, asked.orders, how) if asked.orders else planes
-    call = find_call(source, theta, out, how)
-    check_values(values, call.plan, "grad_output")
+    sizes = *values.shape, *source.shape, *theta.shape, *out
+    call = find_call(source, theta, out, how) if all(type(n) is int for n in sizes) else None
+    if call is not None:
+        check_values(values, call.plan, "grad_output")
     first, second = both_gradients(call, values, source, theta, out, how, need_input, need_theta)
     if need_input and asked.orders:
         first = prefilter(first, theta, asked.orders, how, adjoint=True).to(image.dtype)
@@ -127,7 +129,8 @@ def ask(image: Tensor, theta: Tensor, out: Size, options: Options) -> tuple[Aske
     """How a call samples, if its shapes go together and its options are such."""
     check_threads(options.threads)
     check_tensors(input=image, theta=theta)
-    asked = check_call(tuple(image.shape), (len(theta), *out, theta.shape[1]), options)
+    items, rank, _ = contacts.shape_of(theta)
+    asked = check_call(contacts.shape_of(image), (items, *out, rank), options)
     fill = as_fill(image, options, asked)
     return asked, asked.how._replace(threads=options.threads, fill=fill)
 
@@ -168,15 +171,17 @@ def grid_of(theta: Tensor, out: Size, how: How) -> Tensor:
 
 
 def both_gradients(
-    call: Call, values: Tensor, image: Tensor, theta: Tensor, out: Size, how: How,
+    call: Call | None, values: Tensor, image: Tensor, theta: Tensor, out: Size, how: How,
     need_image: bool, need_theta: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The needed gradients, one that is not is empty: by a grid where they may be differentiated.
+    """The needed gradients; one that is not needed is empty.
 
-    Or where there is no plain memory.
+    They go by way of a grid where they may be differentiated, where there is no plain memory, and
+    where sizes are not known yet, so that there is no call.
     """
     given = values, image, theta
-    if operators.is_plain(*given) and not derivatives.has_record(*given):
+    plain = operators.is_plain(*given) and not derivatives.has_record(*given)
+    if plain and call is not None:
         return run_backward(call, values, image, theta, how, need_image, need_theta)
     grid = grid_of(theta, out, how)
     first, second = derivatives.backward(values, image, grid, need_image, need_theta, *how)
