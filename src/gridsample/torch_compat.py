@@ -15,7 +15,6 @@ is called in our place, so that its result or its error is what the caller gets.
 from __future__ import annotations
 
 import functools
-import math
 import warnings
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -28,7 +27,7 @@ from torch.overrides import has_torch_function_unary, has_torch_function_variadi
 from gridsample import api, fields, resize
 from gridsample.bindings.torch import contacts
 from gridsample.bindings.torch.contacts import torchs
-from gridsample.bindings.torch.operators import is_plain
+from gridsample.bindings.torch.operators import is_channels_last, is_plain
 from gridsample.plan import Mode, check_output
 
 __all__ = ["patch"]
@@ -43,6 +42,9 @@ BOUNDARIES = ("zeros", "border", "reflection")
 RESIZING = {3: ("linear",), 4: ("bilinear", "bicubic"), 5: ("trilinear",)}
 NEAREST = ("nearest", "nearest-exact")
 SMOOTHED = ("bilinear", "bicubic")
+
+# Where positions begin to overflow in torch, in float32 and as 32-bit counts of folds.
+FAR = 1e9
 
 
 class Manner(NamedTuple):
@@ -264,6 +266,8 @@ def make_grid(theta: Any, size: Any, align_corners: Any, manner: Manner) -> Tens
     if not isinstance(theta, Tensor) or contacts.is_tracing():
         return theirs(align_corners)
     corners = check_corners(align_corners, manner)
+    if manner.strict and not isinstance(size, (tuple, list)):
+        return theirs(corners)
     try:
         size = check_output(size, 4 if manner.strict else 3, 5)
         if any(n < 1 for n in size):
@@ -294,11 +298,7 @@ def resized(input: Any, options: tuple[Any, ...], strict: bool) -> Tensor:
         result: Tensor = resize.interpolate(input, *options)
     except REFUSALS as error:
         return refused(error, theirs, *options)
-    if not strict or input.dim() == 3:
-        return result
-    planar = mode == "area" and input.dim() == 5
-    layout = torch.contiguous_format if planar else contacts.layout_of(input)
-    return result.contiguous(memory_format=layout)
+    return as_laid_out(result, input, mode) if strict else result
 
 
 def refused(error: Exception, theirs: Callable[..., Tensor], *options: Any) -> Tensor:
@@ -324,11 +324,24 @@ def torch_samples(image: Tensor, grid: Tensor, mode: Any, padding_mode: Any) -> 
 
 def torch_resizes(image: Tensor, mode: Any, antialias: Any) -> bool:
     """Whether torch's function takes a call, as far as ours would take more or round otherwise."""
+    if not image.numel():
+        return False
     if mode in NEAREST:
         return not antialias and (image.is_floating_point() or image.dtype == torch.uint8)
-    if not image.is_floating_point() or (antialias and mode not in SMOOTHED):
+    if not image.is_floating_point():
+        return False
+    if antialias and (mode not in SMOOTHED or image.element_size() < 4):
         return False
     return mode == "area" or mode in RESIZING.get(image.dim(), ())
+
+
+def as_laid_out(result: Tensor, image: Tensor, mode: Any) -> Tensor:
+    """A resized image in the memory format that torch's function would give it."""
+    planar = image.dim() == 3 or (mode == "area" and image.dim() == 5)
+    layout = torch.contiguous_format if planar else contacts.layout_of(image)
+    if is_channels_last(image) == (layout != torch.contiguous_format):
+        return result
+    return result.clone(memory_format=layout)
 
 
 def as_autocast(image: Tensor, grid: Tensor) -> tuple[Tensor, Tensor]:
@@ -352,19 +365,18 @@ def as_autocast(image: Tensor, grid: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def with_torchs_nowhere(result: Tensor, image: Tensor, grid: Tensor, *how: Any) -> Tensor:
-    """A result, with torch's own numbers at the points of which a coordinate is NaN or infinite.
+    """A result, with torch's own numbers at the points of which a coordinate is NaN or past `FAR`.
 
-    They have no gradient: torch's own may read and write out of bounds there.
+    They have no gradient: torch's backward may read and write out of bounds there.
     """
-    if not is_plain(grid):
-        return result
     points = grid.detach()
-    wide = torch.promote_types(points.dtype, torch.float32)
-    if math.isfinite(points.sum(dtype=wide)):
+    if not is_plain(points) or not points.numel():
         return result
-    nowhere = ~points.isfinite().all(-1).unsqueeze(1)
-    theirs = torchs.grid_sample(image.detach(), points, *how)
-    return torch.where(nowhere, theirs, result)
+    low, high = torch.aminmax(points)
+    if low >= -FAR and high <= FAR:
+        return result
+    near = (points.abs() <= FAR).all(-1).unsqueeze(1)
+    return torch.where(near, result, torchs.grid_sample(image.detach(), points, *how))
 
 
 # Warnings -----------------------------------------------------------------------------------------
