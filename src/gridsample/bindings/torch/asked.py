@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gridsample.bindings.torch import cuda, operators
+from gridsample.bindings.torch.contacts import shape_of
 from gridsample.bindings.torch.operators import How, spell
 from gridsample.options import Options, check_fill
 from gridsample.plan import (
@@ -123,7 +124,7 @@ def as_fill(image: Tensor, options: Options, asked: Asked) -> list[float]:
     real = all([isinstance(one, kinds[:2]) for one in entries])
     kind = "f" if real else "c" if all([isinstance(one, kinds) for one in entries]) else "O"
     used = kind != "O" and any([one != 0 for one in entries])
-    channels = image.shape[-1 if asked.last else 1]
+    channels = shape_of(image)[-1 if asked.last else 1]
     filled = "constant" in asked.how.padding_mode
     check_fill(options, kind, shape, used, image.dtype, channels, filled)
     if not used:
