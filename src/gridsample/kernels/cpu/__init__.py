@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,18 @@ from gridsample.kernels.cpu.calls import (
 from gridsample.kernels.cpu.entry import Batch
 from gridsample.kernels.cpu.outside import numbers_outside
 from gridsample.kernels.cpu.sweeps import MAP
-from gridsample.kernels.memory import converted, even, is_even, layout_of, plain, raised
+from gridsample.kernels.memory import (
+    Layout,
+    converted,
+    even,
+    is_even,
+    is_even_layout,
+    is_plain,
+    layout_of,
+    plain,
+    raised,
+    spacing,
+)
 from gridsample.plan import Plan
 
 Array = np.ndarray[Any, Any]
@@ -80,8 +91,70 @@ def gather(
 
 def run(batch: Batch, arrays: Sequence[Array], threads: int) -> None:
     """Run a batch on arrays."""
-    addresses = [array.__array_interface__["data"][0] for array in arrays]
-    batch.run(addresses, threads, worker())
+    batch.run(addresses_of(arrays), threads, worker())
+
+
+class Ready(NamedTuple):
+    """A call of a kernel that lacks nothing but where the caller's arrays are.
+
+    Attributes:
+        batch: the calls of drivers.
+        threads: how many threads to use at most.
+        worker: what takes tasks.
+        outside: where what is outside the image is.
+        kept: the arrays that are there.
+        shape: of the image's gradient, slowest axis first; empty if there is none.
+        back: from those axes to the image's.
+    """
+
+    batch: Batch
+    threads: int
+    worker: pool.Worker
+    outside: tuple[int, ...]
+    kept: tuple[Array, ...]
+    shape: tuple[int, ...] = ()
+    back: tuple[int, ...] = ()
+
+    def run(self, *addresses: int) -> None:
+        """Run it on arrays at these addresses, which lie as was said."""
+        self.batch.run((*addresses, *self.outside), self.threads, self.worker)
+
+
+def ready_gather(
+    plan: Plan, order: Order, image: Layout, grid: Layout, out: Layout, threads: int
+) -> Ready | None:
+    """A call of gather without a fill, for arrays that lie so; None if one must be copied first."""
+    ready = is_plain(*image[1:]) and spacing(grid) is not None and is_even_layout(out)
+    if not ready or vanishes(plan, order):
+        return None
+    call = plan_gather(plan, order, image, grid, out, False, threads)
+    return Ready(call.batch, threads, worker(), addresses_of(call.outside), call.outside)
+
+
+def ready_backward(
+    plan: Plan, order: Order, values: Layout, image: Layout, grid: Layout,
+    needed: tuple[bool, bool], threads: int,
+) -> Ready | None:  # fmt: skip
+    """A call of backward without a fill, for arrays that lie so; None if any must be copied.
+
+    Neither may the gradients' types be others than those of the sums.
+    """
+    like = plan_shadow(plan, image)
+    alike = [sorted(zip(one[1], one[0], strict=True)) for one in (image, like.layout)]
+    ready = (
+        is_plain(*image[1:]) and spacing(grid) is not None and is_even_layout(values)
+        and like.layout[2] == image[2] and plan.real == grid[2] and alike[0] == alike[1]
+    )  # fmt: skip
+    if not ready or plan.nearest or vanishes(plan, order):
+        return None
+    call = plan_backward(plan, order, image, grid, values, needed, False, threads)
+    kept = (call.dropped,)
+    return Ready(call.batch, threads, worker(), addresses_of(kept), kept, like.shape, like.back)
+
+
+def addresses_of(arrays: Sequence[Array]) -> tuple[int, ...]:
+    """Where arrays are."""
+    return tuple([array.__array_interface__["data"][0] for array in arrays])
 
 
 def as_maps(theta: Array, plan: Plan) -> Array:

@@ -86,7 +86,9 @@ class Batch:
         self.list = np.concatenate(
             [one.ctypes.data + np.arange(len(one)) * one.strides[0] for one in self.rows]
         )
-        self.turns = [*take_turns([len(task) for part in parts for task in part.tasks])]
+        self.ends = [*take_turns([len(task) for part in parts for task in part.tasks])]
+        self.turns = [(len(one), one.ctypes.data) for one in self.ends]
+        self.places = self.list.ctypes.data
         self.room = -(-max(one.strides[0] for one in self.rows) // LINE) * LINE
         self.each = self.room + max(sum(part.scratch) for part in parts)
         self.kind = ctypes.c_int64 * (ORDERS + arrays)
@@ -94,11 +96,10 @@ class Batch:
 
     def run(self, arrays: Sequence[int], threads: int, worker: pool.Worker) -> None:
         """Run the calls on arrays that are at some addresses, on at most so many threads."""
-        for ends in self.turns:
-            count = min(threads, len(ends))
-            scratch = lend_scratch(self.each * count)
+        for tasks, ends in self.turns:
+            count = min(threads, tasks)
             orders = self.kind(
-                0, 0, len(ends), ends.ctypes.data, self.list.ctypes.data, scratch, self.each,
+                0, 0, tasks, ends, self.places, lend_scratch(self.each * count), self.each,
                 self.room, self.arrays, *arrays,
             )  # fmt: skip
             pool.work(worker, ctypes.addressof(orders), count)
