@@ -23,7 +23,7 @@ from numba.core.compiler import Compiler
 from numba.core.typed_passes import NopythonRewrites
 from numba.core.untyped_passes import InlineClosureLikes
 
-from gridsample.kernels.cpu import entry, intrinsics, lanes, passes, runs, second, sweeps, taps
+from gridsample.kernels.cpu import entry, intrinsics, lanes, passes, runs, second, sweeps, taps, tiles
 from gridsample.kernels.cpu.lanes import limits
 from gridsample.kernels.lower import Function, fingerprint, lower, rebind
 
@@ -546,7 +546,7 @@ def rows_of(spec: Spec) -> dict[str, Any]:
 
 # All that is compiled into a driver; and this file, which says how.
 SOURCES = ("axis", "kernels.lower", *(f"kernels.cpu.{name}" for name in (
-    "build", "entry", "intrinsics", "lanes", "passes", "runs", "second", "sweeps", "taps", "vectors"
+    "build", "entry", "intrinsics", "lanes", "passes", "runs", "second", "sweeps", "taps", "tiles", "vectors"
 )))  # fmt: skip
 
 DRIVERS: dict[str, Function] = {
@@ -558,6 +558,7 @@ DRIVERS: dict[str, Function] = {
         sweeps.backward,
         sweeps.backward_runs,
         second.backward_twice,
+        tiles.gather_tiles,
     )
 }
 
@@ -572,11 +573,11 @@ def driver_for(spec: Spec) -> Driver:
     def add(*functions: Any, compile_: Any = compile_inner, **flags: Any) -> None:
         names.update(lower(functions, {**names, **flags}, compile_, tag))
 
-    add(*taps.ELEMENTWISE, passes.between)
-    add(taps.snap, taps.stand, taps.kind)
-    add(taps.place, compile_=compile_separate, **load_grid)
+    add(*taps.ELEMENTWISE, passes.between, passes.slide_two, passes.unslide_two)
+    add(taps.snap, taps.stand, taps.slide, taps.kind)
+    add(taps.place, taps.place_sliding, compile_=compile_separate, **load_grid)
     add(taps.read, taps.read_edges, taps.lay_blocks, compile_=compile_loop, **load_grid)
-    add(*taps.LOOPS, *passes.LOOPS, compile_=compile_separate)
+    add(taps.any_slide, *taps.LOOPS, *passes.LOOPS, compile_=compile_separate)
     # Collecting is compiled as if arrays could overlap, lest LLVM choose gather instructions.
     add(
         passes.collect, passes.collect_pairs, passes.collect_present,
@@ -612,6 +613,9 @@ def driver_for(spec: Spec) -> Driver:
     add(taps.next_block, taps.next_piece, taps.find_piece, compile_=compile_inline)
     add(*sweeps.SUMS_OF, compile_=compile_sum)
     add(*taps.STEPS, *sweeps.STEPS, compile_=compile_loop)
+    if spec.driver.endswith("_tiles"):
+        names |= {"TILE": lanes.TILE, "turn_tile": lanes.turn_tile}
+        add(tiles.turn, *tiles.LOOPS, compile_=compile_loop)
     add(*second.LOOPS, compile_=compile_separate)
     add(*second.STEPS, compile_=compile_loop)
     return Driver(spec, compile_body(rebind(DRIVERS[spec.driver], names, f"body_{tag}")), tag)

@@ -260,9 +260,12 @@ def plan_gather(
     kind = (source.flat.kind or image[2]) if bits else None
     times = plan.items if plan.grid_items == 1 else 1
     outside = find_outside(plan, None, kind, any(order)).repeat(times)
-    sweep = sweep_gather(
-        plan, order, source, points, target, run, kind, image[2], values[2], affine, threads
-    )
+    if kind is None and not run and pays_to_tile(plan, source, image[2], values[2]):
+        sweep = sweep_tiles(plan, order, source, points, target, image[2], affine)
+    else:
+        sweep = sweep_gather(
+            plan, order, source, points, target, run, kind, image[2], values[2], affine, threads
+        )
     return Gathering(source.flat, points.flat, target.flat, kind, times, outside, Batch([sweep], 6))
 
 
@@ -307,7 +310,10 @@ def sweep_gather(
             and (run > 0 or target.strides[0] == 1),
             affine=affine,
         )  # fmt: skip
-    work = organize(plan, order, 0 if kind is not None else 1, bits, run, group=group)
+    slides = spec.linear > 0 and spec.packed > 0
+    work = organize(
+        plan, order, 0 if kind is not None else 1, bits, run, group=group, slides=slides
+    )
     source_starts, source_item = starts(source, plan, run > 0)
     target_starts, target_item = starts(target, plan, run > 0)
     fixed = (
@@ -326,6 +332,64 @@ def sweep_gather(
     else:
         ranges = divide_group(group, planes, cost)
     return Part(driver_for(spec), fixed, work.scratch_bytes, [[one] for one in ranges])
+
+
+# Channels of a tile, for sums of four bytes and of eight; of how many a tile is worth its while;
+# and bytes of one, at most: it should stay in the second-level cache.
+TILES, LEAST, LARGEST = {4: 16, 8: 8}, 6, 1 << 22
+
+
+def tile_of(plan: Plan, planes: int) -> int:
+    """How many channels a tile has."""
+    most = TILES[plan.real.itemsize]
+    return most if planes > 8 or most == 8 else 8
+
+
+def pays_to_tile(
+    plan: Plan, memory: Memory, image: np.dtype[Any], values: np.dtype[Any]
+) -> bool:
+    """Whether to lay channels side by side first: points nearly outnumber pixels."""
+    planes = len(starts(memory, plan, False)[0])
+    pixels, step, expected = math.prod(plan.spatial), 1, []
+    for n in plan.spatial[::-1]:
+        expected.append(step)
+        step *= n
+    return (
+        planes >= LEAST
+        and memory.strides == tuple(expected)
+        and code(image) == code(values) == code(plan.real)
+        and 2 * plan.points >= pixels
+        and pixels * tile_of(plan, planes) * plan.real.itemsize <= LARGEST
+    )
+
+
+def sweep_tiles(
+    plan: Plan, order: Order, source: Memory, points: Points, target: Memory,
+    image: np.dtype[Any], affine: bool,
+) -> Part:  # fmt: skip
+    """The sweep that gathers from tiles."""
+    source_starts, source_item = starts(source, plan, False)
+    target_starts, target_item = starts(target, plan, False)
+    planes, pixels = len(source_starts), math.prod(plan.spatial)
+    few = tile_of(plan, planes)
+    spec = specify(
+        plan, "gather_tiles", 32, points, image, image, few=few, rows=written_out(plan, 1),
+        affine=affine,
+    )  # fmt: skip
+    work = organize(plan, order, 1, 32, 0, in_rows=False)
+    strides = tuple(few * n for n in source.strides)
+    fixed = (
+        np.array(strides, np.int64), source_starts, source_item, shifts(work.axes.counts, strides),
+        pixels, planes, points.begin, points.item, points.axis, points.point,
+        target_starts, target_item, target.strides[0], *work.tables,
+    )  # fmt: skip
+    tasks = [
+        [(item, item + 1, 0, plan.points, tile, tile + 1)]
+        for item in range(plan.grid_items)
+        for tile in range(-(-planes // few))
+    ]
+    work = work.tiled(pixels, few)
+    return Part(driver_for(spec), fixed, work.scratch_bytes, tasks)
 
 
 # Backward -----------------------------------------------------------------------------------------
@@ -451,7 +515,8 @@ def sweep_backward(
         affine=affine,
     )  # fmt: skip
     # As wide as for both, whatever is needed: pixels are added to in an order that goes by blocks.
-    work = organize(plan, order, 1 + len(plan.spatial), bits, run, False, not affine, group)
+    slides = spec.linear > 0 and spec.packed > 0
+    work = organize(plan, order, 1 + len(plan.spatial), bits, run, False, not affine, group, slides)
     width = CHUNK * work.width if affine else work.step
     each = 2 * MAP * -(-plan.points // width) if affine else plan.points * len(plan.spatial)
     fixed = (

@@ -123,10 +123,14 @@ def take_turns(lengths: Sequence[int]) -> Iterable[Array]:
 
 
 _lent = threading.local()
+# Bytes that a thread keeps for its next call, at most.
+KEPT = 1 << 20
 
 
 def lend_scratch(size: int) -> int:
     """Where so many bytes are that nobody else uses before this thread's next call."""
+    if getattr(_lent, "size", 0) > max(size, KEPT):
+        _lent.size = 0
     address: int = getattr(_lent, "address", 0)
     if getattr(_lent, "size", 0) < size:
         _lent.memory = memory = np.empty(size + LINE, np.uint8)

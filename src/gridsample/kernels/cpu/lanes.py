@@ -286,3 +286,42 @@ def writer(code: str, real: Any, channels: int, taps: int) -> dict[str, Any]:
         return nb.void(out, at, lanes), generate
 
     return {"fold_lanes": fold_lanes, "load_pixel": load_pixel, "store_pixel": store_pixel}
+
+
+# Squares ------------------------------------------------------------------------------------------
+
+# The side of a square that is transposed in registers.
+TILE = 8
+
+
+@intrinsic
+def turn_tile(
+    context: Any, src: Any, at: Any, pitch: Any, dst: Any, to: Any, dst_pitch: Any
+) -> Any:
+    """Transpose a tile in registers: TILE loads, log2(TILE) rounds of shuffles, TILE stores."""
+    kinds = src, at, pitch, dst, to, dst_pitch
+    tile = Block(TILE, TILE)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        here, there = (pointer(context, builder, kinds[k], arguments[k]) for k in (0, 3))
+        at, pitch, to, dst_pitch = (
+            context.cast(builder, arguments[k], kinds[k], nb.int64) for k in (1, 2, 4, 5)
+        )
+        lines = [tile.load(builder, here, place) for place in tile.places(builder, at, pitch)]
+        half = TILE // 2
+        while half:
+            # Exchange the off-diagonal blocks of every 2 half x 2 half square.
+            low = [k if not k & half else TILE + k - half for k in range(TILE)]
+            high = [k + half if not k & half else TILE + k for k in range(TILE)]
+            for k in range(TILE):
+                if not k & half:
+                    pair = lines[k], lines[k + half]
+                    lines[k], lines[k + half] = (
+                        shuffle(builder, *pair, places) for places in (low, high)
+                    )
+            half //= 2
+        for line, place in zip(lines, tile.places(builder, to, dst_pitch), strict=True):
+            tile.store(builder, line, there, place)
+        return context.get_dummy_value()
+
+    return nb.void(*kinds), generate

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.axis import ONE, maximum, minimum, rint, where
-from gridsample.kernels.cpu.taps import prefetch
+from gridsample.kernels.cpu.taps import DOWN, STAYS, UP, prefetch
 
 Array = Any
 
@@ -395,6 +395,89 @@ def blend_linear(
             acc[i] = between(near, between(upper, lower, y[i]), z[i])
 
 
+def slide_pixels(pixels: Array, slid: Array, width: int, n: int) -> None:
+    """Pixels that were read, as collect_pairs has them -> those of the taps, which slide.
+
+    A tap that is dropped gets 0.  See `gridsample.kernels.cpu.taps.slide`.
+    """
+    one, b, three = unsigned(1), width + width, integer(3)
+    c, d = b + b, b + b + b
+    if LINEAR == 1:
+        for i in range(n):
+            j = i + i
+            pixels[j], pixels[j + one] = slide_two(pixels[j], pixels[j + one], slid[i])
+    elif LINEAR == 2:
+        for i in range(n):
+            j, x, y = i + i, slid[i] & three, slid[i] >> integer(2)
+            p, q = slide_two(pixels[j], pixels[j + one], x)
+            r, s = slide_two(pixels[b + j], pixels[b + j + one], x)
+            pixels[j], pixels[b + j] = slide_two(p, r, y)
+            pixels[j + one], pixels[b + j + one] = slide_two(q, s, y)
+    else:
+        for i in range(n):
+            j, x, y = i + i, slid[i] & three, (slid[i] >> integer(2)) & three
+            z = slid[i] >> integer(4)
+            p, q = slide_two(pixels[j], pixels[j + one], x)
+            r, s = slide_two(pixels[b + j], pixels[b + j + one], x)
+            p, r = slide_two(p, r, y)
+            q, s = slide_two(q, s, y)
+            t, u = slide_two(pixels[c + j], pixels[c + j + one], x)
+            v, w = slide_two(pixels[d + j], pixels[d + j + one], x)
+            t, v = slide_two(t, v, y)
+            u, w = slide_two(u, w, y)
+            pixels[j], pixels[c + j] = slide_two(p, t, z)
+            pixels[j + one], pixels[c + j + one] = slide_two(q, u, z)
+            pixels[b + j], pixels[d + j] = slide_two(r, v, z)
+            pixels[b + j + one], pixels[d + j + one] = slide_two(s, w, z)
+
+
+def slide_two(first: Any, second: Any, by: Any) -> tuple[Any, Any]:
+    """Two pixels along an axis -> those of both taps; 0 for one that is dropped."""
+    return (
+        where(by == integer(STAYS), first, where(by == integer(DOWN), second, real(0))),
+        where(by == integer(STAYS), second, where(by == integer(UP), first, real(0))),
+    )
+
+
+def unslide_two(first: Any, second: Any, by: Any) -> tuple[Any, Any]:
+    """The transpose of slide_two: what both taps give -> what both pixels get."""
+    return (
+        where(by == integer(STAYS), first, where(by == integer(UP), second, real(0))),
+        where(by == integer(STAYS), second, where(by == integer(DOWN), first, real(0))),
+    )
+
+
+def unslide_shares(shares: Array, slid: Array, width: int, n: int) -> None:
+    """The transpose of slide_pixels, of what share_linear makes: entry i of tap t at t * width."""
+    b, three = width + width, integer(3)
+    c, d = b + b, b + b + b
+    if LINEAR == 1:
+        for i in range(n):
+            shares[i], shares[width + i] = unslide_two(shares[i], shares[width + i], slid[i])
+    elif LINEAR == 2:
+        for i in range(n):
+            x, y = slid[i] & three, slid[i] >> integer(2)
+            p, q = unslide_two(shares[i], shares[width + i], x)
+            r, s = unslide_two(shares[b + i], shares[b + width + i], x)
+            shares[i], shares[b + i] = unslide_two(p, r, y)
+            shares[width + i], shares[b + width + i] = unslide_two(q, s, y)
+    else:
+        for i in range(n):
+            x, y, z = slid[i] & three, (slid[i] >> integer(2)) & three, slid[i] >> integer(4)
+            p, q = unslide_two(shares[i], shares[width + i], x)
+            r, s = unslide_two(shares[b + i], shares[b + width + i], x)
+            p, r = unslide_two(p, r, y)
+            q, s = unslide_two(q, s, y)
+            t, u = unslide_two(shares[c + i], shares[c + width + i], x)
+            v, w = unslide_two(shares[d + i], shares[d + width + i], x)
+            t, v = unslide_two(t, v, y)
+            u, w = unslide_two(u, w, y)
+            shares[i], shares[c + i] = unslide_two(p, t, z)
+            shares[width + i], shares[c + width + i] = unslide_two(q, u, z)
+            shares[b + i], shares[d + i] = unslide_two(r, v, z)
+            shares[b + width + i], shares[d + width + i] = unslide_two(s, w, z)
+
+
 def slope_linear(
     sums: Array, g: Array, pixels: Array, x: Array, y: Array, z: Array, state: Array,
     width: int, n: int,
@@ -645,6 +728,8 @@ LOOPS = (
     blend_pairs,
     blend_across,
     blend_linear,
+    slide_pixels,
+    unslide_shares,
     slope_linear,
     share,
     share_linear,

@@ -93,6 +93,8 @@ from gridsample.kernels.cpu.taps import (
     POWERS,
     PUT,
     RUN,
+    SLID,
+    SLIDES,
     START,
     STATE,
     STEEP,
@@ -101,6 +103,7 @@ from gridsample.kernels.cpu.taps import (
     WEIGHT,
     WHICH,
     WIDTH,
+    any_slide,
     fill,
     find_piece,
     lay_blocks,
@@ -156,7 +159,7 @@ def gather(
     places, lost = tail(indices, block[PLACES]), tail(indices, block[LOST])
     pixels, amount = tail(reals, block[PIXELS]), tail(reals, block[AMOUNT])
     room, step, gap = tail(reals, block[NUMBERS]), unsigned(out_step), unsigned(strides[0])
-    put = tail(indices, block[PUT])
+    put, slid = tail(indices, block[PUT]), tail(indices, block[SLID])
     x, across = tail(reals, block[FRACTION]), tail(reals, block[WEIGHT])
     y, z = tail(x, width), tail(x, 2 * width)
     for item in range(first_item, last_item):
@@ -170,6 +173,7 @@ def gather(
                 block, axes, measures, strides, tail(points, start * point_step), axis_step,
                 point_step, indices, reals, first, start, edges, ahead, n,
             )  # fmt: skip
+            slides = LINEAR and block[SLIDES] and any_slide(slid, n)
             if inside and not LINEAR:
                 weigh_inside(block, axes, measures, tables, 1, reals, n)
                 if FOURS:
@@ -188,6 +192,8 @@ def gather(
                     elif LINEAR:
                         collect_pairs(plane, at, shifts, pixels, count, wide, n)
                     if LINEAR:
+                        if slides:
+                            slide_pixels(pixels, slid, wide, n)
                         blend_linear(numbers, pixels, x, y, z, wide, n)
                     elif FOURS:
                         sum_rows(plane, at, shifts, gap, amount, pixels, count // 4, wide, n)
@@ -386,7 +392,8 @@ def backward(
     width, count, step = block[WIDTH], block[EACH], unsigned(values_step)
     wide, at, state = unsigned(width), tail(indices, block[AT]), tail(indices, block[STATE])
     places, lost = tail(indices, block[PLACES]), tail(indices, block[LOST])
-    sums, put = tail(reals, block[SUMS]), tail(indices, block[PUT])
+    sums = tail(reals, block[SUMS])
+    put, slid = tail(indices, block[PUT]), tail(indices, block[SLID])
     pixels, amount = tail(reals, block[PIXELS]), tail(reals, block[AMOUNT])
     g, along = tail(reals, block[NUMBERS]), tail(reals, block[ALONG])
     x = tail(reals, block[FRACTION])
@@ -406,6 +413,7 @@ def backward(
                 block, axes, measures, strides, tail(points, start * point_step), axis_step,
                 point_step, indices, reals, first, start, edges, ahead, n,
             )  # fmt: skip
+            slides = LINEAR and block[SLIDES] and any_slide(slid, n)
             if inside and not LINEAR:
                 weigh_inside(block, axes, measures, tables, orders, reals, n)
                 if need_image or not FOURS:
@@ -433,6 +441,8 @@ def backward(
                     elif LINEAR:
                         collect_pairs(plane, at, shifts, pixels, count, wide, n)
                     if LINEAR:
+                        if slides:
+                            slide_pixels(pixels, slid, wide, n)
                         slope_linear(sums, g, pixels, x, y, z, state, wide, n)
                     elif FOURS:
                         for a in range(block[AXES]):
@@ -455,6 +465,8 @@ def backward(
                     plane = tail(shadow, shadow_source[p] + item * shadow_item)
                     if LINEAR:
                         share_linear(g, pixels, x, y, z, wide, n)
+                        if slides:
+                            unslide_shares(pixels, slid, wide, n)
                     else:
                         share(g, amount, pixels, count, wide, n)
                     if banded:

@@ -86,6 +86,10 @@ LIMIT = 10  # the largest position that is somewhere: none is infinite where the
 START, STEP = 11, 12  # the first output point's own coordinate, and from there to the next one's
 MEASURES = 13
 
+# How two taps slide along an axis: where the first is dropped, the second is the first pixel that
+# is read; where the second is dropped, the first is the second one.
+STAYS, UP, DOWN = 0, 1, 2
+
 # What coordinates count: from one corner pixel's edge, or centre, to the other's; or pixels.
 TO_EDGES, TO_CENTRES, IN_PIXELS = range(3)
 
@@ -169,7 +173,11 @@ FILLS = 30  # whether a fill counts at points without a tap: weights do not sum 
 # values are than if they came one after the other.
 SHARED, APART, GAP = 32, 33, 34
 PUT = 35  # (edge) where its value is, in points from the task's first
-ENTRIES = 36
+# Whether points of which some taps are dropped count as inside: then their taps slide, see `slide`;
+# and (point) by how much, two bits for each axis.
+SLIDES, SLID = 36, 37
+TILED = 38  # (channel; point, channel; pixel, channel) what channels have that are side by side
+ENTRIES = 39
 
 
 def plan_block(
@@ -190,7 +198,8 @@ def plan_block(
     table = [axes, most, each, powers, width] + [0] * (ENTRIES - 5)
     table[FITS] = fits
     indices = {
-        AT: 1, STATE: 1, WHICH: 2, LOST: 1, BASE: 1, PUT: 1, PLACES: each, OFFSET: axes * most,
+        AT: 1, STATE: 1, WHICH: 2, LOST: 1, BASE: 1, PUT: 1, SLID: 1, PLACES: each,
+        OFFSET: axes * most,
     }  # fmt: skip
     reals = {
         POS: 1, FRACTION: axes, SLOPES: 1, NUMBERS: 1, ALONG: 1, SUMS: axes, PIXELS: each,
@@ -206,7 +215,8 @@ def plan_block(
             end += count * width
         ends.append(end)
     table[HERE], table[LISTED], table[RUN] = ends[0], ends[0] + each, ends[1]
-    return table, ends[0] + 2 * each, ends[1] + run
+    table[TILED] = -(-(ends[1] + run) // 16) * 16
+    return table, ends[0] + 2 * each, table[TILED]
 
 
 def load(value: Any) -> Any:
@@ -241,6 +251,87 @@ def stand(
     out = (pos < measure[m + BEFORE]) | (pos > measure[m + AFTER])
     sure = maximum(pos, -pos) <= measure[m + LIMIT]
     return near - whole, integer(integer(whole) * integer(stride)), sure, near == pos, out
+
+
+def slide(coordinate: Any, measure: Array, size: Any, a: int, stride: int) -> Any:
+    """As stand, for two taps along an axis outside of which is 0.
+
+    Two pixels are read, wherever the point is: its taps, if both are pixels; else the two that are
+    next to the edge, and how its taps slide against them is told.  So its fraction, the offset,
+    whether it is anywhere, whether any tap is a pixel, and how they slide.
+    """
+    m = a * MEASURES
+    pos = ((coordinate + measure[m + PLUS]) * measure[m + TIMES] - measure[m + MINUS]) * (
+        measure[m + BY]
+    )
+    near = minimum(maximum(pos, -ONE), size)  # a number, whatever the coordinate is
+    whole = floor(near)
+    base = minimum(maximum(whole, ZERO), size - ONE - ONE)
+    by = where(whole < base, integer(UP), where(whole > base, integer(DOWN), integer(STAYS)))
+    reached = (pos >= -ONE) & (pos < size)
+    return near - whole, integer(integer(base) * integer(stride)), pos == pos, reached, by
+
+
+def place_sliding(
+    grid: Array, measure: Array, sizes: Array, strides: Array, at: Array, state: Array,
+    slid: Array, x: Array, y: Array, z: Array, gap: int, n: int,
+) -> None:  # fmt: skip
+    """As place, where every axis is linear, and outside of all is 0; and how far taps slide."""
+    if PACKED == 1:
+        size = real(sizes[0])
+        for i in range(n):
+            part, offset, sure, reached, by = slide(
+                real(load(grid[i])), measure, size, unsigned(0), strides[0]
+            )
+            x[i], at[i], slid[i] = part, offset, by
+            state[i] = kind(reached, not reached, sure)
+    elif PACKED == 2:
+        wide, high = real(sizes[0]), real(sizes[COLUMNS])
+        for i in range(n):
+            if PLANAR:
+                first, second = grid[i], grid[gap + i]
+            else:
+                first, second = grid[unsigned(2) * i], grid[unsigned(2) * i + unsigned(1)]
+            part, offset, across, reached, by = slide(
+                real(load(first)), measure, wide, unsigned(0), strides[0]
+            )
+            lower, more, down, within, fall = slide(
+                real(load(second)), measure, high, unsigned(1), strides[1]
+            )
+            reached &= within
+            x[i], y[i], at[i] = part, lower, integer(offset + more)
+            slid[i] = integer(by | (fall << integer(2)))
+            state[i] = kind(reached, not reached, across & down)
+    elif PACKED == 3:
+        wide, high, deep = real(sizes[0]), real(sizes[COLUMNS]), real(sizes[2 * COLUMNS])
+        for i in range(n):
+            if PLANAR:
+                first, second, third = grid[i], grid[gap + i], grid[gap + gap + i]
+            else:
+                j = unsigned(3) * i
+                first, second, third = grid[j], grid[j + unsigned(1)], grid[j + unsigned(2)]
+            part, offset, across, reached, by = slide(
+                real(load(first)), measure, wide, unsigned(0), strides[0]
+            )
+            lower, more, down, within, fall = slide(
+                real(load(second)), measure, high, unsigned(1), strides[1]
+            )
+            deeper, most, inward, between, sink = slide(
+                real(load(third)), measure, deep, unsigned(2), strides[2]
+            )
+            reached &= within & between
+            x[i], y[i], z[i] = part, lower, deeper
+            at[i] = integer(integer(offset + more) + most)
+            slid[i] = integer(by | (fall << integer(2)) | (sink << integer(4)))
+            state[i] = kind(reached, not reached, across & down & inward)
+
+
+def any_slide(slid: Array, n: int) -> bool:
+    """Whether the taps of any point slide."""
+    bits: Any = integer(0)
+    for i in range(n):
+        bits |= slid[i]
+    return bits != integer(0)
 
 
 def snap(position: Any, rounding: int) -> Any:
@@ -447,7 +538,11 @@ def survey(
             rounding |= axis_rounding << (a + a)
         y, z = tail(x, width), tail(x, 2 * width)
         gap = unsigned(axis_step)
-        place(grid, measures, strides, begin, corner, rounding, at, state, x, y, z, gap, n)
+        if LINEAR and block[SLIDES]:
+            slid = tail(indices, block[SLID])
+            place_sliding(grid, measures, axes, strides, at, state, slid, x, y, z, gap, n)
+        else:
+            place(grid, measures, strides, begin, corner, rounding, at, state, x, y, z, gap, n)
         if not AFFINE and ROUNDED != 1:
             read_ahead(tail(grid, ahead * point_step), gap, n)
     else:

@@ -119,6 +119,11 @@ class Work(NamedTuple):
         indices, reals = (size * kind.itemsize for size, kind in (self.indices, self.reals))
         return -(-indices // 64) * 64, -(-reals // 64) * 64
 
+    def tiled(self, pixels: int, channels: int) -> Work:
+        """With room for a tile of so many pixels and channels, and what is made of it."""
+        size, kind = self.reals
+        return self._replace(reals=(size + channels * (3 + self.width + pixels), kind))
+
     def scratch(self) -> tuple[Array, Array]:
         """Memory for one task to work in."""
         return np.empty(*self.indices), np.empty(*self.reals)
@@ -126,13 +131,14 @@ class Work(NamedTuple):
 
 def organize(
     plan: Plan, order: tuple[int, ...], kinds: int, bits: int, run: int, twice: bool = False,
-    in_rows: bool = True, group: Group = ALONE,
+    in_rows: bool = True, group: Group = ALONE, slides: bool = False,
 ) -> Work:  # fmt: skip
     """Blocks so wide that what is worked out for one stays in cache.
 
     ``kinds`` are the kinds of products of weights, ``bits`` the width of an index, ``run`` the
     channels side by side or 0, ``twice`` whether for second derivatives, ``in_rows`` whether blocks
-    may be strips of rows, ``group`` the items that share blocks.
+    may be strips of rows, ``group`` the items that share blocks, ``slides`` whether there are loops
+    for taps that slide.
     """
     axes = describe_axes(plan, order)
     each = math.prod(axes.counts)
@@ -147,10 +153,17 @@ def organize(
     table[taps.FILLS] = not plan.sums_to_one
     alone = in_rows and group == ALONE
     table[taps.ROW], table[taps.STRIP] = cut_row(plan, width) if alone else (0, width)
+    table[taps.SLIDES] = slides and may_slide(plan)
     table[taps.SHARED], table[taps.APART], table[taps.GAP] = group[:3]
     table[taps.DEEP] = DEEPER if plan.nearest and (run or plan.channels == 1) else DEEP
     block = frozen(np.array(table, np.int64))
     return Work(axes, each, width, block, (indices, kind), (reals, plan.real))
+
+
+def may_slide(plan: Plan) -> bool:
+    """Whether taps may slide: outside is 0, and there are two pixels, exactly counted, to read."""
+    zeros = plan.extrapolate and set(plan.boundaries) == {"zeros"}
+    return zeros and all(2 <= n < 1 << 22 for n in plan.spatial)
 
 
 def cut_row(plan: Plan, width: int) -> tuple[int, int]:

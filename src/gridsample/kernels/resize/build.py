@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numba as nb
 import numpy as np
 
+from gridsample.kernels.cpu import lanes, tiles
 from gridsample.kernels.cpu.build import (
     compile_driver,
     compile_inner,
@@ -20,13 +21,11 @@ from gridsample.kernels.cpu.vectors import Block
 from gridsample.kernels.lower import fingerprint, lower, rebind
 from gridsample.kernels.resize import loops
 from gridsample.kernels.resize.vectors import (
-    TILE,
     block_weigher,
     group_copier,
     settle_streams,
     square_weigher,
     to_cache_line,
-    turn_tile,
 )
 
 # Outer lines put side by side where lines are short; the longest piece of a line that is worked
@@ -79,8 +78,8 @@ def driver_for(spec: Spec) -> Any:
         "LANES": LANES,
         "LINE": LINE,
         "CHUNK": CHUNK,
-        "TILE": TILE,
-        "turn_tile": turn_tile,
+        "TILE": lanes.TILE,
+        "turn_tile": lanes.turn_tile,
         "PIXEL": spec.pixel,
         **{f"weigh_{n}": block_weigher(Block(1, n), spec.target) for n in (LANES, 2 * LANES)},
         "weigh_square": square_weigher(Block(2, spec.pixel, spills=True)),
@@ -107,7 +106,7 @@ def driver_for(spec: Spec) -> Any:
             flags = {"weigh_pixels": block_weigher(block, spec.target)}
             include((name, loops.resize_run, flags), compile_=compile_loop)
     if spec.driver in ("across_lines", "solve_across"):
-        include(loops.turn, compile_=compile_inner)
+        include(tiles.turn, compile_=compile_inner)
     if spec.driver.startswith("solve"):
         include(loops.eliminate)
     if spec.driver == "solve_across":

@@ -69,10 +69,6 @@ def settle_streams() -> None:
     """Have what was stored past the caches be seen by all who are told of it afterwards."""
 
 
-def turn_tile(src: Array, at: int, pitch: int, dst: Array, to: int, dst_pitch: int) -> None:
-    """Transpose TILE x TILE numbers."""
-
-
 def copy_group(dst: Array, to: int, src: Array, at: int) -> None:
     """Copy GROUP numbers; some more may be copied, up to a power of two."""
 
@@ -108,28 +104,6 @@ def weigh_lines(
     if j < n:
         j = n - 16
         weigh_16(out, to + j, 0, src, at + j, 0, step, weights, first, taps, shift)
-
-
-# Lines side by side -------------------------------------------------------------------------------
-
-
-def turn(
-    src: Array, at: int, pitch: int, dst: Array, to: int, dst_pitch: int, rows: int, columns: int
-) -> None:
-    """Transpose: dst[to + column * dst_pitch + row] = src[at + row * pitch + column]."""
-    whole_rows, whole_columns = rows - rows % TILE, columns - columns % TILE
-    # Columns inside, so that a line of cache that a row has begun to fill is soon full: rows whose
-    # pitch is a power of two all fall on the same few lines.
-    for row in range(0, whole_rows, TILE):
-        for column in range(0, whole_columns, TILE):
-            here, there = at + row * pitch + column, to + column * dst_pitch + row
-            turn_tile(src, here, pitch, dst, there, dst_pitch)
-        for j in range(whole_columns, columns):
-            for k in range(row, row + TILE):
-                dst[to + j * dst_pitch + k] = src[at + k * pitch + j]
-    for j in range(columns):
-        for k in range(whole_rows, rows):
-            dst[to + j * dst_pitch + k] = src[at + k * pitch + j]
 
 
 # The drivers --------------------------------------------------------------------------------------

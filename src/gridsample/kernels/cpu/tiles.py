@@ -1,0 +1,193 @@
+"""Drivers that lay the channels of an image side by side first, a tile of them at a time.
+
+Where a pixel's channels lie side by side, a tap is one load of all of them, and its weight and place
+serve all: several times as fast as to go from plane to plane.  Where points outnumber pixels, or
+nearly, it pays to turn planes so.  What is sampled is turned back, a block of points at a time.
+
+Arguments are those of `gridsample.kernels.cpu.sweeps`, but for these: ``tile_strides`` and
+``shifts`` are distances in a tile; an image has so many ``pixels``, all side by side in a plane;
+``planes`` and ``end`` count tiles of ``FEW`` of the ``channels``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gridsample.axis import minimum
+from gridsample.kernels.cpu.runs import blend_few, blend_few_edges
+from gridsample.kernels.cpu.sweeps import enough
+from gridsample.kernels.cpu.taps import (
+    AMOUNT,
+    AT,
+    BASE,
+    EACH,
+    LOST,
+    PLACES,
+    STATE,
+    TILED,
+    WHICH,
+    WIDTH,
+    multiply_out,
+    prepare_edges,
+    survey,
+    tail,
+    weigh_inside,
+)
+
+Array = Any
+
+# Bound by lowering.
+real = float
+integer = int
+int64 = int
+unsigned = int
+TILE = 1  # the side of a square that is transposed in registers
+FEW = 1  # how many channels a tile has
+
+
+def turn_tile(src: Array, at: int, pitch: int, dst: Array, to: int, dst_pitch: int) -> None:
+    """Transpose TILE x TILE numbers."""
+
+
+def turn(
+    src: Array, at: int, pitch: int, dst: Array, to: int, dst_pitch: int, rows: int, columns: int
+) -> None:
+    """Transpose: dst[to + column * dst_pitch + row] = src[at + row * pitch + column]."""
+    whole_rows, whole_columns = rows - rows % TILE, columns - columns % TILE
+    # Columns inside, so that a line of cache that a row has begun to fill is soon full: rows whose
+    # pitch is a power of two all fall on the same few lines.
+    for row in range(0, whole_rows, TILE):
+        for column in range(0, whole_columns, TILE):
+            here, there = at + row * pitch + column, to + column * dst_pitch + row
+            turn_tile(src, here, pitch, dst, there, dst_pitch)
+        for j in range(whole_columns, columns):
+            for k in range(row, row + TILE):
+                dst[to + j * dst_pitch + k] = src[at + k * pitch + j]
+    for j in range(columns):
+        for k in range(whole_rows, rows):
+            dst[to + j * dst_pitch + k] = src[at + k * pitch + j]
+
+
+def even_planes(starts: Array, first: int, many: int) -> bool:
+    """Whether planes are equally far apart."""
+    pitch, same = starts[first + 1] - starts[first], True
+    for k in range(first + 2, first + many):
+        same &= starts[k] - starts[k - 1] == pitch
+    return same
+
+
+def lay_tile(
+    image: Array, starts: Array, first: int, many: int, tile: Array, pixels: int
+) -> None:
+    """Planes -> pixels of ``FEW`` channels, of which the first ``many`` are planes; others are 0."""
+    few = int64(FEW)
+    if many > 1 and even_planes(starts, first, many):
+        turn(image, starts[first], starts[first + 1] - starts[first], tile, 0, few, many, pixels)
+    else:
+        for c in range(many):
+            turn(image, starts[first + c], int64(0), tile, c, few, int64(1), pixels)
+    for c in range(many, few):
+        for i in range(unsigned(pixels)):
+            tile[i * unsigned(FEW) + unsigned(c)] = real(0)
+
+
+def settle_tile(
+    rows: Array, out: Array, starts: Array, first: int, many: int, at: int, step: int, n: int
+) -> None:
+    """Pixels -> planes of an output, whose points are a ``step`` apart from ``at`` on."""
+    few = int64(FEW)
+    if step == 1 and many > 1 and even_planes(starts, first, many):
+        pitch = starts[first + 1] - starts[first]
+        turn(rows, int64(0), few, out, starts[first] + at, pitch, int64(n), many)
+    else:
+        for c in range(many):
+            plane = tail(out, starts[first + c] + at)
+            for i in range(n):
+                plane[i * unsigned(step)] = rows[i * unsigned(FEW) + unsigned(c)]
+
+
+def settle_tile_edges(
+    rows: Array, out: Array, starts: Array, first: int, many: int, at: int, step: int,
+    which: Array, n: int,
+) -> None:  # fmt: skip
+    """As settle_tile, for the listed points."""
+    for c in range(many):
+        plane = tail(out, starts[first + c] + at)
+        for j in range(n):
+            plane[unsigned(which[j]) * unsigned(step)] = rows[j * unsigned(FEW) + unsigned(c)]
+
+
+def few_of(numbers: Array, first: int, many: int, kept: Array) -> None:
+    """Numbers of a tile's channels, and 0 for channels that are not there."""
+    for c in range(FEW):
+        kept[c] = numbers[first + c] if c < many else real(0)
+
+
+def count_up(numbers: Array, n: int) -> None:
+    """0, 1, 2 and so on."""
+    for i in range(n):
+        numbers[i] = integer(i)
+
+
+def gather_tiles(
+    image: Array, grid: Array, out: Array, outside: Array, dropped: Array, holes: Array,
+    tile_strides: Array, source: Array, image_item: int, shifts: Array, pixels: int, channels: int,
+    grid_begin: int, grid_item: int, axis_step: int, point_step: int,
+    target: Array, out_item: int, out_step: int,
+    block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
+    first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
+) -> None:  # fmt: skip
+    """As `gridsample.kernels.cpu.sweeps.gather`, a tile of channels at a time."""
+    width, taps, few = block[WIDTH], unsigned(block[EACH]), unsigned(FEW)
+    wide, at, state = unsigned(width), tail(indices, block[AT]), tail(indices, block[STATE])
+    places, lost = tail(indices, block[PLACES]), tail(indices, block[LOST])
+    order, amount = tail(indices, block[BASE]), tail(reals, block[AMOUNT])
+    empty = tail(reals, block[TILED])  # then under dropped taps, at points that are nowhere
+    under, hole, rows = tail(empty, FEW), tail(empty, 2 * FEW), tail(empty, 3 * FEW)
+    tile = tail(rows, width * FEW)
+    for item in range(first_item, last_item):
+        points = tail(grid, grid_begin + item * grid_item + first * point_step)
+        for p in range(planes, end):
+            channel = p * FEW
+            many, place = minimum(int64(FEW), channels - channel), item * out_item + first * out_step
+            lay_tile(tail(image, item * image_item), source, channel, many, tile, pixels)
+            few_of(outside, channel, many, empty)
+            few_of(dropped, channel, many, under)
+            few_of(holes, channel, many, hole)
+            edges, start = unsigned(0), int64(0)
+            while start < last - first:
+                n, before = unsigned(minimum(width, last - first - start)), edges
+                inside, edges = survey(
+                    block, axes, measures, tile_strides, tail(points, start * point_step),
+                    axis_step, point_step, indices, reals, first, start, edges, width, n,
+                )  # fmt: skip
+                if inside:
+                    weigh_inside(block, axes, measures, tables, 1, reals, n)
+                    multiply_out(block, axes, 1, reals, n)
+                if edges - before < n:
+                    blend_few(
+                        rows, few, tile, at, state, shifts, amount, amount, empty, wide, taps, n
+                    )
+                    settle_tile(
+                        rows, out, target, channel, many, place + start * out_step, out_step, n
+                    )
+                start += int64(n)
+                ready = enough(edges, wide, start >= last - first)
+                for begin in range(unsigned(0), ready, wide):
+                    which, n = tail(indices, block[WHICH] + int64(begin)), minimum(wide, ready - begin)
+                    prepare_edges(
+                        block, axes, measures, tables, 1, 1, tile_strides, points, axis_step,
+                        point_step, first, which, indices, reals, n,
+                    )  # fmt: skip
+                    count_up(order, n)
+                    blend_few_edges(
+                        rows, few, tile, places, lost, order, amount, under, hole, wide, taps, n
+                    )
+                    settle_tile_edges(
+                        rows, out, target, channel, many, place, out_step, which, n
+                    )
+                edges -= ready
+
+
+# What lowering compiles before the drivers.
+LOOPS = (even_planes, lay_tile, settle_tile, settle_tile_edges, few_of, count_up)
