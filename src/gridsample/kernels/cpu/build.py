@@ -573,7 +573,7 @@ def driver_for(spec: Spec) -> Driver:
     def add(*functions: Any, compile_: Any = compile_inner, **flags: Any) -> None:
         names.update(lower(functions, {**names, **flags}, compile_, tag))
 
-    add(*taps.ELEMENTWISE, passes.between, passes.slide_two, passes.unslide_two)
+    add(*taps.ELEMENTWISE, passes.between, *passes.SLIDING_TAPS)
     add(taps.snap, taps.stand, taps.slide, taps.kind)
     add(taps.place, taps.place_sliding, compile_=compile_separate, **load_grid)
     add(taps.read, taps.read_edges, taps.lay_blocks, compile_=compile_loop, **load_grid)

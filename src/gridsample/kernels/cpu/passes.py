@@ -23,6 +23,7 @@ unsigned = int
 address = int
 short = int
 LINEAR = 0  # the rank, where all axes are linear
+SLIDING = False  # whether some of a block's taps slide
 PAIRS = False  # whether neighbours along x are side by side in an image, as numbers
 BESIDE = False  # whether those in a row of four are, however they are stored
 ROWS = 0  # how many such rows there are, or 0 where it is an argument
@@ -370,65 +371,42 @@ def blend_across(acc: Array, sums: Array, across: Array, width: int, n: int) -> 
 
 
 def blend_linear(
-    acc: Array, pixels: Array, x: Array, y: Array, z: Array, width: int, n: int
+    acc: Array, pixels: Array, x: Array, y: Array, z: Array, slid: Array, width: int, n: int
 ) -> None:
-    """As blend_pairs, where every axis is linear: one axis after the other, from the fractions."""
-    one, b = unsigned(1), width + width
-    c, d = b + b, b + b + b
-    if LINEAR == 1:
-        for i in range(n):
-            acc[i] = between(pixels[i + i], pixels[i + i + one], x[i])
-    elif LINEAR == 2:
-        for i in range(n):
-            j = i + i
-            upper = between(pixels[j], pixels[j + one], x[i])
-            lower = between(pixels[b + j], pixels[b + j + one], x[i])
-            acc[i] = between(upper, lower, y[i])
-    else:
-        for i in range(n):
-            j = i + i
-            upper = between(pixels[j], pixels[j + one], x[i])
-            lower = between(pixels[b + j], pixels[b + j + one], x[i])
-            near = between(upper, lower, y[i])
-            upper = between(pixels[c + j], pixels[c + j + one], x[i])
-            lower = between(pixels[d + j], pixels[d + j + one], x[i])
-            acc[i] = between(near, between(upper, lower, y[i]), z[i])
+    """As blend_pairs, where every axis is linear: one axis after the other, from the fractions.
 
-
-def slide_pixels(pixels: Array, slid: Array, width: int, n: int) -> None:
-    """Pixels that were read, as collect_pairs has them -> those of the taps, which slide.
-
-    A tap that is dropped gets 0.  See `gridsample.kernels.cpu.taps.slide`.
+    Where some taps slide (``SLIDING``; see `gridsample.kernels.cpu.taps.slide`), pixels are those
+    that were read, and become those of the taps here.
     """
     one, b, three = unsigned(1), width + width, integer(3)
     c, d = b + b, b + b + b
     if LINEAR == 1:
         for i in range(n):
-            j = i + i
-            pixels[j], pixels[j + one] = slide_two(pixels[j], pixels[j + one], slid[i])
+            p, q = pixels[i + i], pixels[i + i + one]
+            if SLIDING:
+                p, q = slide_two(p, q, slid[i])
+            acc[i] = between(p, q, x[i])
     elif LINEAR == 2:
         for i in range(n):
-            j, x, y = i + i, slid[i] & three, slid[i] >> integer(2)
-            p, q = slide_two(pixels[j], pixels[j + one], x)
-            r, s = slide_two(pixels[b + j], pixels[b + j + one], x)
-            pixels[j], pixels[b + j] = slide_two(p, r, y)
-            pixels[j + one], pixels[b + j + one] = slide_two(q, s, y)
+            j = i + i
+            p, q, r, s = pixels[j], pixels[j + one], pixels[b + j], pixels[b + j + one]
+            if SLIDING:
+                p, q, r, s = slide_four(p, q, r, s, slid[i] & three, slid[i] >> integer(2))
+            acc[i] = between(between(p, q, x[i]), between(r, s, x[i]), y[i])
     else:
         for i in range(n):
-            j, x, y = i + i, slid[i] & three, (slid[i] >> integer(2)) & three
-            z = slid[i] >> integer(4)
-            p, q = slide_two(pixels[j], pixels[j + one], x)
-            r, s = slide_two(pixels[b + j], pixels[b + j + one], x)
-            p, r = slide_two(p, r, y)
-            q, s = slide_two(q, s, y)
-            t, u = slide_two(pixels[c + j], pixels[c + j + one], x)
-            v, w = slide_two(pixels[d + j], pixels[d + j + one], x)
-            t, v = slide_two(t, v, y)
-            u, w = slide_two(u, w, y)
-            pixels[j], pixels[c + j] = slide_two(p, t, z)
-            pixels[j + one], pixels[c + j + one] = slide_two(q, u, z)
-            pixels[b + j], pixels[d + j] = slide_two(r, v, z)
-            pixels[b + j + one], pixels[d + j + one] = slide_two(s, w, z)
+            j = i + i
+            p, q, r, s = pixels[j], pixels[j + one], pixels[b + j], pixels[b + j + one]
+            t, u, v, w = pixels[c + j], pixels[c + j + one], pixels[d + j], pixels[d + j + one]
+            if SLIDING:
+                across, down = slid[i] & three, (slid[i] >> integer(2)) & three
+                p, q, r, s = slide_four(p, q, r, s, across, down)
+                t, u, v, w = slide_four(t, u, v, w, across, down)
+            near = between(between(p, q, x[i]), between(r, s, x[i]), y[i])
+            far = between(between(t, u, x[i]), between(v, w, x[i]), y[i])
+            if SLIDING:
+                near, far = slide_two(near, far, slid[i] >> integer(4))
+            acc[i] = between(near, far, z[i])
 
 
 def slide_two(first: Any, second: Any, by: Any) -> tuple[Any, Any]:
@@ -447,54 +425,47 @@ def unslide_two(first: Any, second: Any, by: Any) -> tuple[Any, Any]:
     )
 
 
-def unslide_shares(shares: Array, slid: Array, width: int, n: int) -> None:
-    """The transpose of slide_pixels, of what share_linear makes: entry i of tap t at t * width."""
-    b, three = width + width, integer(3)
-    c, d = b + b, b + b + b
-    if LINEAR == 1:
-        for i in range(n):
-            shares[i], shares[width + i] = unslide_two(shares[i], shares[width + i], slid[i])
-    elif LINEAR == 2:
-        for i in range(n):
-            x, y = slid[i] & three, slid[i] >> integer(2)
-            p, q = unslide_two(shares[i], shares[width + i], x)
-            r, s = unslide_two(shares[b + i], shares[b + width + i], x)
-            shares[i], shares[b + i] = unslide_two(p, r, y)
-            shares[width + i], shares[b + width + i] = unslide_two(q, s, y)
-    else:
-        for i in range(n):
-            x, y, z = slid[i] & three, (slid[i] >> integer(2)) & three, slid[i] >> integer(4)
-            p, q = unslide_two(shares[i], shares[width + i], x)
-            r, s = unslide_two(shares[b + i], shares[b + width + i], x)
-            p, r = unslide_two(p, r, y)
-            q, s = unslide_two(q, s, y)
-            t, u = unslide_two(shares[c + i], shares[c + width + i], x)
-            v, w = unslide_two(shares[d + i], shares[d + width + i], x)
-            t, v = unslide_two(t, v, y)
-            u, w = unslide_two(u, w, y)
-            shares[i], shares[c + i] = unslide_two(p, t, z)
-            shares[width + i], shares[c + width + i] = unslide_two(q, u, z)
-            shares[b + i], shares[d + i] = unslide_two(r, v, z)
-            shares[b + width + i], shares[d + width + i] = unslide_two(s, w, z)
+def slide_four(p: Any, q: Any, r: Any, s: Any, x: Any, y: Any) -> tuple[Any, Any, Any, Any]:
+    """As slide_two, of a square of pixels."""
+    p, q = slide_two(p, q, x)
+    r, s = slide_two(r, s, x)
+    p, r = slide_two(p, r, y)
+    q, s = slide_two(q, s, y)
+    return p, q, r, s
+
+
+def unslide_four(p: Any, q: Any, r: Any, s: Any, x: Any, y: Any) -> tuple[Any, Any, Any, Any]:
+    """The transpose of slide_four."""
+    p, q = unslide_two(p, q, x)
+    r, s = unslide_two(r, s, x)
+    p, r = unslide_two(p, r, y)
+    q, s = unslide_two(q, s, y)
+    return p, q, r, s
 
 
 def slope_linear(
-    sums: Array, g: Array, pixels: Array, x: Array, y: Array, z: Array, state: Array,
+    sums: Array, g: Array, pixels: Array, x: Array, y: Array, z: Array, slid: Array, state: Array,
     width: int, n: int,
 ) -> None:  # fmt: skip
     """Add g times the slope of inside points along each axis to sums (axis, point).
 
-    Where every axis is linear: for pixels that were collected in pairs, from the fractions.
+    Where every axis is linear: for pixels that were collected in pairs, from the fractions.  Taps
+    slide as in blend_linear.
     """
-    one, b = unsigned(1), width + width
+    one, b, three = unsigned(1), width + width, integer(3)
     c, d = b + b, b + b + b
     if LINEAR == 1:
         for i in range(n):
-            sums[i] += where(state[i] == 0, g[i] * (pixels[i + i + one] - pixels[i + i]), real(0))
+            p, q = pixels[i + i], pixels[i + i + one]
+            if SLIDING:
+                p, q = slide_two(p, q, slid[i])
+            sums[i] += where(state[i] == 0, g[i] * (q - p), real(0))
     elif LINEAR == 2:
         for i in range(n):
             j = i + i
             p, q, r, s = pixels[j], pixels[j + one], pixels[b + j], pixels[b + j + one]
+            if SLIDING:
+                p, q, r, s = slide_four(p, q, r, s, slid[i] & three, slid[i] >> integer(2))
             along = between(q - p, s - r, y[i])
             down = between(r - p, s - q, x[i])
             sums[i] += where(state[i] == 0, g[i] * along, real(0))
@@ -504,6 +475,15 @@ def slope_linear(
             j = i + i
             p, q, r, s = pixels[j], pixels[j + one], pixels[b + j], pixels[b + j + one]
             t, u, v, w = pixels[c + j], pixels[c + j + one], pixels[d + j], pixels[d + j + one]
+            if SLIDING:
+                across, fall = slid[i] & three, (slid[i] >> integer(2)) & three
+                sink = slid[i] >> integer(4)
+                p, q, r, s = slide_four(p, q, r, s, across, fall)
+                t, u, v, w = slide_four(t, u, v, w, across, fall)
+                p, t = slide_two(p, t, sink)
+                q, u = slide_two(q, u, sink)
+                r, v = slide_two(r, v, sink)
+                s, w = slide_two(s, w, sink)
             along = between(between(q - p, s - r, y[i]), between(u - t, w - v, y[i]), z[i])
             down = between(between(r - p, s - q, x[i]), between(v - t, w - u, x[i]), z[i])
             deep = between(between(t - p, u - q, x[i]), between(v - r, w - s, x[i]), y[i])
@@ -517,27 +497,50 @@ def between(a: Any, b: Any, t: Any) -> Any:
     return a * (ONE - t) + b * t
 
 
-def share_linear(g: Array, shares: Array, x: Array, y: Array, z: Array, width: int, n: int) -> None:
-    """As share, where every axis is linear."""
-    b = width + width
+def share_linear(
+    g: Array, shares: Array, x: Array, y: Array, z: Array, slid: Array, width: int, n: int
+) -> None:
+    """As share, where every axis is linear; where taps slide, what the pixels get that are read."""
+    b, three = width + width, integer(3)
     c, d = b + b, b + b + b
     if LINEAR == 1:
         for i in range(n):
-            shares[i], shares[width + i] = g[i] * (ONE - x[i]), g[i] * x[i]
+            p, q = g[i] * (ONE - x[i]), g[i] * x[i]
+            if SLIDING:
+                p, q = unslide_two(p, q, slid[i])
+            shares[i], shares[width + i] = p, q
     elif LINEAR == 2:
         for i in range(n):
             upper, lower = g[i] * (ONE - y[i]), g[i] * y[i]
-            shares[i], shares[width + i] = upper * (ONE - x[i]), upper * x[i]
-            shares[b + i], shares[b + width + i] = lower * (ONE - x[i]), lower * x[i]
+            p, q = upper * (ONE - x[i]), upper * x[i]
+            r, s = lower * (ONE - x[i]), lower * x[i]
+            if SLIDING:
+                p, q, r, s = unslide_four(p, q, r, s, slid[i] & three, slid[i] >> integer(2))
+            shares[i], shares[width + i] = p, q
+            shares[b + i], shares[b + width + i] = r, s
     else:
         for i in range(n):
             near, far = g[i] * (ONE - z[i]), g[i] * z[i]
+            if SLIDING:
+                near, far = unslide_two(near, far, slid[i] >> integer(4))
             upper, lower = near * (ONE - y[i]), near * y[i]
-            shares[i], shares[width + i] = upper * (ONE - x[i]), upper * x[i]
-            shares[b + i], shares[b + width + i] = lower * (ONE - x[i]), lower * x[i]
+            p, q = upper * (ONE - x[i]), upper * x[i]
+            r, s = lower * (ONE - x[i]), lower * x[i]
             upper, lower = far * (ONE - y[i]), far * y[i]
-            shares[c + i], shares[c + width + i] = upper * (ONE - x[i]), upper * x[i]
-            shares[d + i], shares[d + width + i] = lower * (ONE - x[i]), lower * x[i]
+            t, u = upper * (ONE - x[i]), upper * x[i]
+            v, w = lower * (ONE - x[i]), lower * x[i]
+            if SLIDING:
+                across, fall = slid[i] & three, (slid[i] >> integer(2)) & three
+                p, q, r, s = unslide_four(p, q, r, s, across, fall)
+                t, u, v, w = unslide_four(t, u, v, w, across, fall)
+            shares[i], shares[width + i] = p, q
+            shares[b + i], shares[b + width + i] = r, s
+            shares[c + i], shares[c + width + i] = t, u
+            shares[d + i], shares[d + width + i] = v, w
+
+
+# The same where some taps slide; bound by lowering.
+blend_sliding, slope_sliding, share_sliding = blend_linear, slope_linear, share_linear
 
 
 def share(g: Array, amount: Array, shares: Array, taps: int, width: int, n: int) -> None:
@@ -719,7 +722,8 @@ def settle_run(numbers: Array, out: Array, n: int) -> None:
         out[i] = store(numbers[i])
 
 
-# What lowering compiles: loops over separate arrays, which vectorise, and loops that do not.
+# What lowering compiles: what taps that slide make of pixels, loops over separate arrays, which vectorise, and loops that do not.
+SLIDING_TAPS = (slide_two, unslide_two, slide_four, unslide_four)
 LOOPS = (
     mask,
     mask_weighed,
@@ -728,11 +732,12 @@ LOOPS = (
     blend_pairs,
     blend_across,
     blend_linear,
-    slide_pixels,
-    unslide_shares,
     slope_linear,
     share,
     share_linear,
+    ("blend_sliding", blend_linear, {"SLIDING": True}),
+    ("slope_sliding", slope_linear, {"SLIDING": True}),
+    ("share_sliding", share_linear, {"SLIDING": True}),
     scale,
     accumulate,
     add,

@@ -23,6 +23,7 @@ from gridsample.kernels.cpu.passes import (
     blend_across,
     blend_linear,
     blend_pairs,
+    blend_sliding,
     collect,
     collect_channel,
     collect_pairs,
@@ -48,8 +49,10 @@ from gridsample.kernels.cpu.passes import (
     settle_whole,
     share,
     share_linear,
+    share_sliding,
     silence,
     slope_linear,
+    slope_sliding,
     spread,
     spread_band,
     spread_pairs,
@@ -193,8 +196,9 @@ def gather(
                         collect_pairs(plane, at, shifts, pixels, count, wide, n)
                     if LINEAR:
                         if slides:
-                            slide_pixels(pixels, slid, wide, n)
-                        blend_linear(numbers, pixels, x, y, z, wide, n)
+                            blend_sliding(numbers, pixels, x, y, z, slid, wide, n)
+                        else:
+                            blend_linear(numbers, pixels, x, y, z, slid, wide, n)
                     elif FOURS:
                         sum_rows(plane, at, shifts, gap, amount, pixels, count // 4, wide, n)
                         blend_across(numbers, pixels, across, wide, n)
@@ -442,8 +446,9 @@ def backward(
                         collect_pairs(plane, at, shifts, pixels, count, wide, n)
                     if LINEAR:
                         if slides:
-                            slide_pixels(pixels, slid, wide, n)
-                        slope_linear(sums, g, pixels, x, y, z, state, wide, n)
+                            slope_sliding(sums, g, pixels, x, y, z, slid, state, wide, n)
+                        else:
+                            slope_linear(sums, g, pixels, x, y, z, slid, state, wide, n)
                     elif FOURS:
                         for a in range(block[AXES]):
                             if raises(axes, a):
@@ -464,9 +469,10 @@ def backward(
                 if need_image:
                     plane = tail(shadow, shadow_source[p] + item * shadow_item)
                     if LINEAR:
-                        share_linear(g, pixels, x, y, z, wide, n)
                         if slides:
-                            unslide_shares(pixels, slid, wide, n)
+                            share_sliding(g, pixels, x, y, z, slid, wide, n)
+                        else:
+                            share_linear(g, pixels, x, y, z, slid, wide, n)
                     else:
                         share(g, amount, pixels, count, wide, n)
                     if banded:
