@@ -352,7 +352,7 @@ STORED = {
     "image": "image", "upstream": "image", "grid": "grid", "moves": "grid", "values": "values",
     "out": "values",
 }  # fmt: skip
-LISTS = ("strides", "shifts", "source", "target", "block", "axes")
+LISTS = ("strides", "shifts", "source", "target", "target_lines", "block", "axes")
 
 
 def kind_of(name: str, annotation: str, spec: Spec) -> Any:

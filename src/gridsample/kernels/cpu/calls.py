@@ -32,7 +32,7 @@ from gridsample.kernels.cpu.work import (
     shifts,
 )
 from gridsample.kernels.memory import Flat, Layout, Memory, describe, flat_of, kind_of, spacing
-from gridsample.plan import BOUNDARIES, Plan
+from gridsample.plan import BOUNDARIES, Plan, Shape
 from gridsample.weights import LINEAR
 
 Array = np.ndarray[Any, Any]
@@ -376,11 +376,13 @@ def sweep_tiles(
         plan, "gather_tiles", 32, points, image, image, few=few, rows=written_out(plan, 1),
         affine=affine,
     )  # fmt: skip
-    work = organize(plan, order, 1, 32, 0, in_rows=False)
-    strides = tuple(few * n for n in source.strides)
+    margins = reaches(plan)
+    work = organize(plan, order, 1, 32, 0, in_rows=False).with_margins(margins)
+    strides, lines, whole = lay_out(plan.spatial, margins, few)
     fixed = (
         np.array(strides, np.int64), source_starts, source_item, shifts(work.axes.counts, strides),
-        pixels, planes, points.begin, points.item, points.axis, points.point,
+        lines, len(lines), pixels // len(lines), whole, planes,
+        points.begin, points.item, points.axis, points.point,
         target_starts, target_item, target.strides[0], *work.tables,
     )  # fmt: skip
     tasks = [
@@ -388,8 +390,35 @@ def sweep_tiles(
         for item in range(plan.grid_items)
         for tile in range(-(-planes // few))
     ]
-    work = work.tiled(pixels, few)
+    work = work.tiled(whole, few)
     return Part(driver_for(spec), fixed, work.scratch_bytes, tasks)
+
+
+def reaches(plan: Plan) -> tuple[int, ...]:
+    """How far taps reach beyond an image along each axis, x first, where all find 0 there.
+
+    No method may round: ties are left to the edges, and then there are none.
+    """
+    zeros = plan.extrapolate and set(plan.boundaries) == {"zeros"}
+    margin = zeros and not any(method.rounds for method in plan.methods)
+    return tuple((method.taps - 1) * margin for method in plan.methods)
+
+
+def lay_out(spatial: Shape, margins: Shape, few: int) -> tuple[Shape, Array, int]:
+    """A tile with margins: its strides, x first; the pixel where each line begins; its pixels.
+
+    Without margins the lines are one.
+    """
+    sizes = [n + 2 * margin for n, margin in zip(spatial[::-1], margins, strict=True)]
+    steps = [math.prod(sizes[:a]) for a in range(len(sizes))]
+    if not any(margins):
+        lines = np.zeros(1, np.int64)
+    else:
+        lines = np.full((1,) * len(spatial), sum(map(math.prod, zip(margins, steps, strict=True))))
+        for a, n in enumerate(spatial[:-1]):
+            along = np.arange(n, dtype=np.int64) * steps[len(spatial) - 1 - a]
+            lines = lines + along.reshape([-1 if k == a else 1 for k in range(len(spatial))])
+    return tuple(few * step for step in steps), lines.reshape(-1), math.prod(sizes)
 
 
 # Backward -----------------------------------------------------------------------------------------

@@ -4,9 +4,12 @@ Where a pixel's channels lie side by side, a tap is one load of all of them, and
 serve all: several times as fast as to go from plane to plane.  Where points outnumber pixels, or
 nearly, it pays to turn planes so.  What is sampled is turned back, a block of points at a time.
 
+Where outside is 0, a tile has a margin of zeros as wide as taps reach, so that there are no edges.
+
 Arguments are those of `gridsample.kernels.cpu.sweeps`, but for these: ``tile_strides`` and
-``shifts`` are distances in a tile; an image has so many ``pixels``, all side by side in a plane;
-``planes`` and ``end`` count tiles of ``FEW`` of the ``channels``.
+``shifts`` are distances in a tile; lines of so many ``pixels`` follow each other in a plane, and
+``target_lines`` says where each begins in a tile, of ``whole`` pixels; ``planes`` and ``end`` count
+tiles of ``FEW`` of the ``channels``.
 """
 
 from __future__ import annotations
@@ -77,18 +80,23 @@ def even_planes(starts: Array, first: int, many: int) -> bool:
 
 
 def lay_tile(
-    image: Array, starts: Array, first: int, many: int, tile: Array, pixels: int
-) -> None:
+    image: Array, starts: Array, first: int, many: int, tile: Array, lines: Array, count: int,
+    pixels: int, whole: int,
+) -> None:  # fmt: skip
     """Planes -> pixels of ``FEW`` channels, of which the first ``many`` are planes; others are 0."""
     few = int64(FEW)
-    if many > 1 and even_planes(starts, first, many):
-        turn(image, starts[first], starts[first + 1] - starts[first], tile, 0, few, many, pixels)
-    else:
-        for c in range(many):
-            turn(image, starts[first + c], int64(0), tile, c, few, int64(1), pixels)
-    for c in range(many, few):
-        for i in range(unsigned(pixels)):
-            tile[i * unsigned(FEW) + unsigned(c)] = real(0)
+    if many < few or whole > count * pixels:
+        for i in range(unsigned(whole) * unsigned(FEW)):
+            tile[i] = real(0)
+    together = many > 1 and even_planes(starts, first, many)
+    for k in range(count):
+        at, to = starts[first] + k * pixels, lines[k] * few
+        if together:
+            turn(image, at, starts[first + 1] - starts[first], tile, to, few, many, pixels)
+        else:
+            for c in range(many):
+                at = starts[first + c] + k * pixels
+                turn(image, at, int64(0), tile, to + c, few, int64(1), pixels)
 
 
 def settle_tile(
@@ -131,7 +139,8 @@ def count_up(numbers: Array, n: int) -> None:
 
 def gather_tiles(
     image: Array, grid: Array, out: Array, outside: Array, dropped: Array, holes: Array,
-    tile_strides: Array, source: Array, image_item: int, shifts: Array, pixels: int, channels: int,
+    tile_strides: Array, source: Array, image_item: int, shifts: Array,
+    target_lines: Array, lines: int, pixels: int, whole: int, channels: int,
     grid_begin: int, grid_item: int, axis_step: int, point_step: int,
     target: Array, out_item: int, out_step: int,
     block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
@@ -150,7 +159,10 @@ def gather_tiles(
         for p in range(planes, end):
             channel = p * FEW
             many, place = minimum(int64(FEW), channels - channel), item * out_item + first * out_step
-            lay_tile(tail(image, item * image_item), source, channel, many, tile, pixels)
+            lay_tile(
+                tail(image, item * image_item), source, channel, many, tile, target_lines, lines,
+                pixels, whole,
+            )  # fmt: skip
             few_of(outside, channel, many, empty)
             few_of(dropped, channel, many, under)
             few_of(holes, channel, many, hole)

@@ -119,6 +119,23 @@ class Work(NamedTuple):
         indices, reals = (size * kind.itemsize for size, kind in (self.indices, self.reals))
         return -(-indices // 64) * 64, -(-reals // 64) * 64
 
+    def with_margins(self, margins: tuple[int, ...]) -> Work:
+        """For images with margins of zeros, so wide that every point is inside, or out."""
+        if not any(margins):
+            return self
+        integers, reals = self.axes.integers.copy(), self.axes.reals.copy()
+        for a, margin in enumerate(margins):
+            integers[a * taps.COLUMNS + taps.FIRST] += margin
+            one = reals[a * taps.MEASURES :][: taps.MEASURES]
+            one[taps.FROM] -= margin
+            # The greatest number below that there is a tap for.
+            one[taps.TO] = np.nextafter(np.ceil(one[taps.TO]) + margin, one.dtype.type(0))
+            one[taps.BEFORE], one[taps.AFTER] = one[taps.FROM], one[taps.TO]
+        block = self.block.copy()
+        block[taps.FITS] = True
+        axes = self.axes._replace(integers=frozen(integers), reals=frozen(reals))
+        return self._replace(axes=axes, block=frozen(block))
+
     def tiled(self, pixels: int, channels: int) -> Work:
         """With room for a tile of so many pixels and channels, and what is made of it."""
         size, kind = self.reals
