@@ -145,7 +145,7 @@ def affine_sample_vjp(
         (1, 1, 2)
     """
     if is_overridden(grad_output, input, theta):
-        return hand_over(affine_sample_vjp, locals(), grad_output, input, theta)
+        return hand_over(affine_sample_vjp, locals(), grad_output, input, theta)  # type: ignore[no-any-return]
     options = Options(
         mode, padding_mode, align_corners, check_map_coords(coords), fill_value, extrapolate,
         prefilter, channel_axis, threads,

@@ -67,7 +67,7 @@ def interpolate(
     )
 
 
-STAND_INS: tuple[types.FunctionType, ...] = (grid_sample, affine_grid, interpolate)
+STAND_INS: tuple[Any, ...] = (grid_sample, affine_grid, interpolate)
 PLACES: dict[str, types.FunctionType] = {
     one.__name__: getattr(functional, one.__name__) for one in STAND_INS
 }
@@ -145,12 +145,13 @@ def is_tracing() -> bool:
 @contextmanager
 def untraced() -> Iterator[None]:
     """A block of which `torch.jit.trace` sees nothing."""
-    state = torch._C._get_tracing_state()
-    torch._C._set_tracing_state(None)  # type: ignore[arg-type]
+    hidden: Any = torch._C  # of which torch's types leave out some functions
+    state = hidden._get_tracing_state()
+    hidden._set_tracing_state(None)
     try:
         yield
     finally:
-        torch._C._set_tracing_state(state)  # type: ignore[arg-type]
+        hidden._set_tracing_state(state)
 
 
 def shape_of(tensor: Tensor) -> tuple[int, ...]:
