@@ -75,15 +75,17 @@ def test_the_functions_stand_in_by_themselves() -> None:
     ).shape == (1, 2, 2, 2)
 
 
-def test_a_torch_whose_functions_take_something_else_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def interpolate(input: Any, size: Any, kernel: Any) -> None: ...
+def test_what_is_not_torchs_function_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def other(input: Any, size: Any, kernel: Any) -> None: ...
 
-    monkeypatch.setitem(contacts.PLACES, "interpolate", interpolate)
-    with pytest.raises(RuntimeError, match=r"takes .*'kernel'"):
-        patch()
-    assert not takes_bytes()
+    def closed(*arguments: Any) -> Any:
+        return other(*arguments)
+
+    for place, words in ((other, r"takes .*'kernel'"), (closed, "replaced"), (min, "replaced")):
+        monkeypatch.setitem(contacts.PLACES, "interpolate", place)
+        with pytest.raises(RuntimeError, match=words):
+            patch()
+        assert not takes_bytes()
 
 
 def test_an_unchanged_project_gets_the_same() -> None:

@@ -23,7 +23,7 @@ from gridsample.torch_compat import patch
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning"),
-    pytest.mark.filterwarnings("ignore:`nn.functional.upsample:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node:UserWarning"),
     pytest.mark.filterwarnings("ignore:`?nn.functional.upsample:UserWarning"),
 ]
 STRICT = pytest.mark.parametrize("strict", [False, True])

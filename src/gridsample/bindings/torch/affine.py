@@ -26,7 +26,7 @@ from gridsample.bindings.torch.operators import (
 )
 from gridsample.kernels import on_cpu
 from gridsample.options import Options
-from gridsample.plan import check_maps, check_output, check_threads, coordinates
+from gridsample.plan import check_output, check_theta, check_threads, coordinates
 
 Size = Sequence[int]
 
@@ -41,7 +41,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool) -> Tensor:
     traced = contacts.is_tracing()
     given = tuple(size) if traced else size
     shape = check_output([contacts.known(n) for n in given] if traced else given, 3, 5)
-    check_maps(contacts.shape_of(theta), shape)
+    check_theta(contacts.shape_of(theta), shape)
     if theta.dtype not in MAP_TYPES:
         raise TypeError(
             f"theta has dtype {theta.dtype}; accepted: float16, bfloat16, float32, float64"
