@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import pickle
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,31 +13,79 @@ import torch
 from torch.nn import functional
 
 import gridsample.torch_compat
+from gridsample.bindings.torch import contacts
 from gridsample.torch_compat import patch
 
 NAMES = ("grid_sample", "affine_grid", "interpolate")
 TORCHS = [getattr(functional, name) for name in NAMES]
-OURS = [getattr(gridsample.torch_compat, name) for name in NAMES]
+BYTES = torch.ones(1, 1, 2, 2, dtype=torch.uint8)
 
 
-def current() -> list[object]:
-    return [getattr(functional, name) for name in NAMES]
+def takes_bytes() -> bool:
+    """Whether `torch.nn.functional.grid_sample` takes what only ours does."""
+    try:
+        functional.grid_sample(BYTES, torch.zeros(1, 1, 1, 2), align_corners=False)
+    except RuntimeError:
+        return False
+    return True
 
 
 def test_a_block_is_patched_and_put_back_even_after_an_error() -> None:
     with pytest.raises(KeyError), patch():
-        assert current() == OURS
+        assert takes_bytes()
         raise KeyError
-    assert current() == TORCHS
+    assert not takes_bytes()
 
 
 def test_a_switch_stays_until_undone() -> None:
     switch = patch()
     try:
-        assert current() == OURS
+        assert takes_bytes()
     finally:
         switch.undo()
-    assert current() == TORCHS
+    assert not takes_bytes()
+
+
+def test_a_patch_in_a_patch_is_undone_alone() -> None:
+    with patch():
+        with patch(strict=True):
+            assert not takes_bytes()
+        assert takes_bytes()
+    assert not takes_bytes()
+
+
+def test_who_imported_torchs_function_before_gets_ours() -> None:
+    before = TORCHS[0]
+    with patch():
+        assert before is functional.grid_sample
+        assert before(BYTES, torch.zeros(1, 1, 1, 2), align_corners=False).item() == 1
+        assert pickle.loads(pickle.dumps(before)) is before
+
+
+def test_the_functions_stand_in_by_themselves() -> None:
+    out = gridsample.torch_compat.grid_sample(BYTES, torch.zeros(1, 1, 1, 2), align_corners=False)
+    assert out.item() == 1
+    with pytest.raises(RuntimeError, match="grid_sampler"):
+        gridsample.torch_compat.grid_sample(
+            BYTES, torch.zeros(1, 1, 1, 2), align_corners=False, strict=True
+        )
+    assert gridsample.torch_compat.interpolate(BYTES, 1, strict=True).shape == (1, 1, 1, 1)
+    assert gridsample.torch_compat.affine_grid(
+        torch.zeros(1, 2, 3), (1, 1, 2, 2), align_corners=False
+    ).shape == (1, 2, 2, 2)
+
+
+def test_what_is_not_torchs_function_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def other(input: Any, size: Any, kernel: Any) -> None: ...
+
+    def closed(*arguments: Any) -> Any:
+        return other(*arguments)
+
+    for place, words in ((other, r"takes .*'kernel'"), (closed, "replaced"), (min, "replaced")):
+        monkeypatch.setitem(contacts.PLACES, "interpolate", place)
+        with pytest.raises(RuntimeError, match=words):
+            patch()
+        assert not takes_bytes()
 
 
 def test_an_unchanged_project_gets_the_same() -> None:
@@ -93,13 +145,38 @@ def test_affine_errors_have_torchs_types(theta: torch.Tensor, size: tuple[int, .
         functional.affine_grid(theta, size, align_corners=False)
 
 
-def test_corners_not_given_warn_as_in_torch() -> None:
+CALLS: list[Callable[[], torch.Tensor]] = [
+    lambda: functional.grid_sample(IMAGE + 1, GRID),
+    lambda: functional.affine_grid(torch.zeros(1, 2, 3), (1, 1, 2, 2)),
+]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("call", CALLS)
+def test_corners_not_given_warn_as_in_torch(call: Callable[[], torch.Tensor], strict: bool) -> None:
+    with pytest.warns(UserWarning) as theirs:
+        call()
+    with patch(strict=strict), pytest.warns(UserWarning) as ours:
+        call()
+    assert [str(one.message) for one in ours] == [str(one.message) for one in theirs]
+    assert [one.filename for one in ours] == [__file__]  # where the caller is
+
+
+def test_errors_are_torchs_with_a_note_of_our_reason() -> None:
+    with pytest.raises(RuntimeError) as theirs:
+        functional.grid_sample(IMAGE[:, :, :0], GRID, align_corners=False)
+    with patch(), pytest.raises(RuntimeError) as ours:
+        functional.grid_sample(IMAGE[:, :, :0], GRID, align_corners=False)
+    assert str(ours.value) == str(theirs.value)
+    assert "empty spatial axis" in ours.value.__notes__[0]
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
+def test_what_we_refuse_and_torch_takes_is_torchs() -> None:
+    image = torch.quantize_per_tensor(torch.rand(1, 2, 4, 4), 0.1, 0, torch.quint8)
+    theirs = functional.interpolate(image, 8)
     with patch():
-        with pytest.warns(UserWarning, match="align_corners is not given"):
-            out = functional.grid_sample(IMAGE + 1, GRID)
-        with pytest.warns(UserWarning, match="align_corners is not given"):
-            functional.affine_grid(torch.zeros(1, 2, 3), (1, 1, 2, 2))
-    assert out.item() == 1
+        assert functional.interpolate(image, 8).equal(theirs)
 
 
 # interpolate --------------------------------------------------------------------------------------
@@ -180,15 +257,210 @@ def test_resizing_errors_have_torchs_types(image: Any, how: dict[str, Any]) -> N
 def test_what_only_torch_has_kernels_for_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
 
-    def theirs(image: torch.Tensor, *options: object) -> torch.Tensor:
+    def theirs(image: torch.Tensor, *options: object, **more: object) -> torch.Tensor:
         seen.append(options)
         return image
 
-    monkeypatch.setattr(gridsample.torch_compat, "TORCHS", theirs)
+    monkeypatch.setattr(contacts.torchs, "interpolate", theirs)
 
     class Elsewhere(torch.Tensor):
         device = torch.device("xla")
 
+        __torch_function__ = torch._C._disabled_torch_function_impl
+
     with patch():
         functional.interpolate(PLANE.as_subclass(Elsewhere), 2)
-    assert seen == [(2, None, "nearest", None, None, False)]
+    assert seen == [([2, 2], None, "nearest", None)]
+
+
+# Strictly as in torch -----------------------------------------------------------------------------
+
+KINDS = (
+    torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.uint8, torch.int32,
+    torch.int64, torch.bool, torch.complex64, torch.float8_e5m2,
+)  # fmt: skip
+
+
+def outcome(call: Callable[[], torch.Tensor]) -> Any:
+    """What a call gives: an error's type and words, or a tensor."""
+    try:
+        return call()
+    except Exception as error:
+        return type(error), str(error)
+
+
+def check_strict(call: Callable[[], torch.Tensor]) -> None:
+    """Torch's error, or a tensor that differs from torch's by rounding alone."""
+    theirs = outcome(call)
+    with patch(strict=True):
+        ours = outcome(call)
+    if not isinstance(theirs, torch.Tensor):
+        assert ours == theirs
+        return
+    assert (ours.dtype, ours.stride()) == (theirs.dtype, theirs.stride())
+    wide = torch.complex128 if theirs.is_complex() else torch.float64
+    error = 64 * torch.finfo(theirs.dtype).eps if theirs.is_floating_point() else 0
+    torch.testing.assert_close(
+        ours.to(wide), theirs.to(wide), rtol=error, atol=8 * error, equal_nan=True
+    )
+
+
+def given(shape: tuple[int, ...], kind: torch.dtype = torch.float32) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(len(shape))
+    return (torch.rand(shape, generator=generator) * 4 - 2).to(kind)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_strict_takes_the_types_that_torch_takes(kind: torch.dtype) -> None:
+    image = given((1, 2, 4, 5), kind)
+    for other in KINDS:
+        grid = given((1, 2, 3, 2), other)
+        check_strict(lambda: functional.grid_sample(image, grid, align_corners=False))  # noqa: B023
+    for mode, antialias in itertools.product(
+        ("nearest", "nearest-exact", "bilinear", "bicubic", "area"), (False, True)
+    ):
+        check_strict(lambda: functional.interpolate(image, (3, 7), None, mode, antialias=antialias))  # noqa: B023
+    theta = given((1, 2, 3), kind)
+    check_strict(lambda: functional.affine_grid(theta, (1, 1, 3, 4), align_corners=False))
+
+
+@pytest.mark.parametrize(
+    ("image", "grid"),
+    [
+        ((2, 2, 4, 5), (1, 2, 3, 2)),
+        ((1, 2, 4, 5), (3, 2, 3, 2)),
+        ((2, 4, 5), (2, 3, 1)),
+        ((1, 2, 3, 4, 5), (1, 1, 2, 3, 3)),
+        ((1, 2, 0, 5), (1, 2, 3, 2)),
+        ((1, 0, 4, 5), (1, 2, 3, 2)),
+        ((1, 2, 4, 5), (1, 3, 2)),
+        ((1, 2, 1, 1), (1, 2, 3, 2)),
+    ],
+    ids=str,
+)
+def test_strict_takes_the_shapes_and_names_that_torch_takes(
+    image: tuple[int, ...], grid: tuple[int, ...]
+) -> None:
+    tensors = given(image), given(grid)
+    for mode in ("bilinear", "nearest", "bicubic", "cubic", ("nearest", "bilinear"), None):
+        for padding_mode in ("zeros", "reflection", "wrap"):
+            check_strict(lambda: functional.grid_sample(*tensors, mode, padding_mode, False))  # type: ignore[arg-type]  # noqa: B023
+
+
+def last(image: torch.Tensor) -> torch.Tensor:
+    """The same image with its channels last in memory."""
+    form = torch.channels_last if image.dim() == 4 else torch.channels_last_3d
+    return image.contiguous(memory_format=form)
+
+
+LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "as it is": lambda image: image,
+    "last": last,
+    "an item of last": lambda image: last(image)[0][None],
+    "cut from last": lambda image: last(image)[:, :, 1:-1, ::2],
+    "transposed": lambda image: image.transpose(-1, -2),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    "shape", [(1, 3, 7, 9), (2, 8, 7, 9), (2, 1, 7, 9), (2, 3, 5, 4, 6)], ids=str
+)
+def test_strict_lays_results_out_as_torch_does(shape: tuple[int, ...], layout: str) -> None:
+    image = LAYOUTS[layout](given(shape))
+    rank = image.dim() - 2
+    grid = given((image.shape[0], *(2, 3, 4)[:rank], rank))
+    check_strict(lambda: functional.grid_sample(image, grid, align_corners=False))
+    modes = ("nearest", "area", *(("bilinear", "bicubic") if rank == 2 else ("trilinear",)))
+    for mode, size in itertools.product(modes, ((5, 4, 7)[:rank], (1,) * rank)):
+        check_strict(lambda: functional.interpolate(image, size, mode=mode))  # noqa: B023
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_autocast_gives_the_types_that_it_gives_in_torch(strict: bool) -> None:
+    real = (torch.float32, torch.float16, torch.bfloat16)
+    pairs = [*itertools.product(real, real), (torch.float64, torch.float64)]
+    with torch.autocast("cpu", torch.bfloat16):
+        for first, second in pairs:
+            tensors = given((1, 2, 4, 5), first), given((1, 2, 3, 2), second)
+            theirs = functional.grid_sample(*tensors, align_corners=False).dtype
+            with patch(strict=strict):
+                assert functional.grid_sample(*tensors, align_corners=False).dtype == theirs
+            theta = given((1, 2, 3), first)
+            theirs = functional.affine_grid(theta, (1, 1, 4, 4), align_corners=False).dtype
+            with patch(strict=strict):
+                ours = functional.affine_grid(theta, (1, 1, 4, 4), align_corners=False).dtype
+                assert ours == (theirs if strict else first)
+                assert functional.interpolate(tensors[0], 3).dtype == first
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_strict_gives_torchs_numbers_where_a_coordinate_is_nowhere(
+    mode: str, padding_mode: str, rank: int
+) -> None:
+    odd = (torch.nan, torch.inf, -torch.inf, 3e38, -3e38, 0.3)
+    grid = torch.tensor([*itertools.product(odd, repeat=rank)]).reshape(1, -1, *(1,) * rank)
+    grid = grid.reshape(1, -1, *(1,) * (rank - 1), rank)
+    image = given((1, 2, *(5, 6, 7)[:rank]))
+    for corners in (False, True):
+        check_strict(lambda: functional.grid_sample(image, grid, mode, padding_mode, corners))  # noqa: B023
+
+
+def test_strict_gradients_are_finite_where_a_coordinate_is_nowhere() -> None:
+    image = given((1, 2, 5, 6)).requires_grad_()
+    grid = torch.tensor([[[[torch.nan, 0.0], [0.25, 0.25]]]], requires_grad=True)
+    with patch(strict=True):
+        out = functional.grid_sample(image, grid, padding_mode="border", align_corners=False)
+        gradients = torch.autograd.grad(out.sum(), (image, grid))
+    assert all(one.isfinite().all() for one in gradients)
+    assert gradients[0].sum() == 2  # of the point that is somewhere, in two channels
+    assert not gradients[1][0, 0, 0].any()
+    assert gradients[1][0, 0, 1].all()
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        (1, 1, 2, 3), [1, 1, 2, 3], (2, 1, 2, 3), (1, 1, 2, 3, 4), (1, 1, 3), (1, 1, 0, 3),
+        (1, 0, 2, 3), (1, 1, 2.0, 3), (1, -1, 2, 3), (True, 1, 2, 3), 5, torch.tensor([1, 1, 2, 3]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_strict_takes_the_sizes_that_torch_takes(size: Any) -> None:
+    check_strict(lambda: functional.affine_grid(given((1, 2, 3)), size, align_corners=True))
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("size", [(1, 1, 1, 3), (1, 1, 2, 3)], ids=str)
+def test_strict_warns_of_an_axis_of_one_pixel_as_torch_does(
+    size: tuple[int, ...], strict: bool
+) -> None:
+    def words() -> list[str]:
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            functional.affine_grid(given((1, 2, 3)), size, align_corners=True)
+        return [str(one.message) for one in seen]
+
+    theirs = words()
+    assert len(theirs) == (1 in size[2:])
+    with patch(strict=strict):
+        assert words() == (theirs if strict else [])
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"size": 5}, {"scale_factor": 2}, {"size": (5, 5)}, {"size": 0}, {"scale_factor": 0.01},
+        {"size": 2.5}, {}, {"size": 3, "scale_factor": 2}, {"size": True},
+        {"size": torch.tensor(4)}, {"scale_factor": torch.tensor(2.0)},
+        {"size": 3, "antialias": True}, {"size": 3, "align_corners": True},
+        {"size": 3, "recompute_scale_factor": True}, {"scale_factor": -2.0},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_strict_resizes_what_torch_resizes(how: dict[str, Any]) -> None:
+    images = given((2, 3, 9)), given((2, 3, 7, 9)), given((3, 9)), given((2, 0, 5, 5))
+    for image, mode in itertools.product(images, ("nearest", "linear", "bilinear", "mitchell")):
+        check_strict(lambda: functional.interpolate(image, mode=mode, **how))  # noqa: B023

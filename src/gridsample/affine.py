@@ -10,8 +10,7 @@ import numpy as np
 
 from gridsample.api import BINDINGS, find_binding, hand_over, is_overridden, library
 from gridsample.options import Options
-from gridsample.plan import Mode, check_output
-from gridsample.plan import check_maps as check_map_shapes
+from gridsample.plan import Mode, check_output, check_theta
 
 
 def affine_sample(
@@ -145,7 +144,7 @@ def affine_sample_vjp(
         (1, 1, 2)
     """
     if is_overridden(grad_output, input, theta):
-        return hand_over(affine_sample_vjp, locals(), grad_output, input, theta)
+        return hand_over(affine_sample_vjp, locals(), grad_output, input, theta)  # type: ignore[no-any-return]
     options = Options(
         mode, padding_mode, align_corners, check_map_coords(coords), fill_value, extrapolate,
         prefilter, channel_axis, threads,
@@ -169,7 +168,7 @@ def check_maps(theta: Any, size: Sequence[int]) -> tuple[Any, tuple[int, ...]]:
     """Affine maps, and the spatial shape of what is sampled by them."""
     shape = check_output(size, 3, 5)
     maps = theta if library(theta) in BINDINGS else np.asarray(theta)
-    check_map_shapes(tuple(maps.shape), shape)
+    check_theta(tuple(maps.shape), shape)
     kind = str(maps.dtype).removeprefix("torch.")
     if kind not in ("float16", "bfloat16", "float32", "float64"):
         raise TypeError(

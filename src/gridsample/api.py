@@ -19,7 +19,8 @@ from gridsample.plan import Mode
 BINDINGS = ("torch", "cupy")
 FOREIGN = ("jax", "jaxlib", "dask", "tensorflow")
 
-has_torch_function: Any = None
+# Torch's `has_torch_function`, once it is known: to import it takes longer than its answer.
+CHECK: list[Callable[..., bool]] = []
 
 
 def library(array: Any) -> str:
@@ -35,14 +36,13 @@ def library(array: Any) -> str:
 
 def is_overridden(*arrays: Any) -> bool:
     """Whether `__torch_function__`, of an argument or of a mode, is to get a call on tensors."""
-    global has_torch_function  # imported once, as a statement would take longer than the answer
     for one in arrays:
         if type(one) is not np.ndarray and hasattr(type(one), "__torch_function__"):
-            if has_torch_function is None:
+            if not CHECK:
                 from gridsample.bindings.torch import contacts
 
-                has_torch_function = contacts.has_torch_function
-            return bool(has_torch_function(arrays))
+                CHECK.append(contacts.has_torch_function)
+            return CHECK[0](arrays)
     return False
 
 
@@ -263,7 +263,7 @@ def grid_sample_vjp(
         array([[[[10., 20.]]]])
     """
     if is_overridden(grad_output, input, grid):
-        return hand_over(grid_sample_vjp, locals(), grad_output, input, grid)
+        return hand_over(grid_sample_vjp, locals(), grad_output, input, grid)  # type: ignore[no-any-return]
     options = Options(
         mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter,
         channel_axis, threads,

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridsample.api import BINDINGS, find_binding, hand_over, is_overridden, library
-from gridsample.plan import check_maps, check_output, coordinates
+from gridsample.plan import check_output, check_theta, coordinates
 
 Array = np.ndarray[Any, Any]
 
@@ -82,7 +82,7 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) ->
         return find_binding(theta=theta).affine_grid(theta, size, align_corners)
     shape = check_output(size, 3, 5)
     matrices = np.asarray(theta)
-    check_maps(matrices.shape, shape)
+    check_theta(matrices.shape, shape)
     batch, _, *out = shape
     rank = len(out)
     if matrices.dtype.name not in ("float16", "float32", "float64"):

@@ -414,7 +414,7 @@ def check_output(size: Any, fewest: int, most: int) -> Shape:
     return given
 
 
-def check_maps(theta: Shape, size: Shape) -> None:
+def check_theta(theta: Shape, size: Shape) -> None:
     """Refuse the shape of affine maps that do not go with an output's shape."""
     rank = len(size) - 2
     wanted = (size[0], rank, rank + 1)

@@ -93,7 +93,7 @@ def grid_sample(
     """
     if has_torch_function_variadic(input, grid):
         return api.hand_over(grid_sample, locals(), input, grid)  # type: ignore[no-any-return]
-    return sample(input, grid, mode, padding_mode, align_corners, Manner(strict, 4))
+    return sample(Manner(strict, 4), input, grid, mode, padding_mode, align_corners)
 
 
 def affine_grid(
@@ -117,7 +117,7 @@ def affine_grid(
     """
     if has_torch_function_unary(theta):
         return api.hand_over(affine_grid, locals(), theta)  # type: ignore[no-any-return]
-    return make_grid(theta, size, align_corners, Manner(strict, 4))
+    return make_grid(Manner(strict, 4), theta, size, align_corners)
 
 
 def interpolate(
@@ -179,11 +179,6 @@ class patch:
         >>> with gridsample.torch_compat.patch():
         ...     F.grid_sample(image, grid, align_corners=False)  # torch's takes no uint8
         tensor([[[[1]]]], dtype=torch.uint8)
-        >>> with gridsample.torch_compat.patch(strict=True):
-        ...     F.grid_sample(image, grid, align_corners=False)
-        Traceback (most recent call last):
-        ...
-        RuntimeError: grid_sampler(): expected input and grid to have same dtype, but input has ...
     """
 
     def __init__(self, *, strict: bool = False) -> None:
@@ -220,13 +215,13 @@ class StandIns:
         """In the place of `torch.nn.functional.grid_sample`."""
         if has_torch_function_variadic(input, grid):
             return torchs.grid_sample(input, grid, *options)
-        return sample(input, grid, *options, self.manner)
+        return sample(self.manner, input, grid, *options)
 
     def affine_grid(self, theta: Any, *options: Any) -> Tensor:
         """In the place of `torch.nn.functional.affine_grid`."""
         if has_torch_function_unary(theta):
             return torchs.affine_grid(theta, *options)
-        return make_grid(theta, *options, self.manner)
+        return make_grid(self.manner, theta, *options)
 
     def interpolate(self, input: Any, *options: Any) -> Tensor:
         """In the place of `torch.nn.functional.interpolate`."""
@@ -239,7 +234,7 @@ class StandIns:
 
 
 def sample(
-    input: Any, grid: Any, mode: Any, padding_mode: Any, align_corners: Any, manner: Manner
+    manner: Manner, input: Any, grid: Any, mode: Any, padding_mode: Any, align_corners: Any
 ) -> Tensor:
     """Sample, as we do it or as torch does."""
     theirs = functools.partial(torchs.grid_sample, input, grid, mode, padding_mode)
@@ -260,7 +255,7 @@ def sample(
     return with_torchs_nowhere(result.contiguous(), image, points, *how)
 
 
-def make_grid(theta: Any, size: Any, align_corners: Any, manner: Manner) -> Tensor:
+def make_grid(manner: Manner, theta: Any, size: Any, align_corners: Any) -> Tensor:
     """Make the grid of an affine map, as we do it or as torch does."""
     theirs = functools.partial(torchs.affine_grid, theta, size)
     if not isinstance(theta, Tensor) or contacts.is_tracing():
@@ -291,14 +286,13 @@ def resized(input: Any, options: tuple[Any, ...], strict: bool) -> Tensor:
     theirs = functools.partial(torchs.interpolate, input)
     if not isinstance(input, Tensor) or contacts.is_tracing():
         return theirs(*options)
-    size, scale_factor, mode, *_, antialias = options
-    if strict and not torch_resizes(input, mode, antialias):
+    if strict and not torch_resizes(input, mode=options[2], antialias=options[-1]):
         return theirs(*options)
     try:
         result: Tensor = resize.interpolate(input, *options)
     except REFUSALS as error:
         return refused(error, theirs, *options)
-    return as_laid_out(result, input, mode) if strict else result
+    return as_laid_out(result, input, mode=options[2]) if strict else result
 
 
 def refused(error: Exception, theirs: Callable[..., Tensor], *options: Any) -> Tensor:
@@ -337,7 +331,8 @@ def torch_resizes(image: Tensor, mode: Any, antialias: Any) -> bool:
 
 def as_laid_out(result: Tensor, image: Tensor, mode: Any) -> Tensor:
     """A resized image in the memory format that torch's function would give it."""
-    planar = image.dim() == 3 or (mode == "area" and image.dim() == 5)
+    pooled = mode == "area" and image.dim() == 5  # to one voxel it is a mean, which keeps layouts
+    planar = image.dim() == 3 or (pooled and any(n != 1 for n in result.shape[2:]))
     layout = torch.contiguous_format if planar else contacts.layout_of(image)
     if is_channels_last(image) == (layout != torch.contiguous_format):
         return result

@@ -26,9 +26,11 @@ from gridsample.bindings.torch.operators import (
 )
 from gridsample.kernels import on_cpu
 from gridsample.options import Options
-from gridsample.plan import check_maps, check_output, check_threads, coordinates
+from gridsample.plan import check_output, check_theta, check_threads, coordinates
 
 Size = Sequence[int]
+
+MAP_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def affine_grid(theta: Tensor, size: Any, align_corners: bool) -> Tensor:
@@ -39,8 +41,8 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool) -> Tensor:
     traced = contacts.is_tracing()
     given = tuple(size) if traced else size
     shape = check_output([contacts.known(n) for n in given] if traced else given, 3, 5)
-    check_maps(contacts.shape_of(theta), shape)
-    if not theta.is_floating_point():
+    check_theta(contacts.shape_of(theta), shape)
+    if theta.dtype not in MAP_TYPES:
         raise TypeError(
             f"theta has dtype {theta.dtype}; accepted: float16, bfloat16, float32, float64"
         )
@@ -67,10 +69,10 @@ def line(n: Any, align_corners: bool) -> Tensor:
     if isinstance(n, int):
         return torch.from_numpy(coordinates(n, align_corners))
     last = n - 1
-    steps = 2 * torch.arange(n, dtype=torch.float64) - last
+    steps: Tensor = 2 * torch.arange(n, dtype=torch.float64) - last
     if not align_corners:
-        return steps / n
-    return steps / (last.clamp(min=1) if isinstance(last, Tensor) else max(last, 1))
+        return torch.div(steps, n)
+    return torch.div(steps, last.clamp(min=1) if isinstance(last, Tensor) else max(last, 1))
 
 
 def affine_sample(image: Tensor, theta: Tensor, out: Size, options: Options) -> Tensor:

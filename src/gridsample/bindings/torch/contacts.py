@@ -67,10 +67,8 @@ def interpolate(
     )
 
 
-STAND_INS: tuple[types.FunctionType, ...] = (grid_sample, affine_grid, interpolate)
-PLACES: dict[str, types.FunctionType] = {
-    one.__name__: getattr(functional, one.__name__) for one in STAND_INS
-}
+STAND_INS: tuple[Any, ...] = (grid_sample, affine_grid, interpolate)
+PLACES: dict[str, Any] = {one.__name__: getattr(functional, one.__name__) for one in STAND_INS}
 NAME = "_gridsample"
 
 
@@ -83,6 +81,9 @@ class Theirs:
 
     def __init__(self) -> None:
         for name, place in PLACES.items():
+            if not isinstance(place, types.FunctionType):  # somebody has put something else there
+                setattr(self, name, place)
+                continue
             own = types.FunctionType(
                 place.__code__, place.__globals__, name, place.__defaults__, place.__closure__
             )
@@ -102,10 +103,11 @@ def install(ours: Any) -> Before:
         What `restore` takes to undo it.
 
     Raises:
-        RuntimeError: one of torch's functions takes other arguments than those known here.
+        RuntimeError: one of torch's functions takes other arguments than those known here, or
+            something else is in its place.
     """
-    before = getattr(functional, NAME, None), {n: place.__code__ for n, place in PLACES.items()}
     codes = {one.__name__: in_place_of(one, PLACES[one.__name__]) for one in STAND_INS}
+    before = getattr(functional, NAME, None), {n: place.__code__ for n, place in PLACES.items()}
     setattr(functional, NAME, ours)
     for name, code in codes.items():
         PLACES[name].__code__ = code
@@ -120,8 +122,13 @@ def restore(before: Before) -> None:
     setattr(functional, NAME, ours)
 
 
-def in_place_of(one: types.FunctionType, place: types.FunctionType) -> types.CodeType:
+def in_place_of(one: types.FunctionType, place: Any) -> types.CodeType:
     """The code of a function for another, with the place of that one's source."""
+    if not isinstance(place, types.FunctionType) or place.__closure__:
+        raise RuntimeError(
+            f"torch.nn.functional.{one.__name__} has been replaced by {place!r}; accepted: torch's "
+            "own function"
+        )
     known, found = (tuple(inspect.signature(given).parameters) for given in (one, place))
     if known != found:
         raise RuntimeError(
@@ -145,12 +152,13 @@ def is_tracing() -> bool:
 @contextmanager
 def untraced() -> Iterator[None]:
     """A block of which `torch.jit.trace` sees nothing."""
-    state = torch._C._get_tracing_state()
-    torch._C._set_tracing_state(None)  # type: ignore[arg-type]
+    hidden: Any = torch._C  # of which torch's types leave out some functions
+    state = hidden._get_tracing_state()
+    hidden._set_tracing_state(None)
     try:
         yield
     finally:
-        torch._C._set_tracing_state(state)  # type: ignore[arg-type]
+        hidden._set_tracing_state(state)
 
 
 def shape_of(tensor: Tensor) -> tuple[int, ...]:

@@ -38,9 +38,7 @@ def traceable(called: Any) -> Callable[..., Any]:
             return called(*arguments)
         tensors = [one for one in arguments if isinstance(one, Tensor)]
         places = iter(range(len(tensors)))
-        rest = [
-            {"tensor": next(places)} if isinstance(one, Tensor) else one for one in arguments
-        ]
+        rest = [{"tensor": next(places)} if isinstance(one, Tensor) else one for one in arguments]
         results = operator(name, tensors, json.dumps(rest))
         return results[0] if len(results) == 1 else tuple(results)
 

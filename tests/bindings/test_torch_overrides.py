@@ -1,0 +1,158 @@
+"""What `__torch_function__` and modes hear of our functions, and of torch's with ours in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+import gridsample
+import gridsample.torch_compat
+from gridsample.torch_compat import patch
+
+IMAGE, GRID, THETA = torch.rand(1, 2, 5, 6), torch.rand(1, 3, 4, 2), torch.rand(1, 2, 3)
+SIZE = (1, 2, 4, 4)
+
+# Every public function, with the tensors that may override it.
+PUBLIC: dict[str, tuple[tuple[Tensor, ...], dict[str, Any]]] = {
+    "grid_sample": ((IMAGE, GRID), {"mode": "bicubic"}),
+    "grid_sample_vjp": ((torch.ones(1, 2, 3, 4), IMAGE, GRID), {}),
+    "grid_gradient": ((IMAGE, GRID), {}),
+    "grid_hessian": ((IMAGE, GRID), {}),
+    "splat": ((torch.ones(1, 2, 3, 4), GRID), {"size": (5, 6)}),
+    "splat_count": ((GRID,), {"size": (5, 6)}),
+    "affine_grid": ((THETA,), {"size": SIZE}),
+    "affine_sample": ((IMAGE, THETA), {"size": SIZE}),
+    "affine_sample_vjp": ((torch.ones(1, 2, 4, 4), IMAGE, THETA), {"size": SIZE}),
+    "interpolate": ((IMAGE,), {"size": 3}),
+    "interpolate_vjp": ((torch.ones(1, 2, 3, 3), IMAGE), {"size": 3}),
+    "spline_filter": ((IMAGE,), {}),
+}
+THEIRS: dict[str, tuple[tuple[Tensor, ...], dict[str, Any]]] = {
+    "grid_sample": ((IMAGE, GRID), {"align_corners": False}),
+    "affine_grid": ((THETA,), {"size": SIZE, "align_corners": False}),
+    "interpolate": ((IMAGE,), {"size": 3}),
+}
+
+
+class Marked(Tensor):
+    """A subclass that does nothing of its own."""
+
+
+class Heard(TorchFunctionMode):
+    """Notes the functions that are called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.functions: list[Any] = []
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self.functions.append(func)
+        return func(*args, **kwargs or {})
+
+
+class Duck:
+    """No tensor, but something that has its own way with torch's functions."""
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return func, len(args), kwargs
+
+
+def all_of(result: Any) -> tuple[Any, ...]:
+    return result if isinstance(result, tuple) else (result,)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_our_functions_are_heard_of_as_torchs_are(name: str) -> None:
+    function = getattr(gridsample, name)
+    tensors, options = PUBLIC[name]
+    plain = all_of(function(*tensors, **options))
+    mode = Heard()
+    with mode:
+        heard = all_of(function(*tensors, **options))
+    assert mode.functions == [function]
+    for place in range(len(tensors)):
+        given: list[Any] = [*tensors]
+        given[place] = given[place].as_subclass(Marked)
+        for mine, truth in zip(all_of(function(*given, **options)), plain, strict=True):
+            assert type(mine) is Marked
+            torch.testing.assert_close(mine.as_subclass(Tensor), truth)
+        given[place] = Duck()
+        func, count, keywords = function(*given, **options)
+        assert (func, count) == (function, len(tensors))
+        assert keywords.items() >= options.items()
+    torch.testing.assert_close(heard, plain)
+
+
+@pytest.mark.parametrize("name", THEIRS)
+@pytest.mark.parametrize("strict", [False, True])
+def test_torchs_functions_are_heard_of_under_their_own_names(name: str, strict: bool) -> None:
+    """A table of handlers, as libraries with subclasses have, finds what it looks for."""
+    tensors, options = THEIRS[name]
+    function = getattr(functional, name)
+
+    def use(call: Callable[..., Any]) -> tuple[Any, ...]:
+        mode = Heard()
+        with mode:
+            call(*tensors, **options)
+        given = [one.as_subclass(Marked) for one in tensors]
+        return mode.functions[0], type(call(*given, **options)), call(Duck(), *given[1:], **options)
+
+    theirs = use(function)
+    with patch(strict=strict):
+        assert use(getattr(functional, name)) == theirs
+    assert theirs[0] is function
+
+
+def test_what_a_subclass_computes_is_ours() -> None:
+    image = torch.ones(1, 1, 2, 2, dtype=torch.uint8).as_subclass(Marked)  # which torch refuses
+    with patch():
+        out = functional.grid_sample(image, torch.zeros(1, 1, 1, 2), align_corners=False)
+    assert type(out) is Marked
+    assert out.item() == 1
+
+
+@pytest.mark.parametrize("name", THEIRS)
+def test_our_drop_ins_are_heard_of_by_themselves(name: str) -> None:
+    tensors, options = THEIRS[name]
+    function = getattr(gridsample.torch_compat, name)
+    mode = Heard()
+    with mode:
+        function(*tensors, **options)
+    assert mode.functions == [function]
+    assert type(function(*(one.as_subclass(Marked) for one in tensors), **options)) is Marked
+
+
+def test_arrays_are_no_business_of_a_mode() -> None:
+    mode = Heard()
+    with mode:
+        gridsample.interpolate(np.ones((1, 1, 3)), 2)
+        gridsample.grid_sample(np.ones((1, 1, 3)), np.zeros((1, 2, 1)))
+    assert mode.functions == []
+
+
+def test_a_default_device_is_left_alone() -> None:
+    with torch.device("meta"), patch():
+        out = functional.grid_sample(IMAGE, GRID, align_corners=False)
+    assert out.device.type == "cpu"
+
+
+def test_our_functions_are_nodes_of_a_symbolic_trace() -> None:
+    def warp(image: Tensor, theta: Tensor) -> Any:
+        return gridsample.grid_sample(image, gridsample.affine_grid(theta, SIZE), "nearest")
+
+    traced = torch.fx.symbolic_trace(warp)
+    called = [node.target for node in traced.graph.nodes if node.op == "call_function"]
+    assert called == [gridsample.affine_grid, gridsample.grid_sample]
+    torch.testing.assert_close(traced(IMAGE, THETA), warp(IMAGE, THETA), rtol=0, atol=0)
