@@ -570,8 +570,8 @@ def scipy_originals() -> Any:
     """SciPy's functions as SciPy defines them, in a module object of our own.
 
     Our functions, or wrappers of them, may have been put over the names in `scipy.ndimage`; to call
-    those would never end.  So the module that defines the originals is executed once more; it is not
-    registered, and nothing that others see is changed.
+    those would never end.  So the module that defines the originals is executed once more, without
+    being registered: nothing that others see is changed.
     """
     found = importlib.util.find_spec("scipy.ndimage._interpolation")
     if found is None or found.loader is None:  # a SciPy that keeps them elsewhere
