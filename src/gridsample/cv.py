@@ -548,7 +548,8 @@ def places(flags: int, n: int, outputs: int, factor: float) -> Array:
     if flags == INTER_NEAREST_EXACT:  # one step after the other, whatever the factor
         steps = np.full(outputs, n / outputs)
         steps[0] /= 2
-        return np.floor(np.cumsum(steps))
+        exact: Array = np.floor(np.cumsum(steps))
+        return exact
     if flags == INTER_AREA:  # linear only where a pixel's edge falls into the output's
         base = np.floor(at * step)
         share = np.maximum((at + 1 - (base + 1) * factor).astype(np.float32), 0)
