@@ -33,9 +33,9 @@ def boundaries() -> None:
     """A row of four pixels and what is beside it, under each boundary."""
     row = np.array([1.0, 3.0, 2.0, 4.0])
     pixels, between = np.arange(-6.0, 10), np.linspace(-6, 9, 901)
-    figure = Figure((11, 6), layout="constrained")
+    figure = Figure((11, 8), layout="constrained")
     names = [name for name in BOUNDARIES if name != "reflection"]
-    for ax, name in zip(figure.subplots(2, 4, sharex=True, sharey=True).flat, names, strict=True):
+    for ax, name in zip(figure.subplots(3, 3, sharex=True, sharey=True).flat, names, strict=True):
         fill = {"fill_value": 2.5} if name == "constant" else {}
         dots, line = (
             gridsample.grid_sample(

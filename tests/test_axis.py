@@ -119,7 +119,7 @@ def test_fold_index(size, boundary, aligned):
 
 
 @SIZE
-@pytest.mark.parametrize("boundary", ["antisymmetric", "antimirror"])
+@pytest.mark.parametrize("boundary", ["antisymmetric", "antimirror", "dst1"])
 def test_fold_sign(size, boundary):
     index = np.arange(-5 * size - 3, 6 * size + 3)
     expected = [reference.fold_sign(one, size, boundary) for one in index.tolist()]

@@ -127,13 +127,57 @@ def test_forms_of_maps():
     assert np.array_equal(cv.remap(image, x - columns, y - rows, relative), expected)
 
 
+@pytest.mark.parametrize("interpolation", [cv.INTER_NEAREST, cv.INTER_LINEAR, cv.INTER_CUBIC])
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "int64", "bool"])
+def test_transparent_taps_read_what_is_there(dtype, interpolation):
+    """As a constant border of that value would, point by point."""
+    rng = np.random.default_rng(4)
+    image, dst = ((rng.random(shape) * 200).astype(dtype) for shape in ((5, 7), (6, 9)))
+    if dtype == "bool":
+        image, dst = (rng.random(shape) < 0.5 for shape in (image.shape, dst.shape))
+    x, y = (rng.uniform(-3, n + 2, dst.shape) for n in (7, 5))
+    x[0, :7], y[0, :7] = [-1, -0.5, 0, 6, 6.5, 7, 3], 2
+    result = cv.remap(image, x, y, interpolation, dst.copy(), cv.BORDER_TRANSPARENT)
+    for at in np.ndindex(dst.shape):
+        real = image if interpolation == cv.INTER_NEAREST else image.astype(float)
+        alone = cv.remap(real, x[at].reshape(1, 1), y[at].reshape(1, 1), interpolation,
+                         borderValue=float(dst[at]))[0, 0]  # fmt: skip
+        alone = np.clip(alone, 0, 255) if dtype == "uint8" else alone
+        # Half a unit for integers; a few roundings of float32 near 1000.
+        bound = 1e-3 if dtype == "float32" else 0.5 + 1e-9
+        assert abs(float(result[at]) - float(alone)) <= bound
+
+
+def test_what_transparent_does_not_write_may_be_anything():
+    image = np.ones((3, 4), np.float32)
+    x = np.array([[1.3, -9.0, 2.2]])
+    dst = np.array([[np.nan, np.inf, np.inf]], np.float32)
+    result = cv.remap(image, x, x * 0 + 1.4, cv.INTER_LINEAR, dst, cv.BORDER_TRANSPARENT)
+    np.testing.assert_allclose(result, [[1, np.inf, 1]], rtol=1e-6)
+
+
+def test_nearest_exact_goes_by_sizes_and_nearest_by_factors():
+    image = np.arange(64)[None]
+    for given in ({"dsize": (6, 1)}, {"dsize": None, "fx": 0.1, "fy": 1}):
+        exact = cv.resize(image, interpolation=cv.INTER_NEAREST_EXACT, **given)
+        assert exact.tolist() == [[5, 16, 26, 37, 47, 58]]  # 4.5 steps of 32 / 3 fall below 48
+    by_factor = cv.resize(image, None, fx=0.1, fy=1, interpolation=cv.INTER_NEAREST)
+    assert by_factor.tolist() == [[0, 10, 20, 30, 40, 50]]
+
+
 def test_transparent_leaves_what_is_outside():
     image = np.full((4, 4, 2), 9, np.uint8)
     x = np.array([[-0.1, 0.0, 3.0, 3.1, np.nan]])
     dst = np.full((1, 5, 2), 200, np.uint8)
     options = {"dst": dst, "borderMode": cv.BORDER_TRANSPARENT}
+    assert cv.remap(image, x, np.zeros_like(x), cv.INTER_NEAREST, **options) is dst
+    assert dst[0, :, 0].tolist() == [9, 9, 9, 9, 200]
+    dst[...] = 200
     assert cv.remap(image, x, np.zeros_like(x), cv.INTER_LINEAR, **options) is dst
-    assert dst[0, :4, 0].tolist() == [200, 9, 9, 200]
+    assert dst[0, :, 0].tolist() == [28, 9, 9, 28, 200]  # 0.9 * 9 + 0.1 * 200
+    dst[...] = 200
+    assert cv.remap(image, x, np.zeros_like(x), cv.INTER_LANCZOS4, **options) is dst
+    assert dst[0, :, 0].tolist() == [200, 9, 9, 9, 200]
     with pytest.raises(ValueError, match="dst must be an array with BORDER_TRANSPARENT"):
         cv.remap(image, x, x, cv.INTER_LINEAR, borderMode=cv.BORDER_TRANSPARENT)
 
@@ -246,6 +290,31 @@ class TestOpenCV:
                 np.testing.assert_allclose(
                     ours.astype(float), theirs, rtol=0, atol=atol if kind[1] > 1 else 5 / 64
                 )
+
+    @pytest.mark.parametrize("interpolation", [0, 1, 3, 4])
+    @pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16", "float32", "float64"])
+    def test_transparent(self, cv2, dtype, interpolation):
+        """Not cubic, for which OpenCV 5.0.0 reads eight pixels' first in the place of each."""
+        rng = np.random.default_rng(2)
+        image, dst = ((rng.random(n) * 200).astype(dtype) for n in ((9, 12, 3), (20, 30, 3)))
+        # Away from ties.
+        x, y = (
+            (rng.integers(-128, 32 * (n + 4), dst.shape[:2]) / 32 + (interpolation == 0) / 64)
+            for n in (12, 9)
+        )
+        given = x.astype("f4"), y.astype("f4"), interpolation
+        theirs = cv2.remap(image, *given, dst=dst.copy(), borderMode=cv2.BORDER_TRANSPARENT)
+        ours = cv.remap(image, *given, dst=dst.copy(), borderMode=cv.BORDER_TRANSPARENT)
+        bound = 1 if image.dtype.kind in "iu" else 1e-2
+        np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=bound)
+
+    @pytest.mark.parametrize("interpolation", range(7))
+    @pytest.mark.parametrize("factor", [0.1, 0.37, 0.62, 1.1, 1.7, 2.5, 3.7])
+    def test_resize_by_factors(self, cv2, kind, interpolation, factor):
+        image = self.image(kind)
+        how = {"dsize": None, "fx": factor, "fy": 1.27, "interpolation": interpolation}
+        theirs, ours = cv2.resize(image, **how), cv.resize(image, **how)
+        np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=kind[2])
 
     @pytest.mark.parametrize("interpolation", range(7))
     @pytest.mark.parametrize("size", [(31, 23), (62, 46), (15, 11), (10, 8), (20, 40), (93, 69)])

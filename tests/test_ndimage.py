@@ -177,6 +177,30 @@ def test_more_than_three_axes_go_to_scipy():
     agree("geometric_transform", image, lambda at: tuple(x / 2 for x in at), order=1)
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_more_than_three_axes_with_our_functions_over_scipys_names(wrapped, monkeypatch):
+    """Ours must not find themselves where they look for SciPy's."""
+    image = image_of((3, 4, 2, 3))
+    at = np.random.default_rng(0).uniform(0, 2, (4, 20))
+    matrix = np.eye(4)[::-1].copy()
+    calls = {
+        "map_coordinates": (image, at),
+        "affine_transform": (image, matrix),
+        "geometric_transform": (image, lambda place: place[::-1]),
+    }
+    expected = {name: getattr(scipy_ndimage, name)(*given) for name, given in calls.items()}
+    ndimage.scipy_originals.cache_clear()
+    for name in ndimage.__all__:
+        ours = getattr(ndimage, name)
+        replacement = (lambda *given, f=ours, **how: f(*given, **how)) if wrapped else ours
+        for module in (scipy_ndimage, scipy_ndimage._interpolation):
+            monkeypatch.setattr(module, name, replacement)
+    for name, given in calls.items():
+        result = getattr(scipy_ndimage, name)(*given)
+        np.testing.assert_allclose(result, expected[name], rtol=0, atol=TOLERANCE)
+    ndimage.scipy_originals.cache_clear()
+
+
 def test_other_ranks_out():
     image = image_of((5, 6))
     agree("affine_transform", image, [[0.5], [1]], 0.2, (4,))

@@ -366,7 +366,9 @@ def test_the_mask_is_a_sample_of_ones() -> None:
 # Splines ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("boundary", ["mirror", "symmetric", "wrap", "antisymmetric", "reflection"])
+@pytest.mark.parametrize(
+    "boundary", ["mirror", "symmetric", "wrap", "antisymmetric", "dst1", "reflection"]
+)
 @pytest.mark.parametrize("order", range(2, 8))
 def test_a_spline_passes_through_the_pixels(order: int, boundary: str) -> None:
     for align_corners, spatial in itertools.product((False, True), ((1,), (9,), (5, 7))):

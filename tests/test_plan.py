@@ -107,8 +107,8 @@ def test_edges_and_folds_of_each_boundary() -> None:
     for name, boundary in BOUNDARIES.items():
         for aligned in (False, True):
             plan = made_with(mode=("linear", "cubic"), padding_mode=name, align_corners=aligned)
-            doubled = {"reflection": not aligned, "symmetric": True, "antisymmetric": True}
-            assert plan.edges == (doubled.get(name, False),) * 2
+            edges = {"reflection": int(not aligned), "symmetric": 1, "antisymmetric": 1, "dst1": 2}
+            assert plan.edges == (edges.get(name, 0),) * 2
             assert plan.folds == (name in ("zeros", "border", "reflection"), False)
             assert plan.filled == (name == "constant")
             assert boundary.name == name

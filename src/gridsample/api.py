@@ -134,8 +134,9 @@ def grid_sample(
             tuple, one for each axis in x, y, z order.
         padding_mode: what is outside: "zeros", "constant" (``fill_value``), "border" (the edge
             pixel), "reflection" (mirrored about what -1 and 1 stand for), "symmetric" (mirrored,
-            with the edge pixel twice), "mirror" (with it once), "wrap" (repeated), "antisymmetric"
-            or "antimirror" (mirrored with the opposite sign); or a tuple, one for each axis.
+            with the edge pixel twice), "mirror" (with it once), "wrap" (repeated), "antisymmetric",
+            "antimirror" or "dst1" (mirrored with the opposite sign, about the outer edges, the edge
+            pixels, or zeros beside the image); or a tuple, one for each axis.
         align_corners: what -1 and 1 mean, see above.
         coords: what coordinates count: "normalized", from -1 to 1; "pixel", pixels from the centre
             of the first; or "displacement", pixels from the output's own place, where a grid of

@@ -10,9 +10,10 @@ and ``if`` on flags that are known before it runs (``aligned``, ``boundary``, ``
 constants, for each target and precision.
 
 An axis of ``size`` pixels is described by ``last = size - 1``, which stays exact in float32 for
-one pixel more than ``size`` does.  ``edge`` is 1 where a mirror doubles the edge pixel (it folds
-about -1/2 and size - 1/2) and 0 where it does not (it folds about 0 and size - 1).  A boundary
-that is odd also has a sign for each tap: `fold_sign`.
+one pixel more than ``size`` does.  ``edge`` says where a mirror stands, at -edge / 2 and
+size - 1 + edge / 2: it is 1 where the mirror doubles the edge pixel, 0 where it does not, and 2
+where it stands on a pixel of 0 beside the image.  A boundary that is odd also has a sign for each
+tap: `fold_sign`.
 """
 
 from __future__ import annotations
@@ -118,11 +119,12 @@ def fold_index(index: Any, size: Any, boundary: int, edge: Any) -> Any:
     """Index of the pixel that a tap reads, or DROPPED.  Integers throughout."""
     if boundary == ZEROS:
         return where((index >= 0) & (index < size), index, DROPPED)
+    # Only numbers that are not negative are divided: of others, targets differ in the remainder.
     if boundary == REFLECTION:
         period = maximum(2 * (size - 1 + edge), 1)
-        index = remainder(where(index < 0, -index - edge, index), period)
+        index = remainder(where(index < 0, period - edge - index, index), period)
         index = where(index >= size, period - edge - index, index)
-    # Only numbers that are not negative are divided: of others, targets differ in the remainder.
+        return where((index >= 0) & (index < size), index, DROPPED)  # beside the image are zeros
     if boundary == WRAP:
         turned = remainder(where(index < 0, -1 - index, index), size)
         index = where(index < 0, size - 1 - turned, turned)
@@ -132,13 +134,17 @@ def fold_index(index: Any, size: Any, boundary: int, edge: Any) -> Any:
 def fold_sign(index: Any, size: Any, boundary: int, edge: Any) -> Any:
     """The sign of a tap under an odd boundary: -1 in every second image of the image, 1 elsewhere.
 
-    Pixels that a mirror stands on (``edge`` is 0) keep their sign: each belongs to two images.
-    Only REFLECTION has images with a sign.
+    Pixels that a mirror stands on keep their sign where they belong to two images (``edge`` is 0),
+    and have the sign 0 where they belong to none (2).  Only REFLECTION has images with a sign.
     """
     if boundary == REFLECTION:
         period = maximum(2 * (size - 1 + edge), 1)
         turned = remainder(where(index < 0, -1 - index, index), period)
-        return where(where(index < 0, period - 1 - turned, turned) < size, ONE, -ONE)
+        turned = where(index < 0, period - 1 - turned, turned)
+        sign = where(turned < size, ONE, -ONE)
+        if edge == 2:
+            sign = where((turned == size) | (turned == period - 1), ZERO, sign)
+        return sign
     return ONE
 
 

@@ -73,7 +73,7 @@ BORDERS = {
     BORDER_REFLECT: "symmetric",
     BORDER_WRAP: "wrap",
     BORDER_REFLECT_101: "mirror",
-    BORDER_TRANSPARENT: "border",  # what is outside is not written
+    BORDER_TRANSPARENT: "transparent",
 }
 
 # Samples an image (H, W, C), with options of `gridsample.grid_sample`: (h, w, C), in ``out`` or
@@ -169,21 +169,53 @@ def warp(
     }
     if options["padding_mode"] == "constant":
         options["fill_value"] = border_values(value, image.shape[2])
-    transparent = border & ~BORDER_ISOLATED == BORDER_TRANSPARENT
     shape = (*size, *np.shape(src)[2:])
-    if dst is None and not transparent:
+    if options["padding_mode"] == "transparent":
+        result = destination(dst, shape, image.dtype, True)
+        write_over(with_channels(result), image, sampler, options["mode"])
+        return result
+    if dst is None:
         return sampler(image, None, **options).reshape(shape).astype(image.dtype, copy=False)
-    result = destination(dst, shape, image.dtype, transparent)
+    result = destination(dst, shape, image.dtype, False)
     place = with_channels(result)
-    direct = not transparent and result.dtype.isnative and not np.may_share_memory(result, image)
+    direct = result.dtype.isnative and not np.may_share_memory(result, image)
     values = sampler(image, place if direct else None, **options)
-    if transparent:
-        whole = np.ones((*image.shape[:2], 1), np.uint8)
-        inside = {"mode": "nearest", "padding_mode": "constant", "extrapolate": False}
-        np.copyto(place, values, where=sampler(whole, None, **inside).astype(bool))
-    elif values is not place:
+    if values is not place:
         place[...] = values
     return result
+
+
+def write_over(place: Array, image: Array, sampler: Sampler, mode: str) -> None:
+    """Sample an image over what is there already, as OpenCV 5 does with BORDER_TRANSPARENT.
+
+    Taps outside the image read what is there, so that nearest writes up to half a pixel beyond the
+    outermost pixels' centres, linear up to one, and cubic up to two.  Lanczos, and linear of int16
+    and float64, write where the whole part of the position is a pixel; lanczos mirrors the image
+    there, linear repeats its edge.
+    """
+    real = image if mode == "nearest" else image.astype(summed_in(image.dtype))
+    kind = np.result_type(real, np.float32)
+    if mode == "lanczos4" or (mode == "linear" and image.dtype in (np.int16, np.float64)):
+        outside = "mirror" if mode == "lanczos4" else "border"
+        values = sampler(real, None, mode=mode, padding_mode=outside)
+        # 1 from the first pixel's centre on, and falling to 0 from the last one's to the next.
+        reach = np.pad(np.ones(image.shape[:2], kind), (0, 1))[..., np.newaxis]
+        how = {"mode": "linear", "padding_mode": "constant", "extrapolate": False}
+        written = sampler(reach, None, **how) > 0
+    else:
+        how = {"mode": mode, "padding_mode": "constant"}
+        values = sampler(real, None, **how)
+        share = sampler(np.ones((*image.shape[:2], 1), kind), None, **how)
+        share = np.where(np.isnan(share), 0, share)  # a position that is nowhere
+        written = share != 0
+        # Where all taps are in the image, but for rounding, what is there may be anything.
+        rest = np.where(abs(1 - share) <= 16 * np.finfo(kind).eps, 0, 1 - share)
+        if mode != "nearest":
+            values += np.multiply(rest, place, out=np.zeros_like(values), where=rest != 0)
+    if values.dtype != image.dtype:
+        values = np.rint(values) if image.dtype.kind in "iub" else values
+        values = saturated(values, image.dtype) if image.dtype.kind in "iu" else values
+    np.copyto(place, values, where=written, casting="unsafe")
 
 
 def at_positions(positions: Positions, size: tuple[int, int], real: Any = np.float64) -> Sampler:
@@ -246,8 +278,8 @@ def remap(
         dst: an array for the result, (h, w) or (h, w, C) of the image's dtype; None for a new one.
             With BORDER_TRANSPARENT it must be there.
         borderMode: what is outside: BORDER_CONSTANT, BORDER_REPLICATE, BORDER_REFLECT,
-            BORDER_REFLECT_101, BORDER_WRAP; or BORDER_TRANSPARENT, which leaves ``dst`` as it is
-            wherever the position is beyond the outermost pixels' centres.
+            BORDER_REFLECT_101, BORDER_WRAP; or BORDER_TRANSPARENT, with which taps outside the
+            image read ``dst`` at the output's own place, so that the image is blended into it.
         borderValue: for BORDER_CONSTANT: up to four numbers, one a channel; what is missing is 0,
             so that one number is the first channel's alone.
 
@@ -436,10 +468,11 @@ def resize(
     """The image in another size, as `cv2.resize`.
 
     With the step s of source pixels between two outputs, output i lies at (i + 1/2) s - 1/2 along
-    each axis, and edge pixels go on for ever outside.  INTER_NEAREST takes pixel floor(i s), and
-    INTER_NEAREST_EXACT pixel floor((i + 1/2) s).  INTER_AREA is the mean of the source under the
-    output pixel where no axis grows; otherwise it is linear, with an edge as sharp as the factor
-    allows.
+    each axis, and edge pixels go on for ever outside; s is 1 / fx or 1 / fy where dsize is not
+    given, else the ratio of the sizes.  INTER_NEAREST takes pixel floor(i s).  INTER_NEAREST_EXACT
+    takes pixel floor((i + 1/2) s), always with the ratio of the sizes.  INTER_AREA is the mean of
+    the source under the output pixel where no axis grows; otherwise it is linear, with an edge as
+    sharp as the factor allows.
 
     Args:
         src: as in `remap`.
@@ -469,15 +502,15 @@ def resize(
     image = as_image(src)
     flags = operator.index(interpolation)
     mode = chosen(flags, MODES, "interpolation")
-    size, steps = output_size(image.shape, dsize, fx, fy)
+    size, factors = output_size(image.shape, dsize, fx, fy)
     result = destination(dst, (*size, *np.shape(src)[2:]), image.dtype, False)
     values = image if mode == "nearest" else image.astype(summed_in(image.dtype))
-    shrinks = flags == INTER_AREA and min(steps) >= 1
-    for axis, (outputs, step) in enumerate(zip(size, steps, strict=True)):
+    shrinks = flags == INTER_AREA and max(factors) <= 1
+    for axis, (outputs, factor) in enumerate(zip(size, factors, strict=True)):
         if shrinks:
-            values = mean_along(values, axis, outputs, step)
+            values = mean_along(values, axis, outputs, 1 / factor)
             continue
-        x = places(flags, outputs, step)
+        x = places(flags, image.shape[axis], outputs, factor)
         x = np.clip(x, 0, image.shape[axis] - 1) if mode == "nearest" else x
         values = sample_axis(values, axis, x, mode=mode, padding_mode="border")
     if image.dtype.kind in "iu" and values.dtype.kind == "f":
@@ -494,25 +527,32 @@ def summed_in(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def output_size(
     shape: Sequence[int], dsize: Any, fx: float, fy: float
 ) -> tuple[tuple[int, int], list[float]]:
-    """The output's height and width, and the steps along them."""
+    """The output's height and width, and how many outputs there are to a pixel along them."""
     if dsize is not None and tuple(dsize) != (0, 0):
         size = as_size(dsize)
-        return size, [1 / (m / n) for m, n in zip(size, shape, strict=False)]
+        return size, [m / n for m, n in zip(size, shape, strict=False)]
     if not (fx > 0 and fy > 0):
         raise ValueError(f"give dsize, or fx and fy above 0; got {dsize!r}, {fx!r} and {fy!r}")
-    return as_size([round(shape[1] * fx), round(shape[0] * fy)]), [1 / fy, 1 / fx]
+    return as_size([round(shape[1] * fx), round(shape[0] * fy)]), [fy, fx]
 
 
-def places(flags: int, outputs: int, step: float) -> Array:
-    """The positions of the outputs along an axis."""
+def places(flags: int, n: int, outputs: int, factor: float) -> Array:
+    """The positions of the outputs along an axis of n pixels.
+
+    With OpenCV's arithmetic, to the last bit, wherever that decides between two pixels.
+    """
     at: Array = np.arange(outputs, dtype=np.float64)
+    step = 1 / factor
     if flags == INTER_NEAREST:
         return np.floor(at * step)
-    if flags == INTER_NEAREST_EXACT:
-        return np.floor((at + 0.5) * step)
+    if flags == INTER_NEAREST_EXACT:  # one step after the other, whatever the factor
+        steps = np.full(outputs, n / outputs)
+        steps[0] /= 2
+        exact: Array = np.floor(np.cumsum(steps))
+        return exact
     if flags == INTER_AREA:  # linear only where a pixel's edge falls into the output's
         base = np.floor(at * step)
-        share = np.maximum(at + 1 - (base + 1) / step, 0)
+        share = np.maximum((at + 1 - (base + 1) * factor).astype(np.float32), 0)
         at = base + (share - np.floor(share))
         return at
     return (at + 0.5) * step - 0.5

@@ -33,9 +33,9 @@ def spline_filter(
     "B-spline signal processing", IEEE Trans. Signal Processing 41, 1993.
 
     It is exact, in one pass there and one back for each pole, for the boundaries "mirror",
-    "symmetric", "wrap", "antisymmetric" and "reflection".  For "zeros", "constant", "border" and
-    "antimirror" the image is filtered as for "mirror", as SciPy does: the spline meets the pixels
-    but for those within a few pixels of an edge.
+    "symmetric", "wrap", "antisymmetric", "dst1" and "reflection".  For "zeros", "constant",
+    "border" and "antimirror" the image is filtered as for "mirror", as SciPy does: the spline meets
+    the pixels but for those within a few pixels of an edge.
 
     Args:
         input: an image of any shape: bool, any integer type, float16 to float64, complex; an array

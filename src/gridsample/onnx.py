@@ -8,6 +8,10 @@ What GridSample can express: two or three spatial axes, nearest or linear, or cu
 border or reflection; one of each for all axes; floating images.  N that is broadcast, channels that
 come last, points in a list, and a grid of another floating type than the image are expressed with
 other operators around it.  For three axes leave ``opset_version`` at 20 or more.
+
+`gridsample.interpolate` becomes Resize: nearest, nearest-exact, linear and cubic, in one to three
+axes; antialiased where that is linear or cubic; images that float32 can hold.  docs/torch.md lists
+what is written for each.
 """
 
 from __future__ import annotations
@@ -15,13 +19,15 @@ from __future__ import annotations
 from torch.export import ExportedProgram
 
 from gridsample.bindings.torch.onnx import gather_as_node
+from gridsample.bindings.torch.onnx_resizing import resize_as_node
 from gridsample.bindings.torch.operators import gather
+from gridsample.bindings.torch.resizing import operator as resize
 
 __all__ = ["lower"]
 
 
 def lower(program: ExportedProgram) -> ExportedProgram:
-    """A program that samples, with ONNX's operator in the place of ours.
+    """A program that samples or resizes, with ONNX's operators in the place of ours.
 
     Args:
         program: what `torch.export.export` gave.
@@ -30,7 +36,8 @@ def lower(program: ExportedProgram) -> ExportedProgram:
         A program for `torch.onnx.export(program, dynamo=True)`; it is of no other use.
 
     Raises:
-        ValueError: something is sampled in a way that GridSample cannot express.
+        ValueError: something is sampled in a way that GridSample cannot express, or resized in one
+            that Resize cannot.
 
     Example:
         >>> import torch, gridsample.nn, gridsample.onnx
@@ -40,5 +47,6 @@ def lower(program: ExportedProgram) -> ExportedProgram:
         >>> [n.target.name() for n in lowered.graph.nodes if "symbolic" in str(n.target)]
         ['onnx_symbolic::_symbolic']
     """
-    lowered: ExportedProgram = program.run_decompositions({gather: gather_as_node})
+    nodes = {gather: gather_as_node, resize: resize_as_node}
+    lowered: ExportedProgram = program.run_decompositions(nodes)
     return lowered

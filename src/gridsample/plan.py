@@ -32,8 +32,9 @@ class Boundary:
         name: the name that users write.
         code: what becomes of a tap outside: it is dropped (`axis.ZEROS`), clamped (`axis.BORDER`),
             mirrored (`axis.REFLECTION`) or wrapped round (`axis.WRAP`).
-        edge: 1 where the mirror doubles the edge pixel, 0 where it does not, and None where
-            align_corners tells, which is PyTorch's reflection alone.
+        edge: 1 where the mirror doubles the edge pixel, 0 where it does not, 2 where it stands on a
+            pixel of 0 beside the image, and None where align_corners tells, which is PyTorch's
+            reflection alone.
         odd: each image of the image has the opposite sign of the one before: `axis.fold_sign`.
         folds_position: nearest and linear fold the position, with the gradient 0 where it is
             clamped, rather than each tap's index.  So do PyTorch's three boundaries.
@@ -48,7 +49,7 @@ class Boundary:
     filled: bool = False
 
     def edge_for(self, align_corners: bool) -> int:
-        """Whether the edge pixel is doubled, 1 or 0."""
+        """Where the mirrors stand, `edge` with align_corners known."""
         return int(not align_corners) if self.edge is None else self.edge
 
 
@@ -68,6 +69,8 @@ BOUNDARIES = {
         Boundary("antisymmetric", axis.REFLECTION, edge=1, odd=True),
         # d -c -b | a b c d | -c -b a: what a mirror stands on keeps its sign
         Boundary("antimirror", axis.REFLECTION, edge=0, odd=True),
+        # -b -a 0 | a b c d | 0 -d -c
+        Boundary("dst1", axis.REFLECTION, edge=2, odd=True),
     )
 }
 
@@ -86,6 +89,15 @@ FOREIGN_BOUNDARIES = {
     "edge": "is NumPy's name; here it is 'border'",
     "replicate": "is OpenCV's name; here it is 'border'",
     "clamp": "is a texture unit's name; here it is 'border'",
+    "zero": "is torch-interpol's name; here it is 'zeros'",
+    "dct1": "is torch-interpol's name; here it is 'mirror'",
+    "dct2": "is torch-interpol's name; here it is 'symmetric'",
+    "dst2": "is torch-interpol's name; here it is 'antisymmetric'",
+    "dft": "is torch-interpol's name; here it is 'wrap'",
+    "antireflect": (
+        "is ambiguous: torch-interpol's is 'antisymmetric' here; PyWavelets' mirrors about the "
+        "edge pixel's value, which no boundary here does"
+    ),
 }
 
 # NumPy has no bfloat16: its 16 bits go by this name, or by that of a package that adds the type.
@@ -187,7 +199,7 @@ class Plan:
 
     @functools.cached_property
     def edges(self) -> tuple[int, ...]:
-        """Whether each axis's mirror doubles the edge pixel, 1 or 0, in x, y, z order."""
+        """Where each axis's mirrors stand (`Boundary.edge`), in x, y, z order."""
         return tuple(BOUNDARIES[name].edge_for(self.align_corners) for name in self.boundaries)
 
     @functools.cached_property

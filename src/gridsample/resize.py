@@ -33,6 +33,9 @@ from gridsample.plan import (
 Array = np.ndarray[Any, Any]
 Factor = float | Sequence[float]
 
+# When integers are rounded: once, at the end; or after each axis, as Pillow or as PyTorch does it.
+ROUNDINGS = ("exact", "pillow", "torch")
+
 
 # What is asked for --------------------------------------------------------------------------------
 
@@ -45,6 +48,7 @@ class Resizing(NamedTuple):
     align_corners: bool
     antialias: bool
     scales: tuple[float, ...]
+    rounding: str = "exact"
 
 
 def find_method(name: str) -> tables.Method:
@@ -95,6 +99,7 @@ def plan_resizing(
     align_corners: bool | None,
     recompute_scale_factor: bool | None,
     antialias: bool,
+    rounding: str = "exact",
 ) -> Resizing:
     """Validate a call, by PyTorch's rules; ``spatial`` is the image's shape."""
     rank = len(spatial)
@@ -130,7 +135,19 @@ def plan_resizing(
         check_flag(align_corners, "align_corners"),
         check_flag(antialias, "antialias"),
         scales,
+        check_rounding(rounding),
     )
+
+
+def check_rounding(rounding: Any) -> str:
+    """When integers are rounded, if it is a name of such."""
+    if not isinstance(rounding, str):
+        raise TypeError(
+            f"rounding must be one of {', '.join(map(repr, ROUNDINGS))}, got {rounding!r}"
+        )
+    if rounding not in ROUNDINGS:
+        raise unknown("rounding", rounding, ROUNDINGS)
+    return rounding
 
 
 def check_image(shape: Sequence[int], channel_axis: int, threads: int | None) -> bool:
@@ -156,6 +173,7 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
     *,
+    rounding: str = "exact",
     channel_axis: int = 1,
     threads: int | None = None,
 ) -> Any:
@@ -203,6 +221,14 @@ def interpolate(
         antialias: whether the weights are stretched by the step where that is more than 1, so
             that nothing is skipped (the tables of Pillow); for nearest, too, which then is the
             mean of a box.  Area does so anyhow.
+        rounding: when integers are rounded.  "exact": once, at the end.  "pillow", "torch": after
+            each axis, to whole numbers that the type holds (uint8: 0 to 255).  For uint8 the result
+            is then that of Pillow, or of PyTorch on the CPU, where they have the method; it can be
+            60 away from the exact one where a method overshoots.  The two differ in the precision
+            of their weights, and Pillow (since 13) begins with the height where an image loses more
+            than twice as many rows as columns, while PyTorch always begins with the width.
+            Floating images are not rounded; on a GPU PyTorch's own functions resize, which round
+            once.
         channel_axis: 1, or -1 for channels-last input and output, (N, *spatial, C).
         threads: how many threads to use at most; None for one a core, or as many as torch uses
             for tensors.  The result does not depend on it.
@@ -229,7 +255,7 @@ def interpolate(
     if is_overridden(input):
         return hand_over(interpolate, locals(), input)
     find_binding(input=input)  # which refuses what it does not know
-    options = size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
+    options = size, scale_factor, mode, align_corners, recompute_scale_factor, antialias, rounding
     if library(input) == "torch":
         from gridsample.bindings.torch import resizing
 
@@ -372,8 +398,8 @@ def resize_array(
     if result.size:
         ends = image.shape[2:], asked.size
         inputs, outputs = ends[::-1] if transposed else ends
-        maps = tables.axis_maps(inputs, outputs, *asked[1:], transposed)
-        kernels.resize(maps, image, planes, real_type(dtype), threads)
+        maps = tables.axis_maps(inputs, outputs, *asked[1:5], transposed)
+        kernels.resize(maps, image, planes, real_type(dtype), threads, asked.rounding)
     return result
 
 

@@ -430,6 +430,20 @@ def axis_maps(
     ]
 
 
+def rounded_order(inputs: Sequence[int], outputs: Sequence[int], rounding: str) -> list[int]:
+    """The order of axes where numbers are rounded between them, so that it shows.
+
+    The last axis comes first; but Pillow, since its version 13, begins with the height of an image
+    that loses more than twice as many rows as columns.
+    """
+    axes = list(range(len(inputs)))[::-1]
+    if rounding == "pillow" and len(axes) == 2:
+        rows, columns = (n - m for n, m in zip(inputs, outputs, strict=True))
+        if rows > max(0, 2 * columns):
+            axes.reverse()
+    return axes
+
+
 # Rows away from where a cubic spline is cut off, at which that is no longer seen: 0.27 ** 32 is
 # less than what double precision resolves.
 SPLINE_MARGIN = 32

@@ -288,8 +288,9 @@ def resized(input: Any, options: tuple[Any, ...], strict: bool) -> Tensor:
         return theirs(*options)
     if strict and not torch_resizes(input, mode=options[2], antialias=options[-1]):
         return theirs(*options)
+    rounding = "torch" if strict and input.dtype == torch.uint8 else "exact"
     try:
-        result: Tensor = resize.interpolate(input, *options)
+        result: Tensor = resize.interpolate(input, *options, rounding=rounding)
     except REFUSALS as error:
         return refused(error, theirs, *options)
     return as_laid_out(result, input, mode=options[2]) if strict else result
@@ -322,6 +323,8 @@ def torch_resizes(image: Tensor, mode: Any, antialias: Any) -> bool:
         return False
     if mode in NEAREST:
         return not antialias and (image.is_floating_point() or image.dtype == torch.uint8)
+    if image.dtype == torch.uint8:
+        return image.dim() == 4 and mode in SMOOTHED
     if not image.is_floating_point():
         return False
     if antialias and (mode not in SMOOTHED or image.element_size() < 4):

@@ -7,9 +7,9 @@ from typing import Any
 
 import cases
 import onnx
-import onnxruntime
 import pytest
 import torch
+from onnx_models import export, operators, run
 from torch import Tensor, nn
 
 import gridsample.nn
@@ -45,24 +45,6 @@ def tensors(image: tuple[int, ...], grid: tuple[int, ...]) -> tuple[Tensor, Tens
         torch.from_numpy(rng.standard_normal(image).astype("f4")),
         torch.from_numpy(rng.uniform(-1.3, 1.3, grid).astype("f4")),
     )
-
-
-def export(model: Any, arguments: tuple[Tensor, ...] = (), **options: Any) -> onnx.ModelProto:
-    model = model.eval() if isinstance(model, nn.Module) else model
-    program = torch.onnx.export(model, arguments, dynamo=True, verbose=False, **options)
-    onnx.checker.check_model(program.model_proto, full_check=True)
-    return program.model_proto
-
-
-def run(model: onnx.ModelProto, arguments: tuple[Tensor, ...]) -> list[Tensor]:
-    session = onnxruntime.InferenceSession(model.SerializeToString())
-    names = [one.name for one in session.get_inputs()]
-    results = session.run(None, dict(zip(names, (t.numpy() for t in arguments), strict=True)))
-    return [torch.from_numpy(one) for one in results]
-
-
-def operators(model: onnx.ModelProto) -> list[str]:
-    return [node.op_type for node in model.graph.node]
 
 
 def check(model: nn.Module, arguments: tuple[Tensor, ...], **options: Any) -> onnx.ModelProto:

@@ -170,11 +170,11 @@ def test_elsewhere_it_is_what_torch_does(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(resizing.torchs, "interpolate", stand_in)
     far = image(1, 1, 4, 4).as_subclass(Elsewhere)
-    arguments = (far, (8, 8), ("linear", "linear"), True, False, (2.0, 2.0), False, None)
+    arguments = (far, (8, 8), ("linear", "linear"), True, False, (2.0, 2.0), "exact", False, None)
     assert resizing.resize(*arguments) == "torch's"
     assert called == {
         "size": None, "scale": [2.0, 2.0], "mode": "bilinear", "corners": True, "antialias": False
     }  # fmt: skip
     for methods, smooth in ((("lanczos3",) * 2, False), (("linear", "area"), False)):
         with pytest.raises(ValueError, match="only what torch"):
-            resizing.resize(far, (8, 8), methods, False, smooth, (0.0, 0.0), False, None)
+            resizing.resize(far, (8, 8), methods, False, smooth, (0.0, 0.0), "exact", False, None)

@@ -36,6 +36,8 @@ def main(side: str) -> None:
             how = {"mode": method, "antialias": smooth, "channel_axis": axis}
             for threads in (1, 3):
                 out = gridsample.interpolate(image, size, threads=threads, **how)
+            for rounding in ("pillow", "torch") if dtype == "uint8" else ():
+                gridsample.interpolate(image, size, rounding=rounding, **how)
             if dtype != "uint8":
                 gridsample.interpolate_vjp(out, image, size, **how)
             runs += 3

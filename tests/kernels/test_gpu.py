@@ -265,6 +265,7 @@ def test_every_boundary_with_some_method_and_coordinates(boundary: str, extrapol
         (3, ("antimirror", "constant"), "pixel", True),
         (4, ("wrap", "symmetric"), "displacement", False),
         (2, ("antisymmetric", "mirror"), "normalized", True),
+        (1, ("dst1", "constant"), "pixel", True),
     ],
 )
 def test_boundaries_of_two_axes(turn: int, boundary: Any, coords: str, extrapolate: bool) -> None:
@@ -459,6 +460,7 @@ def test_the_fill_in_types_of_storage(name: str, mode: str, extrapolate: bool) -
     [
         ("cubic", "constant", "pixel", True),
         ("spline3", "antimirror", "normalized", True),
+        ("cubic", "dst1", "pixel", True),
         ("linear", "wrap", "displacement", False),
         ("linear", "reflection", "normalized", False),
     ],

@@ -22,6 +22,7 @@ BOUNDARIES = ("zeros", "border", "reflection")
 ALIGN = pytest.mark.parametrize("align_corners", [False, True], ids=["edges", "centres"])
 MODE = pytest.mark.parametrize("mode", MODES)
 BOUNDARY = pytest.mark.parametrize("boundary", BOUNDARIES)
+REPEATING = ("symmetric", "mirror", "wrap", "antisymmetric", "antimirror", "dst1")
 INF, NAN = math.inf, math.nan
 
 
@@ -1082,19 +1083,21 @@ def letters(boundary, count=6):
         ("wrap", "c d a b c d | a b c d | a b c d a b"),
         ("antisymmetric", "c d -d -c -b -a | a b c d | -d -c -b -a a b"),
         ("antimirror", "a b c d -c -b | a b c d | -c -b a b c d"),
+        ("dst1", "0 -d -c -b -a 0 | a b c d | 0 -d -c -b -a 0"),
         ("constant", "0 0 0 0 0 0 | a b c d | 0 0 0 0 0 0"),
     ],
 )
 def test_boundaries_drawn_as_letters(boundary, drawn):
     assert letters(boundary) == drawn
-    three = drawn.replace("0", "f").split(" ")[3:-3]
+    three = drawn.replace("0", "f" if boundary == "constant" else "0").split(" ")[3:-3]
     assert reference.BOUNDARIES[boundary] == " ".join(three)
 
 
-@pytest.mark.parametrize("boundary", ["symmetric", "mirror", "wrap", "antisymmetric", "antimirror"])
+@pytest.mark.parametrize("boundary", REPEATING)
 def test_repeating_boundaries_repeat(boundary):
     for size in (1, 2, 7):
         period = {"wrap": size, "mirror": 2 * size - 2, "antimirror": 2 * size - 2}
+        period["dst1"] = 2 * size + 2
         shift = period.get(boundary, 2 * size) or 1
         for i, turns in itertools.product(range(-9, 9), (1, -3, 10**18)):
             far = i + turns * shift
@@ -1117,7 +1120,7 @@ def test_a_sign_is_on_the_gradient_too():
     assert grad_grid.tolist() == [[[2 * (10 + 10)]]]
 
 
-@pytest.mark.parametrize("boundary", ["symmetric", "mirror", "wrap", "antisymmetric", "antimirror"])
+@pytest.mark.parametrize("boundary", REPEATING)
 def test_infinity_is_nowhere_in_an_image_that_repeats(boundary):
     assert np.isnan(line((1, 2, 3), (-INF, INF), "linear", boundary)).all()
     assert line((1, 2, 3), (-INF, INF), "cubic", boundary, order=1) == [0, 0]

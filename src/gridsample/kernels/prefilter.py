@@ -43,11 +43,15 @@ EXTENSIONS = {
     "symmetric": "symmetric",
     "wrap": "wrap",
     "antisymmetric": "antisymmetric",
+    "dst1": "dst1",
     "zeros": "mirror",
     "constant": "mirror",
     "border": "mirror",
     "antimirror": "mirror",
 }
+
+# Those of them that turn the sign: there a line of one pixel is not the same everywhere.
+ODD = ("antisymmetric", "dst1")
 
 # Lines of a block: so many that the loops across them vectorise, so few that it stays in cache.
 FEWEST, MOST, BLOCK = 16, 64, 1 << 15
@@ -102,6 +106,10 @@ def ends(z: float, n: int, extended: str) -> tuple[Array, Array]:
         there = z**k + np.where((k > 0) & (k < n - 1), z ** (2 * n - 2 - k), 0.0)
         there /= 1 - z ** (2 * n - 2)
         back[-2:] = z * z / (z * z - 1), z / (z * z - 1)
+    elif extended == "dst1":  # mirrors stand on zeros, so that there c is 0, too
+        there = (z ** (2 * n + 2 - k) - z ** (k + 2)) / (1 - z ** (2 * n + 2))
+        there[0] += 1
+        back[-1] = -z
     else:  # a mirror half a pixel outside; a single pixel that is mirrored about itself is the same
         sign = -1 if extended == "antisymmetric" else 1
         there = (z ** (2 * n - k) + sign * z ** (k + 1)) / (1 - z ** (2 * n))
@@ -331,7 +339,7 @@ def filter_axis(
 ) -> None:
     """Filter a C-contiguous real array along one axis, in place."""
     n, inner = data.shape[axis], int(np.prod(data.shape[axis + 1 :]))
-    if n == 1 and extended != "antisymmetric":  # every tap reads the one pixel
+    if n == 1 and extended not in ODD:  # every tap reads the one pixel
         return
     width = inner if inner < FEWEST else max(FEWEST, min(MOST, BLOCK // n // FEWEST * FEWEST))
     blocks = data.size // (n * inner) * -(-inner // width)

@@ -74,6 +74,7 @@ BOUNDARIES = {
     "wrap": "b c d | a b c d | a b c",
     "antisymmetric": "-c -b -a | a b c d | -d -c -b",
     "antimirror": "d -c -b | a b c d | -c -b a",
+    "dst1": "-b -a 0 | a b c d | 0 -d -c",
 }
 """What is outside an image a b c d; f is the fill value."""
 
@@ -271,22 +272,32 @@ def fold_sign(i: int, size: int, boundary: str) -> int:
     [-1, -1, -1, 1, 1, 1, 1, -1, -1, -1]
     >>> [fold_sign(i, 4, "antimirror") for i in range(-3, 7)]
     [1, -1, -1, 1, 1, 1, 1, -1, -1, 1]
+    >>> [fold_sign(i, 4, "dst1") for i in range(-3, 7)]
+    [-1, -1, 0, 1, 1, 1, 1, 0, -1, -1]
     """
-    return images(size, boundary, False, i)[1] if boundary.startswith("anti") else 1
+    odd = boundary.startswith("anti") or boundary == "dst1"
+    return images(size, boundary, False, i)[1] if odd else 1
 
 
-def images(size: int, boundary: str, align_corners: bool, i: int) -> tuple[int, int]:
+def images(size: int, boundary: str, align_corners: bool, i: int) -> tuple[int | None, int]:
     """Find the pixel and the sign at index i of an image that repeats for ever.
 
     One period is written down pixel by pixel: the image, and behind it what its mirror image adds,
-    which is all of it, or without the two pixels that the mirrors stand on.
+    which is all of it, or without the two pixels that the mirrors stand on, or with a pixel of 0 on
+    each side, which is no pixel of the image and has no sign.
 
     >>> [images(3, "antimirror", False, i) for i in range(5)]
     [(0, 1), (1, 1), (2, 1), (1, -1), (0, 1)]
+    >>> [images(2, "dst1", False, i) for i in range(6)]
+    [(0, 1), (1, 1), (None, 0), (1, -1), (0, -1), (None, 0)]
     """
     if boundary == "reflection":
         boundary = "mirror" if align_corners else "symmetric"
     image = list(range(size))
+    if boundary == "dst1":
+        line: list[tuple[int | None, int]] = [(pixel, 1) for pixel in image]
+        line += [(None, 0), *((pixel, -1) for pixel in image[::-1]), (None, 0)]
+        return line[i % len(line)]
     back = {"symmetric": image[::-1], "mirror": image[-2:0:-1], "wrap": []}
     sign = -1 if boundary.startswith("anti") else 1
     period = [(pixel, 1) for pixel in image]

@@ -19,13 +19,22 @@ from torch.autograd.function import _SingleLevelFunction as Function
 from gridsample import tables
 from gridsample.bindings.torch.contacts import torchs
 from gridsample.bindings.torch.derivatives import below, inside, recorded, tracked
-from gridsample.bindings.torch.operators import LIBRARY, count, empty, memory, numpy_type
+from gridsample.bindings.torch.onnx import exporting
+from gridsample.bindings.torch.onnx_resizing import resize_as_node
+from gridsample.bindings.torch.operators import (
+    LIBRARY,
+    check_target,
+    count,
+    empty,
+    memory,
+    numpy_type,
+)
 from gridsample.bindings.torch.traced import traceable
 from gridsample.plan import WIDE_TYPES, check_image_type, type_name
 
 LIBRARY.define(
     "resize(Tensor input, SymInt[] size, str[] method, bool align_corners, bool antialias, "
-    "float[] scale, bool transposed, int? threads=None) -> Tensor",
+    "float[] scale, bool transposed, int? threads=None, str rounding='exact') -> Tensor",
     tags=torch.Tag.pt2_compliant_tag,
 )
 operator = torch.ops.gridsample.resize.default
@@ -49,13 +58,16 @@ def resize(
     align_corners: bool,
     antialias: bool,
     scales: Sequence[float],
+    rounding: str,
     transposed: bool,
     threads: int | None,
 ) -> Tensor:
     """Resize (N, C, *spatial); on a device that there are no kernels for, as torch does."""
     options = list(size), list(methods), align_corners, antialias, list(scales)
+    if exporting():
+        return resize_as_node(image, *options, transposed, threads, rounding)
     if image.device.type in ("cpu", "meta"):
-        result: Tensor = whole(image, *options, transposed, threads)
+        result: Tensor = whole(image, *options, transposed, threads, rounding)
         return result
     rank = len(size)
     name = TORCH_NAMES.get(methods[0], {}).get(rank)
@@ -93,6 +105,7 @@ def cpu_resize(
     scales: Sequence[float],
     transposed: bool,
     threads: int | None = None,
+    rounding: str = "exact",
 ) -> Tensor:
     """Resize, for CPU tensors."""
     from gridsample.kernels import resize as kernels
@@ -108,13 +121,14 @@ def cpu_resize(
         real = torch.float64 if wide else torch.float32
         kernels.resize(
             maps, memory(image), memory(out), numpy_type(real, ""),
-            count(threads),
+            count(threads), rounding,
         )  # fmt: skip
     return out
 
 
 def fake_resize(image: Tensor, size: Sequence[int], *options: Any) -> Tensor:
     """Resize, of the shapes alone."""
+    check_target()
     check_image_type(numpy_type(image.dtype, "input"))
     return empty((*image.shape[:2], *size), image, image.dtype)
 
@@ -137,8 +151,9 @@ class Resize(Function):
         """The adjoint leads back to the image's size."""
         if upstream is None:
             return None, None, None
-        _, *how, transposed, threads = ctx.options
-        return operator(upstream, ctx.spatial, *how, not transposed, threads), None, None
+        _, *how, transposed, threads, rounding = ctx.options
+        gradient = operator(upstream, ctx.spatial, *how, not transposed, threads, rounding)
+        return gradient, None, None
 
     @staticmethod
     def jvp(ctx: Any, along: Tensor | None, *_: Any) -> Any:
@@ -149,10 +164,10 @@ class Resize(Function):
 
 def autograd_resize(
     keys: Any, image: Tensor, size: Any, methods: Any, align_corners: bool, antialias: bool,
-    scales: Any, transposed: bool, threads: int | None = None,
+    scales: Any, transposed: bool, threads: int | None = None, rounding: str = "exact",
 ) -> Any:  # fmt: skip
     """Resize, with a record where one is kept."""
-    options = size, methods, align_corners, antialias, scales, transposed, threads
+    options = size, methods, align_corners, antialias, scales, transposed, threads, rounding
     if tracked(image):
         return recorded(Resize, image, options, keys)
     return below(operator, keys, image, *options)

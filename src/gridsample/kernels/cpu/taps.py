@@ -791,7 +791,8 @@ def lay_taps(axis: Array, base: Array, stride: int, offset: Array, width: int, n
                 )
         else:
             for i in range(n):
-                offset[begin + i] = fold_index(base[i] + shift, size, boundary, edge) * step
+                index = fold_index(base[i] + shift, size, boundary, edge)
+                offset[begin + i] = where(index >= 0, integer(index * step), integer(DROPPED))
 
 
 def sign_taps(axis: Array, base: Array, weight: Array, width: int, n: int) -> None:

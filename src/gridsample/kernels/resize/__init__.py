@@ -23,7 +23,7 @@ import numpy as np
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import as_parts, frozen, stored
 from gridsample.kernels.resize.build import CHUNK, LANES, ROWS, Spec, driver_for
-from gridsample.tables import AxisMap, Band, Solve
+from gridsample.tables import AxisMap, Band, Solve, chosen, rounded_order
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
@@ -95,6 +95,9 @@ def code(dtype: np.dtype[Any]) -> str:
 # Fixed point: weights have 14 bits after the point, numbers between two axes 6, so that a product
 # takes 30, and a sum that overshoots by less than a factor of two has room.
 WEIGHT_BITS, BETWEEN_BITS = 14, 6
+# Where numbers between two axes are bytes: Pillow's weights have the bits that bytes leave in 32;
+# PyTorch's are of 16, and have as many after the point as the largest weight leaves.
+PILLOW_BITS = 22
 # A weight is off by 2**-15, a product with 255 by 1/128; 64 taps in all keep within half a unit.
 FIXED_TAPS = 64
 
@@ -104,29 +107,53 @@ class Numbers(NamedTuple):
 
     sums: str
     between: str
+    rounding: str = "exact"
+
+    def bits(self, band: Band) -> int:
+        """How many bits a band's weights have after the point."""
+        if self.rounding == "exact":
+            return WEIGHT_BITS
+        if self.rounding == "pillow":
+            return PILLOW_BITS
+        most = float(band.weights.max(initial=0))
+        return next((n for n in range(PILLOW_BITS) if 0.5 + most * 2 ** (n + 1) >= 2**15), 22)
 
     def weights(self, band: Band) -> Array:
         """A band's weights as factors.
 
-        Rounded to fixed point such that their running sums are right, and so that of all.
+        Rounded to fixed point such that their running sums are right, and so that of all; but each
+        by itself, and halves away from zero, as Pillow and PyTorch do it.
         """
         if self.sums != "i4":
             return band.weights.astype(self.sums)
+        if self.rounding != "exact":
+            scaled = band.weights * 2.0 ** self.bits(band)
+            wide = np.int32 if self.rounding == "pillow" else np.int16
+            return np.trunc(scaled + np.copysign(0.5, scaled)).astype(wide)
         running = np.rint(np.cumsum(band.weights, axis=1) * 2**WEIGHT_BITS)
         taken = np.arange(band.weights.shape[1]) < band.count[:, np.newaxis]
         return np.where(taken, np.diff(running, axis=1, prepend=0), 0).astype(np.int16)
 
-    def shift(self, source: str, target: str) -> int:
+    def shift(self, band: Band, source: str, target: str) -> int:
         """By how many bits a sum is too large for what it is stored as."""
         bits = {"u1": 0, "i2": BETWEEN_BITS}
-        return WEIGHT_BITS + bits[source] - bits[target] if self.sums == "i4" else 0
+        return self.bits(band) + bits[source] - bits[target] if self.sums == "i4" else 0
 
 
-def choose_numbers(stored_as: str, real: np.dtype[Any], maps: Sequence[AxisMap]) -> Numbers:
+def are_plain(maps: Sequence[AxisMap]) -> bool:
+    """Whether maps are bands alone."""
+    return all(one.before is None and one.after is None for one in maps)
+
+
+def choose_numbers(
+    stored_as: str, real: np.dtype[Any], maps: Sequence[AxisMap], rounding: str
+) -> Numbers:
     """Fixed point for bytes, while it is exact enough; else the type of the sums for all."""
-    plain = all(one.before is None and one.after is None for one in maps)
-    if stored_as == "u1" and plain and sum(one.band.taps for one in maps) <= FIXED_TAPS:
-        return Numbers("i4", "i2")
+    if stored_as == "u1" and are_plain(maps):
+        if rounding != "exact":
+            return Numbers("i4", "u1", rounding)
+        if sum(one.band.taps for one in maps) <= FIXED_TAPS:
+            return Numbers("i4", "i2")
     return Numbers(code(real), code(real))
 
 
@@ -175,8 +202,8 @@ class Pass(NamedTuple):
             )
         driver(
             frozen(data.reshape(-1)), result.reshape(-1), self.first[rows], self.counts[rows],
-            self.weights[rows], numbers.shift(source, target), base, outer, data.shape[k], inner,
-            *more,
+            self.weights[rows], numbers.shift(self.band, source, target), base, outer,
+            data.shape[k], inner, *more,
         )  # fmt: skip
 
 
@@ -306,6 +333,7 @@ def resize(
     out: Array,
     real: np.dtype[Any],
     threads: int | None = None,
+    rounding: str = "exact",
 ) -> None:
     """Resize (N, C, *spatial) into ``out``, of the same type: see above.
 
@@ -316,13 +344,14 @@ def resize(
         out: where the result goes.
         real: the type of the sums.
         threads: how many threads to use at most.
+        rounding: "exact", or "pillow" or "torch" to round integers after each axis.
     """
     last = is_channels_last(source)
     given = as_planes(source, last)
     wanted = as_planes(out, last)
     direct = is_packed(wanted) and np.may_share_memory(wanted, out)
     result = wanted if direct else np.empty(wanted.shape, given.dtype.newbyteorder("="))
-    run(maps, given, result, real, threads or pool.cores())
+    run(maps, given, result, real, threads or pool.cores(), rounding)
     if not direct:
         back = (
             result.transpose(0, -1, *range(1, out.ndim - 1)) if last else result.reshape(out.shape)
@@ -331,10 +360,15 @@ def resize(
 
 
 def run(
-    maps: Sequence[AxisMap], given: Array, result: Array, real: np.dtype[Any], threads: int
-) -> None:
+    maps: Sequence[AxisMap], given: Array, result: Array, real: np.dtype[Any], threads: int,
+    rounding: str = "exact",
+) -> None:  # fmt: skip
     """Resize planes (outer, *spatial, inner) into packed ones."""
     copies = all(one.band.copies and one.before is one.after is None for one in maps)
+    rounds = rounding != "exact" and not copies and given.dtype.kind in "iub"
+    if rounds and not (given.dtype == np.uint8 and are_plain(maps)):
+        run_stepwise(maps, given, result, real, threads, rounding)
+        return
     # Others are packed a piece at a time.
     if copies or any(one.before for one in maps) or not is_plain(given):
         given = packed(given)
@@ -343,7 +377,7 @@ def run(
         return
     kind = code(given.dtype)
     source, target = as_numbers(given), as_numbers(result)
-    numbers = choose_numbers("" if given.dtype == np.bool_ else kind, real, maps)
+    numbers = choose_numbers("" if given.dtype == np.bool_ else kind, real, maps, rounding)
     kinds = kind, kind
     if any(one.before for one in maps):
         source = (
@@ -366,12 +400,37 @@ def run(
             change(whole, target, numbers.sums, kind)
 
 
+def run_stepwise(
+    maps: Sequence[AxisMap], given: Array, result: Array, real: np.dtype[Any], threads: int,
+    rounding: str,
+) -> None:  # fmt: skip
+    """As `run`, one axis after the other, each with a result of its own."""
+    axes = [k for k, one in enumerate(maps) if not (one.band.is_identity and are_plain([one]))]
+    sizes = given.shape[1:-1], result.shape[1:-1]
+    axes = [axis for axis in rounded_order(*sizes, rounding) if axis in axes]
+    for axis in axes:
+        alone = [one if k == axis else unchanged(given.shape[k + 1]) for k, one in enumerate(maps)]
+        shape = [*given.shape[: axis + 1], maps[axis].band.outputs, *given.shape[axis + 2 :]]
+        made = result if axis == axes[-1] else np.empty(shape, result.dtype)
+        run(alone, given, made, real, threads)
+        given = made
+
+
+@functools.lru_cache(maxsize=64)
+def unchanged(n: int) -> AxisMap:
+    """The map of an axis that stays as it is."""
+    return AxisMap(None, chosen(np.arange(n), n), None)
+
+
 def resize_bands(
     bands: Sequence[Band], source: Array, target: Array, numbers: Numbers,
     kinds: tuple[str, str], threads: int,
 ) -> None:  # fmt: skip
     """All bands, of planes (outer, *spatial, inner) that are stored as ``kinds`` say."""
     order = best_order(tuple(bands), source.shape[-1])
+    if numbers.rounding != "exact":
+        sizes = [band.inputs for band in bands], [band.outputs for band in bands]
+        order = tuple(axis for axis in rounded_order(*sizes, numbers.rounding) if axis in order)
     passes = [make_pass(axis, bands[axis], numbers) for axis in order]
     native, direct = (numbers.sums in (kind, "i4") for kind in kinds)
     leading = next((one for one in passes if one.axis == 0), None)

@@ -130,7 +130,7 @@ class Terms(NamedTuple):
         builder = self.builder
         none = ir.Constant(ir.VectorType(self.element, self.block.lanes), None)
         totals = [none] * self.block.lines
-        step = 2 if isinstance(self.element, ir.IntType) else 1
+        step = 2 if self.factors.type.pointee == I16 else 1
         add = self.add_pair if step == 2 else self.add
         if self.block.taps:
             for tap in range(0, self.block.taps, step):
@@ -203,7 +203,7 @@ def block_weigher(block: Block, target: str) -> Any:
     ) -> Any:  # fmt: skip
         """The weighted sum of blocks of numbers that lie a fixed step apart."""
         kinds = out, to, out_pitch, src, at, src_pitch, step, weights, first, taps, shift
-        fixed = weights.dtype == nb.int16
+        fixed = weights.dtype in (nb.int16, nb.int32)
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             to, out_pitch, at, src_pitch, step, first, taps, shift = (
