@@ -11,6 +11,7 @@ import scipy.ndimage
 
 import gridsample
 from gridsample import cli, io, warp
+from gridsample.cli import terminal
 from gridsample.io import Image
 
 nibabel = pytest.importorskip("nibabel")
@@ -198,8 +199,9 @@ def test_integers_round_and_saturate():
 
 def test_a_volume_turns_in_each_slice():
     array = noise(3, 6, 9, 1, dtype=np.int16)
-    for suffix in ("nii.gz", "tif"):
-        result = warped(array, "--rotate", 90, "--size", "6x9x3", suffix=suffix)
+    for suffix, flag in (("nii.gz", []), ("tif", ["--volume"])):
+        words = ["--rotate", 90, "--size", "6x9x3", *flag]
+        result = warped(array, *words, suffix=suffix, volume=True)
         np.testing.assert_array_equal(result, np.rot90(array, axes=(1, 2)))
     np.testing.assert_array_equal(warped(array, "--translate", "0,0,-1")[:2], array[1:])
     mirrored = warped(array, "--scale", "1,1,-1")
@@ -469,21 +471,21 @@ def test_input_and_output_may_be_the_same_file():
 # ---- the bar, the other commands, the process -------------------------------------------------
 
 
-@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize("shown", [False, True])
 @pytest.mark.parametrize("seconds", [0, 1000])
-def test_a_bar_shows_on_a_terminal_when_work_is_long(monkeypatch, capsys, terminal, seconds):
+def test_a_bar_shows_on_a_terminal_when_work_is_long(monkeypatch, capsys, shown, seconds):
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(cli, "_SECONDS_WITHOUT_BAR", seconds)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    monkeypatch.setattr(terminal, "SECONDS_WITHOUT_BAR", seconds)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: shown)
     warped(noise(6, 8, 1), "--rotate", 3)
     captured = capsys.readouterr()
-    assert ("warping in.npy" in captured.err) == (terminal and seconds == 0)
+    assert ("warping in.npy" in captured.err) == (shown and seconds == 0)
     assert captured.out == ""
 
 
 def test_without_rich_there_is_no_bar(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "rich.progress", None)
-    monkeypatch.setattr(cli, "_SECONDS_WITHOUT_BAR", 0)
+    monkeypatch.setattr(terminal, "SECONDS_WITHOUT_BAR", 0)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     warped(noise(6, 8, 1), "--rotate", 3)
     assert capsys.readouterr().err == ""

@@ -461,6 +461,15 @@ def make_plan(
     )
 
 
+def check_extent(name: str, shape: Sequence[int], itemsize: int) -> None:
+    """Refuse a shape of which no array can be: one of more bytes than an address can count."""
+    if math.prod(shape) * itemsize > np.iinfo(np.intp).max:
+        raise ValueError(
+            f"{name} would have the shape {tuple(shape)}, of {itemsize} bytes each: no array is "
+            f"so large; accepted: up to {np.iinfo(np.intp).max} bytes"
+        )
+
+
 def hashable(given: Mode) -> Mode:
     """Options as the cache needs them: a list becomes a tuple; what cannot be hashed is refused."""
     if isinstance(given, list):
