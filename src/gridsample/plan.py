@@ -394,6 +394,7 @@ def check_size(size: Any, grid: Shape) -> Shape:
         raise TypeError(f"size must be a tuple of integers, *spatial, got {size!r}") from None
     if not 1 <= len(spatial) <= 3 or min(spatial) < 1:
         raise ValueError(f"size must hold 1 to 3 positive numbers, *spatial, got {size!r}")
+    check_extent("the result", spatial, 1)
     if len(grid) < 2 or grid[-1] != len(spatial):
         axes = ", ".join(AXES[: len(spatial)])
         raise ValueError(
@@ -462,11 +463,12 @@ def make_plan(
 
 
 def check_extent(name: str, shape: Sequence[int], itemsize: int) -> None:
-    """Refuse a shape of which no array can be: one of more bytes than an address can count."""
-    if math.prod(shape) * itemsize > np.iinfo(np.intp).max:
+    """Refuse a shape that no array can have, because its bytes are more than an address counts."""
+    most = np.iinfo(np.intp).max // itemsize
+    if math.prod(shape) > most:
         raise ValueError(
-            f"{name} would have the shape {tuple(shape)}, of {itemsize} bytes each: no array is "
-            f"so large; accepted: up to {np.iinfo(np.intp).max} bytes"
+            f"{name} would have the shape {tuple(shape)}, which is more than any array can hold: "
+            f"{most} numbers"
         )
 
 

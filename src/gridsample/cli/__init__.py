@@ -109,7 +109,8 @@ def _notes(text: str) -> str:
         textwrap.fill(f"{', '.join(some)}.", 100, initial_indent="  ", subsequent_indent="  ")
         for some in names.values()
     ]
-    sampling = "modes:\n{}\n\nboundaries:\n{}".format(*listed)
+    sampling = "modes:\n{}\n  bilinear and bicubic are linear and cubic.\n\nboundaries:\n{}"
+    sampling = sampling.format(*listed)
     return text.format(sampling=sampling, alpha=_ALPHA_NOTES)
 
 

@@ -151,7 +151,7 @@ def _resized(arguments: argparse.Namespace, size: tuple[int, ...]) -> tuple[int,
             + ",".join(f"{scale:g}" for scale in arguments.scale)
         )
     # The limit is beyond all sizes, and below infinity.
-    sizes = [math.floor(min(n * s, 1e300)) for n, s in zip(size, scales, strict=True)]
+    sizes = [math.floor(min(n * s, 1e30)) for n, s in zip(size, scales, strict=True)]
     return tuple(max(1, n) for n in sizes)
 
 

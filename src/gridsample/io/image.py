@@ -66,10 +66,7 @@ class Image:
         """
         extras = dict(self.extras)
         if "nifti" in extras:
-            from gridsample.io.nifti import moved_header
-
-            kind, header = extras["nifti"]
-            extras["nifti"] = kind, moved_header(header, voxels)
+            extras["nifti"] = extras["nifti"].moved(voxels)
         return Image(array, self.format, self.has_channel_axis, extras, self.alpha)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,38 @@ from gridsample.io.image import (
 )
 
 
+class Header(NamedTuple):
+    """What a file says of its voxels.
+
+    Attributes:
+        kind: nibabel's class of image, of NIfTI-1 or NIfTI-2.
+        header: nibabel's header.
+    """
+
+    kind: Any
+    header: Any
+
+    def moved(self, voxels: NDArray[np.float64]) -> Header:
+        """Multiply both affines, and the voxel sizes, by new voxel -> old voxel."""
+        rank = voxels.shape[0] - 1
+        matrix = np.eye(4)
+        matrix[:rank, :rank], matrix[:rank, 3] = voxels[:rank, :rank], voxels[:rank, rank]
+        moved = self.header.copy()
+        if np.array_equal(matrix, np.eye(4)):
+            return Header(self.kind, moved)
+        zooms = np.array(self.header.get_zooms())
+        zooms[:rank] *= np.linalg.norm(voxels[:rank, :rank], axis=0)
+        moved.set_zooms(zooms)
+        for get, put in (
+            (self.header.get_qform, moved.set_qform),
+            (self.header.get_sform, moved.set_sform),
+        ):
+            old, code = get(coded=True)
+            if code:
+                put(old @ matrix, code)
+        return Header(self.kind, moved)
+
+
 def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
     """The stored numbers of a file, with its header."""
     nibabel = require("nibabel")
@@ -33,7 +65,7 @@ def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
     header.set_slope_inter(source.dataobj.slope, source.dataobj.inter)
     array = stored.T if stored.ndim < 4 else np.moveaxis(stored.T, 0, -1)
     flat = stored.ndim < 4
-    extras = {"nifti": (type(source), header)}
+    extras = {"nifti": Header(type(source), header)}
     return [whole_page(Image(array[..., None] if flat else array, "NIfTI", not flat, extras))]
 
 
@@ -68,21 +100,3 @@ def _write(image: Image, path: Path) -> None:
         target.to_filename(path)
     else:
         nibabel.Nifti1Image(voxels, np.eye(4), dtype=voxels.dtype).to_filename(path)
-
-
-def moved_header(header: Any, voxels: NDArray[np.float64]) -> Any:
-    """Multiply both affines of a NIfTI header, and its voxel sizes, by new voxel -> old voxel."""
-    rank = voxels.shape[0] - 1
-    matrix = np.eye(4)
-    matrix[:rank, :rank], matrix[:rank, 3] = voxels[:rank, :rank], voxels[:rank, rank]
-    moved = header.copy()
-    if np.array_equal(matrix, np.eye(4)):
-        return moved
-    zooms = np.array(header.get_zooms())
-    zooms[:rank] *= np.linalg.norm(voxels[:rank, :rank], axis=0)
-    moved.set_zooms(zooms)
-    for get, put in ((header.get_qform, moved.set_qform), (header.get_sform, moved.set_sform)):
-        old, code = get(coded=True)
-        if code:
-            put(old @ matrix, code)
-    return moved

@@ -48,7 +48,9 @@ def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
                 array = source.read(index=0, mode=mode, writeable_output=False)
     tags, orientation, resolution = read_exif(about.get("exif", b""))
     kind = "PNG" if head.startswith(b"\x89") else "JPEG"
-    resolution = _own_resolution(about, kind) or resolution
+    own = _own_resolution(about, kind)
+    # What both tell is exact in EXIF; PNG and JPEG round it.
+    resolution = resolution if own is None or own.near(resolution) else own
     array, flat = (array[..., None], True) if array.ndim == 2 else (array, False)
     extras = {
         "icc_profile": about.get("icc_profile") if about["mode"] != "CMYK" else None,

@@ -10,7 +10,7 @@ Three things are not kept as they are, because a new image would make them untru
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from io import BytesIO
 from typing import BinaryIO, NamedTuple
@@ -50,6 +50,12 @@ class Resolution(NamedTuple):
         factor = {2: 1.0, 3: 2.54}.get(self.unit, 0.0)
         x, y = float(self.x) * factor, float(self.y) * factor
         return (x, y) if 0.5 <= x < 65535.5 and 0.5 <= y < 65535.5 else None
+
+    def near(self, other: Resolution | None) -> bool:
+        """Tell whether another is the same but for rounding to whole pixels per inch."""
+        if other is None or self.dpi is None or other.dpi is None:
+            return False
+        return all(abs(a - b) <= 0.5 for a, b in zip(self.dpi, other.dpi, strict=True))
 
 
 IMAGE, EXIF, GPS, INTEROP = 0, 0x8769, 0x8825, 0xA005
@@ -194,6 +200,29 @@ def packed(tags: Tags, start: int, big: bool = False) -> tuple[bytes, Mapping[in
             one[child] = pointer._replace(data=place)
     data = [_packed_directory(one, places[n], big) for n, one in whole.items()]
     return b"".join(data), places
+
+
+def directories(file: BinaryIO, big: bool) -> Iterator[int]:
+    """Where the directories of a little-endian TIFF file begin, one for each page."""
+    count, entry, pointer = ("<Q", 20, "<Q") if big else ("<H", 12, "<I")
+    file.seek(8 if big else 4)
+    while place := struct.unpack(pointer, file.read(struct.calcsize(pointer)))[0]:
+        yield place
+        file.seek(place)
+        entries = struct.unpack(count, file.read(struct.calcsize(count)))[0]
+        file.seek(place + struct.calcsize(count) + entries * entry)
+
+
+def point(file: BinaryIO, directory: int, number: int, place: int, big: bool) -> None:
+    """Let a tag of a directory of a little-endian TIFF file point to another place in it."""
+    count, entry, pointer = ("<Q", 20, "<Q") if big else ("<H", 12, "<I")
+    file.seek(directory)
+    entries = struct.unpack(count, file.read(struct.calcsize(count)))[0]
+    for begin in range(file.tell(), file.tell() + entries * entry, entry):
+        file.seek(begin)
+        if struct.unpack("<H", file.read(2))[0] == number:
+            file.seek(begin + entry - struct.calcsize(pointer))
+            file.write(struct.pack(pointer, place))
 
 
 def rational(number: float | Fraction) -> Tag:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import struct
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -223,34 +224,38 @@ def write_pages(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> 
     large = size > _CLASSIC_LIMIT
     with require("tifffile").TiffWriter(path, bigtiff=large, byteorder="<") as file:
         for image, rows in zip(images, bands, strict=True):
-            _write_page(file, image, rows)
+            _write_page(file, image, rows, large)
     _append_directories(images, path, large)
 
 
-def _write_page(file: Any, image: Image, bands: Bands) -> None:
+def _write_page(file: Any, image: Image, bands: Bands, big: bool) -> None:
     shape, dtype = image.array.shape, image.array.dtype
     if image.channels == 1:  # TIFF has no axis for one channel
         shape, bands = shape[:-1], (band[..., 0] for band in bands)
     if dtype.kind == "b":  # eight pixels are put in a byte, which takes whole pages
-        file.write(np.concatenate([*bands]), **_options(image))
+        file.write(np.concatenate([*bands]), **_options(image, big))
         return
     height = shape[0] if image.array.ndim == 3 else shape[1]
     row = image.size[0] * image.channels * dtype.itemsize
     rows = (np.ascontiguousarray(band, dtype.newbyteorder("<")) for band in bands)
     strip = max(1, min(height, _STRIP // row))
     file.write(
-        rows, shape=shape, dtype=dtype.newbyteorder("<"), rowsperstrip=strip, **_options(image)
+        rows, shape=shape, dtype=dtype.newbyteorder("<"), rowsperstrip=strip, **_options(image, big)
     )
 
 
-def _options(image: Image) -> dict[str, Any]:
+def _options(image: Image, big: bool) -> dict[str, Any]:
     """How tifffile is to write a page, apart from its pixels."""
     channels, volume, extras = image.channels, image.array.ndim > 3, image.extras
     axes = "ZYXS"[4 - image.array.ndim :]
     tags = extras.get("exif", {})
     notes = [(number, *tag, True) for number, tag in tags.get(exif.IMAGE, {}).items()]
     # What they point to is appended later.
-    pointers = [(name, 4, 1, 0, True) for where, name in _POINTERS.items() if where in tags]
+    pointers = [
+        (name, "Q" if big else "I", 1, 0, True)
+        for where, name in _POINTERS.items()
+        if where in tags
+    ]
     return {
         "photometric": extras.get("photometric", "rgb" if channels in (3, 4) else "minisblack"),
         "planarconfig": "contig" if channels > 1 else None,
@@ -302,15 +307,13 @@ def _append_directories(images: Sequence[Image], path: Path, big: bool) -> None:
     tags = [exif.sized(image.extras.get("exif", {}), image.size) for image in images]
     if not any(where in one for one in tags for where in _POINTERS):
         return
-    with require("tifffile").TiffFile(path, mode="r+b") as file:
-        for one, page in zip(tags, file.pages, strict=False):
+    with path.open("r+b") as file:
+        for one, page in zip(tags, exif.directories(file, big), strict=False):
             children = {where: tags for where, tags in one.items() if where != exif.IMAGE}
-            if not children:
-                continue
-            place = file.filehandle.seek(0, 2)
+            place = file.seek(0, os.SEEK_END)
             place += place % 2
             data, places = exif.packed(children, place, big)
-            file.filehandle.seek(place)
-            file.filehandle.write(data)
+            file.seek(place)
+            file.write(data)
             for where in set(_POINTERS) & set(places):
-                page.tags[where].overwrite(places[where], dtype="Q" if big else "I")
+                exif.point(file, page, where, places[where], big)
