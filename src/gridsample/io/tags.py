@@ -64,19 +64,8 @@ DESCRIPTION, SOFTWARE, WIDTH, HEIGHT = 270, 305, 0xA002, 0xA003
 
 # Of the image's own tags, those that say something about the picture and not about its storage:
 # description, make, model, software, date, artist, host, copyright, ratings, and Windows' five.
-_DESCRIPTIVE = {
-    DESCRIPTION,
-    271,
-    272,
-    305,
-    306,
-    315,
-    316,
-    33432,
-    18246,
-    18249,
-    *range(40091, 40096),
-}
+_DESCRIPTIVE = {DESCRIPTION, 271, 272, SOFTWARE, 306, 315, 316, 33432, 18246, 18249}
+_DESCRIPTIVE |= set(range(40091, 40096))
 # Bytes of a value, and of the numbers in it whose order of bytes matters, by type. Those above 12
 # are pointers, and BigTIFF's.
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8}
