@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.api import BINDINGS, find_binding, library
-from gridsample.fields import check_size
+from gridsample.api import BINDINGS, find_binding, hand_over, is_overridden, library
 from gridsample.options import Options
-from gridsample.plan import Mode
+from gridsample.plan import Mode, check_output
+from gridsample.plan import check_maps as check_map_shapes
 
 
 def affine_sample(
@@ -72,6 +72,8 @@ def affine_sample(
         array([[[[10.,  0.],
                  [30., 20.]]]])
     """
+    if is_overridden(input, theta):
+        return hand_over(affine_sample, locals(), input, theta)
     options = Options(
         mode, padding_mode, align_corners, check_map_coords(coords), fill_value, extrapolate,
         prefilter, channel_axis, threads,
@@ -142,6 +144,8 @@ def affine_sample_vjp(
         >>> grad_theta.shape
         (1, 1, 2)
     """
+    if is_overridden(grad_output, input, theta):
+        return hand_over(affine_sample_vjp, locals(), grad_output, input, theta)
     options = Options(
         mode, padding_mode, align_corners, check_map_coords(coords), fill_value, extrapolate,
         prefilter, channel_axis, threads,
@@ -163,18 +167,13 @@ def check_map_coords(coords: Any) -> str:
 
 def check_maps(theta: Any, size: Sequence[int]) -> tuple[Any, tuple[int, ...]]:
     """Affine maps, and the spatial shape of what is sampled by them."""
-    items, _, *out = check_size(size, "size", 3, 5)
+    shape = check_output(size, 3, 5)
     maps = theta if library(theta) in BINDINGS else np.asarray(theta)
-    rank = len(out)
-    if tuple(maps.shape) != (items, rank, rank + 1):
-        raise ValueError(
-            f"theta must be (N, D, D + 1) = {(items, rank, rank + 1)} for size {tuple(size)}, "
-            f"got shape {tuple(maps.shape)}"
-        )
+    check_map_shapes(tuple(maps.shape), shape)
     kind = str(maps.dtype).removeprefix("torch.")
     if kind not in ("float16", "bfloat16", "float32", "float64"):
         raise TypeError(
             f"theta has dtype {maps.dtype}; accepted: float16, float32, float64, and bfloat16 "
             "for tensors"
         )
-    return maps, tuple(out)
+    return maps, shape[2:]

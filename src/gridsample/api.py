@@ -5,6 +5,7 @@ A framework is used only if an array already came from it; here nothing but NumP
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -18,6 +19,8 @@ from gridsample.plan import Mode
 BINDINGS = ("torch", "cupy")
 FOREIGN = ("jax", "jaxlib", "dask", "tensorflow")
 
+has_torch_function: Any = None
+
 
 def library(array: Any) -> str:
     """The library that an array's type, or one that it is derived from, comes from."""
@@ -28,6 +31,33 @@ def library(array: Any) -> str:
         if name in BINDINGS or name in FOREIGN:
             return name
     return "numpy"
+
+
+def is_overridden(*arrays: Any) -> bool:
+    """Whether `__torch_function__`, of an argument or of a mode, is to get a call on tensors."""
+    global has_torch_function  # imported once, as a statement would take longer than the answer
+    for one in arrays:
+        if type(one) is not np.ndarray and hasattr(type(one), "__torch_function__"):
+            if has_torch_function is None:
+                from gridsample.bindings.torch import contacts
+
+                has_torch_function = contacts.has_torch_function
+            return bool(has_torch_function(arrays))
+    return False
+
+
+def hand_over(function: Callable[..., Any], given: dict[str, Any], *arrays: Any) -> Any:
+    """Let `__torch_function__` do what was asked of one of our functions.
+
+    Args:
+        function: the public function.
+        given: its arguments by name, in order: what ``locals()`` is where it begins.
+        arrays: those of them that may override it, its first ones.
+    """
+    from gridsample.bindings.torch import contacts
+
+    options = [*given.items()][len(arrays) :]
+    return contacts.handle_torch_function(function, arrays, *arrays, **dict(options))
 
 
 def find_binding(**arrays: Any) -> ModuleType:
@@ -154,6 +184,8 @@ def grid_sample(
         array([[[[ 5.,  6.],
                  [25., 16.]]]])
     """
+    if is_overridden(input, grid):
+        return hand_over(grid_sample, locals(), input, grid)
     options = Options(
         mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter,
         channel_axis, threads,
@@ -230,6 +262,8 @@ def grid_sample_vjp(
         >>> grad_grid  # 10 a pixel to the right, 20 down; a pixel is 1 in coordinates
         array([[[[10., 20.]]]])
     """
+    if is_overridden(grad_output, input, grid):
+        return hand_over(grid_sample_vjp, locals(), grad_output, input, grid)
     options = Options(
         mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter,
         channel_axis, threads,
@@ -293,6 +327,8 @@ def grid_gradient(
         >>> gridsample.grid_gradient(image, np.array([[[0.5, 0.5]]]), coords="pixel")
         array([[[[10., 20.]]]])
     """
+    if is_overridden(input, grid):
+        return hand_over(grid_gradient, locals(), input, grid)
     options = Options(
         mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter,
         channel_axis, threads,
@@ -350,6 +386,8 @@ def grid_hessian(
         ... ).round(12)
         array([[[[[2.]]]]])
     """
+    if is_overridden(input, grid):
+        return hand_over(grid_hessian, locals(), input, grid)
     options = Options(
         mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter,
         channel_axis, threads,
@@ -416,6 +454,8 @@ def splat(
         >>> gridsample.splat(values, grid, 4, coords="pixel", normalize=True)
         array([[[8., 8., 1., 0.]]])
     """
+    if is_overridden(values, grid):
+        return hand_over(splat, locals(), values, grid)
     options = Options(
         mode, padding_mode, align_corners, coords, 0, extrapolate, prefilter,
         channel_axis, threads,
@@ -464,6 +504,8 @@ def splat_count(
         >>> gridsample.splat_count(np.array([[[0.25], [2.0]]]), 4, coords="pixel")
         array([[[0.75, 0.25, 1.  , 0.  ]]])
     """
+    if is_overridden(grid):
+        return hand_over(splat_count, locals(), grid)
     options = Options(
         mode, padding_mode, align_corners, coords, 0, extrapolate, prefilter,
         channel_axis, threads,

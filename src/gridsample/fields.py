@@ -8,26 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridsample.api import BINDINGS, find_binding, library
-from gridsample.plan import coordinates
+from gridsample.api import BINDINGS, find_binding, hand_over, is_overridden, library
+from gridsample.plan import check_maps, check_output, coordinates
 
 Array = np.ndarray[Any, Any]
-
-
-def check_size(size: Any, name: str, fewest: int, most: int) -> tuple[int, ...]:
-    """A size as a tuple of integers that are not negative, of an accepted length."""
-    try:
-        given = tuple(size)
-    except TypeError:
-        raise TypeError(f"{name} must be a sequence of integers, got {size!r}") from None
-    for n in given:
-        if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
-            raise TypeError(f"{name} must be a sequence of integers, got {size!r}")
-        if n < 0:
-            raise ValueError(f"{name} must not hold negative sizes, got {given}")
-    if not fewest <= len(given) <= most:
-        raise ValueError(f"{name} must have {fewest} to {most} entries, got {len(given)}: {given}")
-    return tuple(int(n) for n in given)
 
 
 def identity_grid(
@@ -54,7 +38,7 @@ def identity_grid(
         array([[-0.5, -0.5],
                [ 0.5, -0.5]])
     """
-    batch, _, *out = check_size(size, "size", 3, 5)
+    batch, _, *out = check_output(size, 3, 5)
     kind = np.dtype(dtype)
     if kind.name not in ("float16", "float32", "float64"):
         raise TypeError(f"dtype must be float16, float32 or float64, got {kind}")
@@ -74,7 +58,8 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) ->
     Args:
         theta: (N, D, D + 1) matrices for D = 1, 2 or 3; float16, float32 or float64.  A torch
             tensor (also bfloat16) gives a tensor that is differentiable in it.
-        size: the output's shape, (N, C, *out) with D axes after the first two.
+        size: the output's shape, (N, C, *out) with D axes after the first two; integers of
+            Python, NumPy or torch, tensors of one too.
         align_corners: what -1 and 1 mean, as in `grid_sample`.
 
     Returns:
@@ -91,17 +76,15 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) ->
         array([[[[-0.25,  0.  ],
                  [ 0.75,  0.  ]]]])
     """
-    batch, channels, *out = check_size(size, "size", 3, 5)
-    rank = len(out)
-    binding = find_binding(theta=theta)
-    matrices = theta if library(theta) in BINDINGS else np.asarray(theta)
-    if tuple(matrices.shape) != (batch, rank, rank + 1):
-        raise ValueError(
-            f"theta must be (N, D, D + 1) = {(batch, rank, rank + 1)} "
-            f"for size {(batch, channels, *out)}, got shape {tuple(matrices.shape)}"
-        )
+    if is_overridden(theta):
+        return hand_over(affine_grid, locals(), theta)
     if library(theta) in BINDINGS:
-        return binding.affine_grid(theta, [coordinates(n, align_corners) for n in out])
+        return find_binding(theta=theta).affine_grid(theta, size, align_corners)
+    shape = check_output(size, 3, 5)
+    matrices = np.asarray(theta)
+    check_maps(matrices.shape, shape)
+    batch, _, *out = shape
+    rank = len(out)
     if matrices.dtype.name not in ("float16", "float32", "float64"):
         raise TypeError(f"theta has dtype {matrices.dtype}; accepted: float16, float32, float64")
     real = np.float64 if matrices.dtype.name == "float64" else np.float32

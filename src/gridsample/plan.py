@@ -383,13 +383,53 @@ def check_shapes(image: Shape, grid: Shape, last: bool) -> int:
     return rank
 
 
+def as_whole(n: Any) -> Any:
+    """An entry of a size as an int; a SymInt, which stands for one in a program, as it is.
+
+    Integers of Python and NumPy are taken, and so are arrays and tensors that hold one.
+
+    Raises:
+        TypeError: it is no integer.
+    """
+    if type(n) is int:
+        return n
+    if isinstance(n, (bool, np.bool_)):
+        raise TypeError(f"expected an integer, got {n!r}")
+    if type(n).__name__ == "SymInt":
+        return n
+    operator.index(n)  # refuses what is no integer
+    return int(n)  # of a tensor that is traced torch warns here that it becomes a constant
+
+
+def check_output(size: Any, fewest: int, most: int) -> Shape:
+    """An output's shape, if it is one of an accepted length."""
+    try:
+        given = tuple([as_whole(n) for n in size])
+    except TypeError:
+        raise TypeError(f"size must be a sequence of integers, got {size!r}") from None
+    if any(n < 0 for n in given):
+        raise ValueError(f"size must not hold negative sizes, got {given}")
+    if not fewest <= len(given) <= most:
+        raise ValueError(f"size must have {fewest} to {most} entries, got {len(given)}: {given}")
+    return given
+
+
+def check_maps(theta: Shape, size: Shape) -> None:
+    """Refuse the shape of affine maps that do not go with an output's shape."""
+    rank = len(size) - 2
+    wanted = (size[0], rank, rank + 1)
+    if theta != wanted:
+        raise ValueError(
+            f"theta must be (N, D, D + 1) = {wanted} for size {size}, got shape {theta}"
+        )
+
+
 def check_size(size: Any, grid: Shape) -> Shape:
     """The spatial shape to splat to, if it is one and has the rank of a grid of a shape."""
-    given = (size,) if hasattr(size, "__index__") else size
     try:
-        if any(isinstance(n, (bool, np.bool_)) for n in given):
-            raise TypeError
-        spatial = tuple([operator.index(n) for n in given])
+        one = hasattr(size, "__index__") and not getattr(size, "ndim", 0)
+        given = (size,) if one else size
+        spatial = tuple([as_whole(n) for n in given])
     except TypeError:
         raise TypeError(f"size must be a tuple of integers, *spatial, got {size!r}") from None
     if not 1 <= len(spatial) <= 3 or min(spatial) < 1:

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample import tables
-from gridsample.api import find_binding, library
+from gridsample.api import find_binding, hand_over, is_overridden, library
 from gridsample.plan import (
     WIDE_TYPES,
     Mode,
+    as_whole,
     channels_last,
     check_extent,
     check_flag,
@@ -67,24 +68,20 @@ def one_each(given: Any, rank: int, name: str) -> tuple[Any, ...]:
     return tuple(given)
 
 
-def is_whole(number: Any) -> bool:
-    """Whether something is an integer; a symbolic one of torch counts."""
-    return not isinstance(number, bool) and hasattr(number, "__index__")
-
-
 def check_size(given: Any, rank: int) -> tuple[int, ...]:
     """The output's spatial shape."""
-    size = one_each(given, rank, "size")
-    if not all(is_whole(n) for n in size):
-        raise TypeError(f"size must be an integer, or one for each axis, got {given!r}")
-    return size
+    try:
+        return tuple([as_whole(n) for n in one_each(given, rank, "size")])
+    except TypeError:
+        raise TypeError(f"size must be an integer, or one for each axis, got {given!r}") from None
 
 
 def check_scales(given: Any, rank: int) -> tuple[float, ...]:
     """The factors by which each axis is resized."""
     scales = one_each(given, rank, "scale_factor")
     for scale in scales:
-        if isinstance(scale, bool) or not isinstance(scale, (int, float, np.number)):
+        symbolic = type(scale).__name__ in ("SymInt", "SymFloat")
+        if isinstance(scale, bool) or not (isinstance(scale, (int, float, np.number)) or symbolic):
             raise TypeError(f"scale_factor must be a number, or one for each axis, got {given!r}")
         if not (math.isfinite(scale) and scale > 0):
             raise ValueError(f"scale_factor must be positive and finite, got {given!r}")
@@ -230,6 +227,8 @@ def interpolate(
         >>> gridsample.interpolate(image, size=(1, 2), mode="area")
         array([[[[4., 8.]]]])
     """
+    if is_overridden(input):
+        return hand_over(interpolate, locals(), input)
     find_binding(input=input)  # which refuses what it does not know
     options = size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
     if library(input) == "torch":
@@ -289,6 +288,8 @@ def interpolate_vjp(
         >>> gridsample.interpolate_vjp(np.ones((1, 1, 5)), image, 5, mode="linear")
         array([[[1.6, 1.8, 1.6]]])
     """
+    if is_overridden(grad_output, input):
+        return hand_over(interpolate_vjp, locals(), grad_output, input)
     options = size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
     find_binding(input=input, grad_output=grad_output)
     if library(input) == "torch":

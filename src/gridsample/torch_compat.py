@@ -1,40 +1,65 @@
 """Try gridsample in a PyTorch project that is not changed.
 
-`patch` puts our `grid_sample`, `affine_grid` and `interpolate` in the place of those of
-`torch.nn.functional`, with torch's signatures and torch's types of errors.  What only we accept
-(one spatial axis, cubic in three, integers, a grid of another dtype, a mode for each axis,
-antialiasing of everything) is accepted there too.
+`patch` lets our `grid_sample`, `affine_grid` and `interpolate` stand in for those of
+`torch.nn.functional`, with torch's signatures, errors and warnings.  What only we accept (one
+spatial axis, cubic in three, integers, a grid of another dtype, a mode for each axis, antialiasing
+of everything) is accepted there too, unless ``strict=True``.
+
+The functions are here under the same names, for those who would rather import them.
+
+What torch alone can do is done by torch's own functions: `torch.jit.trace` and the ONNX export that
+is made of it record those, and TorchScript compiles them.  Where we refuse a call, torch's function
+is called in our place, so that its result or its error is what the caller gets.
 """
 
 from __future__ import annotations
 
-import math
+import functools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
-from torch.nn import functional
+from torch.overrides import has_torch_function_unary, has_torch_function_variadic
 
 from gridsample import api, fields, resize
-from gridsample.plan import Mode, check_boundary, find_method, listed
-
-# What is on devices that there are no kernels of ours for is left to torch.
-TORCHS = functional.interpolate
+from gridsample.bindings.torch import contacts
+from gridsample.bindings.torch.contacts import torchs
+from gridsample.bindings.torch.operators import is_channels_last, is_plain
+from gridsample.plan import Mode, check_output
 
 __all__ = ["patch"]
 
+Size = int | Sequence[int]
 
-def given_corners(align_corners: bool | None, function: str) -> bool:
-    """``align_corners`` as it was given, or False with torch's warning."""
-    if align_corners is None:
-        warnings.warn(
-            f"{function}: align_corners is not given and taken to be False, as in PyTorch since "
-            "1.3; say align_corners=True if that is what you mean",
-            stacklevel=3,
-        )
-    return bool(align_corners)
+# What of ours means that a call is for torch.
+REFUSALS = (TypeError, ValueError, NotImplementedError)
+
+SAMPLING = {4: ("bilinear", "nearest", "bicubic"), 5: ("bilinear", "nearest")}
+BOUNDARIES = ("zeros", "border", "reflection")
+RESIZING = {3: ("linear",), 4: ("bilinear", "bicubic"), 5: ("trilinear",)}
+NEAREST = ("nearest", "nearest-exact")
+SMOOTHED = ("bilinear", "bicubic")
+
+# Where positions begin to overflow in torch, in float32 and as 32-bit counts of folds.
+FAR = 1e9
+
+
+class Manner(NamedTuple):
+    """How to stand in for torch.
+
+    Attributes:
+        strict: whether to accept no more than torch does, and to return just what it returns.
+        level: where the caller is, as ``stacklevel`` of a warning.
+    """
+
+    strict: bool
+    level: int
+
+
+# The functions ------------------------------------------------------------------------------------
 
 
 def grid_sample(
@@ -43,115 +68,110 @@ def grid_sample(
     mode: Mode = "bilinear",
     padding_mode: Mode = "zeros",
     align_corners: bool | None = None,
+    *,
+    strict: bool = False,
 ) -> Tensor:
-    """`gridsample.grid_sample`, with the signature and the errors of torch's.
+    """`gridsample.grid_sample`, with the signature of torch's.
+
+    Under `torch.autocast` the result has the type that torch's has.
+
+    Args:
+        input: (N, C, *spatial), as in `gridsample.grid_sample`.
+        grid: (N, *out, D), as in `gridsample.grid_sample`.
+        mode: as in `gridsample.grid_sample`.
+        padding_mode: as in `gridsample.grid_sample`.
+        align_corners: as in `gridsample.grid_sample`; None is False, with torch's warning.
+        strict: as in `patch`.
+
+    Returns:
+        (N, C, *out).
 
     Raises:
         ValueError: an unknown mode or padding_mode.
         RuntimeError: tensors that do not go together.
+        TypeError: what is no tensor.
     """
-    for name in listed(mode):
-        find_method(name)
-    for name in listed(padding_mode):
-        check_boundary(name)
-    corners = given_corners(align_corners, "grid_sample")
-    given: tuple[object, object] = (input, grid)
-    if not all(isinstance(one, Tensor) for one in given):
-        kinds = " and ".join(type(one).__name__ for one in given)
-        raise TypeError(f"input and grid must be tensors, got {kinds}")
-    try:
-        result: Tensor = api.grid_sample(input, grid, mode, padding_mode, corners)
-    except (TypeError, ValueError) as error:
-        raise RuntimeError(f"grid_sample: {error}") from error
-    return result
+    if has_torch_function_variadic(input, grid):
+        return api.hand_over(grid_sample, locals(), input, grid)  # type: ignore[no-any-return]
+    return sample(input, grid, mode, padding_mode, align_corners, Manner(strict, 4))
 
 
-def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """`gridsample.affine_grid`, with the signature and the errors of torch's.
+def affine_grid(
+    theta: Tensor, size: Sequence[int], align_corners: bool | None = None, *, strict: bool = False
+) -> Tensor:
+    """`gridsample.affine_grid`, with the signature of torch's.
+
+    Args:
+        theta: (N, D, D + 1), as in `gridsample.affine_grid`.
+        size: (N, C, *out), as in `gridsample.affine_grid`.
+        align_corners: as in `gridsample.affine_grid`; None is False, with torch's warning.
+        strict: as in `patch`.
+
+    Returns:
+        (N, *out, D).
 
     Raises:
         ValueError: theta is not floating or does not go with size, or size is not positive.
         NotImplementedError: size has too few or too many entries.
+        TypeError: what is no tensor, or a size that is not made of integers.
     """
-    if not 3 <= len(size) <= 5:
-        raise NotImplementedError(
-            f"affine_grid: size must have 3 to 5 entries, got {len(size)}: {tuple(size)}"
-        )
-    if min(size) < 1:
-        raise ValueError(f"affine_grid: size must be positive, got {tuple(size)}")
-    corners = given_corners(align_corners, "affine_grid")
-    try:
-        grid: Tensor = fields.affine_grid(theta, size, corners)
-    except TypeError as error:
-        raise ValueError(f"affine_grid: {error}") from error
-    return grid
+    if has_torch_function_unary(theta):
+        return api.hand_over(affine_grid, locals(), theta)  # type: ignore[no-any-return]
+    return make_grid(theta, size, align_corners, Manner(strict, 4))
 
 
 def interpolate(
     input: Tensor,
-    size: int | Sequence[int] | None = None,
+    size: Size | None = None,
     scale_factor: float | Sequence[float] | None = None,
     mode: Mode = "nearest",
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
+    *,
+    strict: bool = False,
 ) -> Tensor:
-    """`gridsample.interpolate`, with the signature and the errors of torch's.
+    """`gridsample.interpolate`, with the signature of torch's.
+
+    Args:
+        input: (N, C, *spatial), as in `gridsample.interpolate`.
+        size: as in `gridsample.interpolate`.
+        scale_factor: as in `gridsample.interpolate`.
+        mode: as in `gridsample.interpolate`.
+        align_corners: as in `gridsample.interpolate`.
+        recompute_scale_factor: as in `gridsample.interpolate`.
+        antialias: as in `gridsample.interpolate`.
+        strict: as in `patch`.
+
+    Returns:
+        (N, C, *size).
 
     Raises:
         NotImplementedError: an input with too few or too many dimensions, or of a type that has no
             numbers to sum; an unknown mode.
         RuntimeError: a size without pixels.
         ValueError: a size and a scale_factor, or none; or other options that contradict each other.
-        TypeError: a size that is not made of integers.
+        TypeError: what is no tensor, or a size that is not made of integers.
     """
-    rank = input.dim() - 2
-    try:
-        for name in listed(mode):
-            resize.find_method(name)
-        if not 1 <= rank <= 3:
-            raise ValueError(f"input must have 3 to 5 dimensions, got {input.dim()}")
-    except ValueError as error:
-        raise NotImplementedError(f"interpolate: {error}") from error
+    if has_torch_function_unary(input):
+        return api.hand_over(interpolate, locals(), input)  # type: ignore[no-any-return]
     options = size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
-    if input.device.type not in ("cpu", "meta"):
-        elsewhere: Any = TORCHS
-        return elsewhere(input, *options)  # type: ignore[no-any-return]
-    check_pixels(tuple(input.shape[2:]), size, scale_factor)
-    if input.element_size() == 1 and input.is_floating_point():
-        raise NotImplementedError(f"interpolate: input has dtype {input.dtype}")
-    result: Tensor = resize.interpolate(input, *options)
-    return result
-
-
-def check_pixels(spatial: Sequence[int], size: Any, scale_factor: Any) -> None:
-    """Refuse to resize to, or from, nothing; whatever else is wrong is left to others."""
-    given = size if scale_factor is None else scale_factor
-    each = given if isinstance(given, (tuple, list)) else (given,) * len(spatial)
-    if len(each) != len(spatial) or not all(
-        isinstance(one, (int, float)) and math.isfinite(one) for one in each
-    ):
-        return
-    sizes = each
-    if scale_factor is not None:
-        sizes = tuple([math.floor(n * scale) for n, scale in zip(spatial, each, strict=True)])
-    if any(n < 1 for n in (*spatial, *sizes)):
-        raise RuntimeError(
-            f"interpolate: input and output must have pixels along each axis, got {spatial} and "
-            f"{tuple(sizes)}"
-        )
-
-
-# Ours, by the names that they have in `torch.nn.functional`.
-OURS = {"grid_sample": grid_sample, "affine_grid": affine_grid, "interpolate": interpolate}
+    return resized(input, options, strict)
 
 
 class patch:
-    """Use our functions in the place of torch's: from here on, or in a ``with`` block.
+    """Let our functions stand in for torch's: from here on, or in a ``with`` block.
 
-    It holds for every thread, and for all code that calls ``torch.nn.functional.grid_sample`` by
-    that name (``torch.nn.Upsample`` so calls ``interpolate``); who had imported the function itself
-    before keeps torch's.
+    It holds for every thread and for all code that calls `torch.nn.functional.grid_sample`,
+    `affine_grid` or `interpolate`, under whatever name the function was imported, and for what
+    calls them, as `torch.nn.Upsample` does.  What was compiled, scripted or traced before stays as
+    it is.
+
+    Args:
+        strict: whether to accept no more than torch does and to return just what it returns: its
+            errors for integers, mixed types and unlike batches, its memory formats, its types under
+            `torch.autocast`, its warnings, and its numbers where a coordinate is NaN or infinite.
+            Results then differ by rounding alone.  ``docs/torch.md`` lists what differs without.
 
     Example:
         >>> import torch, torch.nn.functional as F, gridsample.torch_compat
@@ -159,20 +179,20 @@ class patch:
         >>> with gridsample.torch_compat.patch():
         ...     F.grid_sample(image, grid, align_corners=False)  # torch's takes no uint8
         tensor([[[[1]]]], dtype=torch.uint8)
-        >>> F.grid_sample is gridsample.torch_compat.grid_sample
-        False
+        >>> with gridsample.torch_compat.patch(strict=True):
+        ...     F.grid_sample(image, grid, align_corners=False)
+        Traceback (most recent call last):
+        ...
+        RuntimeError: grid_sampler(): expected input and grid to have same dtype, but input has ...
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, strict: bool = False) -> None:
         """The functions are in place at once."""
-        self.before = {name: getattr(functional, name) for name in OURS}
-        for name, function in OURS.items():
-            setattr(functional, name, function)
+        self.before = contacts.install(StandIns(bool(strict)))
 
     def undo(self) -> None:
         """Put back what was there."""
-        for name, function in self.before.items():
-            setattr(functional, name, function)
+        contacts.restore(self.before)
 
     def __enter__(self) -> patch:
         return self
@@ -184,3 +204,199 @@ class patch:
         traceback: TracebackType | None,
     ) -> None:
         self.undo()
+
+
+class StandIns:
+    """What torch's functions call while they are patched.
+
+    A subclass, a mode or a proxy hears of torch's function, as it does of the function that is not
+    patched; when it calls that function, the call comes here again.
+    """
+
+    def __init__(self, strict: bool) -> None:
+        self.manner = Manner(strict, 5)
+
+    def grid_sample(self, input: Any, grid: Any, *options: Any) -> Tensor:
+        """In the place of `torch.nn.functional.grid_sample`."""
+        if has_torch_function_variadic(input, grid):
+            return torchs.grid_sample(input, grid, *options)
+        return sample(input, grid, *options, self.manner)
+
+    def affine_grid(self, theta: Any, *options: Any) -> Tensor:
+        """In the place of `torch.nn.functional.affine_grid`."""
+        if has_torch_function_unary(theta):
+            return torchs.affine_grid(theta, *options)
+        return make_grid(theta, *options, self.manner)
+
+    def interpolate(self, input: Any, *options: Any) -> Tensor:
+        """In the place of `torch.nn.functional.interpolate`."""
+        if has_torch_function_unary(input):
+            return torchs.interpolate(input, *options)
+        return resized(input, options, self.manner.strict)
+
+
+# What they do -------------------------------------------------------------------------------------
+
+
+def sample(
+    input: Any, grid: Any, mode: Any, padding_mode: Any, align_corners: Any, manner: Manner
+) -> Tensor:
+    """Sample, as we do it or as torch does."""
+    theirs = functools.partial(torchs.grid_sample, input, grid, mode, padding_mode)
+    tensors = isinstance(input, Tensor) and isinstance(grid, Tensor)
+    if not tensors or contacts.is_tracing():
+        return theirs(align_corners)
+    corners = check_corners(align_corners, manner)
+    image, points = as_autocast(input, grid)
+    if manner.strict and not torch_samples(image, points, mode, padding_mode):
+        return theirs(corners)
+    try:
+        result: Tensor = api.grid_sample(image, points, mode, padding_mode, corners)
+    except REFUSALS as error:
+        return refused(error, theirs, corners)
+    if not manner.strict:
+        return result
+    how = mode, padding_mode, corners
+    return with_torchs_nowhere(result.contiguous(), image, points, *how)
+
+
+def make_grid(theta: Any, size: Any, align_corners: Any, manner: Manner) -> Tensor:
+    """Make the grid of an affine map, as we do it or as torch does."""
+    theirs = functools.partial(torchs.affine_grid, theta, size)
+    if not isinstance(theta, Tensor) or contacts.is_tracing():
+        return theirs(align_corners)
+    corners = check_corners(align_corners, manner)
+    if manner.strict and not isinstance(size, (tuple, list)):
+        return theirs(corners)
+    try:
+        size = check_output(size, 4 if manner.strict else 3, 5)
+        if any(n < 1 for n in size):
+            raise ValueError(f"size must be positive, got {size}")
+        grid: Tensor = fields.affine_grid(theta, size, corners)
+    except REFUSALS as error:
+        return refused(error, theirs, corners)
+    if not manner.strict:
+        return grid
+    if corners and any(n == 1 for n in size[2:]):
+        warnings.warn(words_for_one_pixel(), stacklevel=manner.level - 1)
+    kind = theta.device.type
+    if kind in ("cpu", "cuda") and torch.is_autocast_enabled(kind):
+        narrow = theta.dtype != torch.float64
+        return grid.to(torch.get_autocast_dtype(kind)) if narrow else grid
+    return grid
+
+
+def resized(input: Any, options: tuple[Any, ...], strict: bool) -> Tensor:
+    """Resize, as we do it or as torch does."""
+    theirs = functools.partial(torchs.interpolate, input)
+    if not isinstance(input, Tensor) or contacts.is_tracing():
+        return theirs(*options)
+    size, scale_factor, mode, *_, antialias = options
+    if strict and not torch_resizes(input, mode, antialias):
+        return theirs(*options)
+    try:
+        result: Tensor = resize.interpolate(input, *options)
+    except REFUSALS as error:
+        return refused(error, theirs, *options)
+    return as_laid_out(result, input, mode) if strict else result
+
+
+def refused(error: Exception, theirs: Callable[..., Tensor], *options: Any) -> Tensor:
+    """What torch makes of a call that we refuse; if it refuses, too, with a note of our reason."""
+    try:
+        return theirs(*options)
+    except Exception as own:
+        own.add_note(f"gridsample: {error}")
+        raise own from None
+
+
+def torch_samples(image: Tensor, grid: Tensor, mode: Any, padding_mode: Any) -> bool:
+    """Whether torch's function takes a call, as far as ours would take more than that."""
+    return (
+        image.dim() == grid.dim()
+        and mode in SAMPLING.get(image.dim(), ())
+        and padding_mode in BOUNDARIES
+        and image.dtype == grid.dtype
+        and image.is_floating_point()
+        and image.shape[0] == grid.shape[0]
+    )
+
+
+def torch_resizes(image: Tensor, mode: Any, antialias: Any) -> bool:
+    """Whether torch's function takes a call, as far as ours would take more or round otherwise."""
+    if not image.numel():
+        return False
+    if mode in NEAREST:
+        return not antialias and (image.is_floating_point() or image.dtype == torch.uint8)
+    if not image.is_floating_point():
+        return False
+    if antialias and (mode not in SMOOTHED or image.element_size() < 4):
+        return False
+    return mode == "area" or mode in RESIZING.get(image.dim(), ())
+
+
+def as_laid_out(result: Tensor, image: Tensor, mode: Any) -> Tensor:
+    """A resized image in the memory format that torch's function would give it."""
+    planar = image.dim() == 3 or (mode == "area" and image.dim() == 5)
+    layout = torch.contiguous_format if planar else contacts.layout_of(image)
+    if is_channels_last(image) == (layout != torch.contiguous_format):
+        return result
+    return result.clone(memory_format=layout)
+
+
+def as_autocast(image: Tensor, grid: Tensor) -> tuple[Tensor, Tensor]:
+    """Both tensors in the types that torch's function would get them in under `torch.autocast`.
+
+    On a CPU that is float32 for all that is narrower; on a GPU the wider of both types.
+    """
+    kind = image.device.type
+    if kind not in ("cpu", "cuda") or not torch.is_autocast_enabled(kind):
+        return image, grid
+    given = image, grid
+    real = [one.is_floating_point() and one.dtype != torch.float64 for one in given]
+    types = {one.dtype for one, is_real in zip(given, real, strict=True) if is_real}
+    wide = torch.float32
+    if kind == "cuda" and len(types) == 1:
+        return given
+    first, second = (
+        one.to(wide) if is_real else one for one, is_real in zip(given, real, strict=True)
+    )
+    return first, second
+
+
+def with_torchs_nowhere(result: Tensor, image: Tensor, grid: Tensor, *how: Any) -> Tensor:
+    """A result, with torch's own numbers at the points of which a coordinate is NaN or past `FAR`.
+
+    They have no gradient: torch's backward may read and write out of bounds there.
+    """
+    points = grid.detach()
+    if not is_plain(points) or not points.numel():
+        return result
+    low, high = torch.aminmax(points)
+    if low >= -FAR and high <= FAR:
+        return result
+    near = (points.abs() <= FAR).all(-1).unsqueeze(1)
+    return torch.where(near, result, torchs.grid_sample(image.detach(), points, *how))
+
+
+# Warnings -----------------------------------------------------------------------------------------
+
+
+@functools.cache
+def words_for_corners() -> str:
+    """Torch's words for a call without align_corners."""
+    return contacts.words_of(lambda: torchs.affine_grid(torch.zeros(1, 2, 3), (1, 1, 1, 1)))
+
+
+@functools.cache
+def words_for_one_pixel() -> str:
+    """Torch's words for a grid with an axis of one pixel and align_corners."""
+    return contacts.words_of(lambda: torchs.affine_grid(torch.zeros(1, 2, 3), (1, 1, 1, 1), True))
+
+
+def check_corners(align_corners: Any, manner: Manner) -> bool:
+    """``align_corners`` as it was given, or False with torch's warning."""
+    if align_corners is None:
+        warnings.warn(words_for_corners(), stacklevel=manner.level)
+        return False
+    return align_corners  # type: ignore[no-any-return]

@@ -168,7 +168,7 @@ def test_elsewhere_it_is_what_torch_does(monkeypatch: pytest.MonkeyPatch) -> Non
         called.update(size=size, scale=scale, mode=mode, corners=corners, **how)
         return "torch's"
 
-    monkeypatch.setattr(torch.nn.functional, "interpolate", stand_in)
+    monkeypatch.setattr(resizing.torchs, "interpolate", stand_in)
     far = image(1, 1, 4, 4).as_subclass(Elsewhere)
     arguments = (far, (8, 8), ("linear", "linear"), True, False, (2.0, 2.0), False, None)
     assert resizing.resize(*arguments) == "torch's"

@@ -6,13 +6,20 @@ pool), and whoever calls works too, so that a call is never stuck behind another
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
 import os
 import queue
+import re
+import sys
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 Task = Callable[[], None]
+# Where the machine code of a function of an address is, and it as Python may call it.
+Worker = tuple[int, Callable[[int], None]]
 
 
 class Job:
@@ -110,9 +117,19 @@ class Pool:
 
 _pool = Pool()
 
+# Whether this process is a forked child, in which OpenMP's threads are missing, and waited for.
+_forked = False
+
+
+def _start_anew() -> None:
+    """In a forked child the threads stayed behind, and locks may be held by nobody."""
+    global _forked
+    _forked = True
+    _pool.__init__()  # type: ignore[misc]
+
+
 if hasattr(os, "register_at_fork"):
-    # In a forked child the threads stayed behind, and locks may be held by nobody.
-    os.register_at_fork(after_in_child=_pool.__init__)  # type: ignore[misc]
+    os.register_at_fork(after_in_child=_start_anew)
 
 
 def run(tasks: Sequence[Task], threads: int) -> None:
@@ -121,6 +138,46 @@ def run(tasks: Sequence[Task], threads: int) -> None:
         tasks[0]()
     else:
         _pool.run(tasks, threads)
+
+
+def work(worker: Worker, orders: int, threads: int) -> None:
+    """Have a worker take tasks on at most so many threads, and wait for them.
+
+    The worker's machine code, or the function that Python can call, is given the address of its
+    orders.  Where PyTorch is loaded its own threads are taken, those of OpenMP: after each of its
+    operators they wait for the next one without rest, on the processors that others would need.
+    """
+    code, function = worker
+    if threads == 1:
+        function(orders)
+        return
+    team = openmp() if "torch" in sys.modules and not _forked else None
+    if team is None:
+        _pool.run([functools.partial(function, orders)] * threads, threads)
+    else:
+        team(code, orders, threads, 0)
+
+
+@functools.cache
+def openmp() -> Callable[[int, int, int, int], None] | None:
+    """OpenMP's way to run a function on a team of threads, of the library that is loaded; or None.
+
+    It takes the function's address, the argument, the number of threads, and 0.  GCC's programs
+    enter regions that run in parallel so, and other implementations know the name, too.
+    """
+    try:
+        with open("/proc/self/maps") as maps:
+            loaded = {line.split(maxsplit=5)[5].strip() for line in maps if "omp" in line}
+    except OSError:
+        return None
+    for path in sorted(loaded):
+        if re.search(r"/lib(gomp|iomp5|omp)[-.\w]*$", path):
+            with contextlib.suppress(OSError, AttributeError):
+                team: Any = ctypes.CDLL(path).GOMP_parallel
+                team.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
+                team.restype = None
+                return team
+    return None
 
 
 @functools.cache

@@ -25,8 +25,10 @@ from gridsample.bindings.torch.asked import (
     keyed,
     prepare,
 )
+from gridsample.bindings.torch.contacts import shape_of
 from gridsample.bindings.torch.filtering import REALS, prefilter, spline_filter
 from gridsample.bindings.torch.operators import How, method_of
+from gridsample.bindings.torch.traced import traceable
 from gridsample.bindings.torch.transpose import splat, splat_count
 from gridsample.options import Options
 from gridsample.plan import check_boundary, check_flag, check_threads
@@ -42,6 +44,10 @@ __all__ = [
     "splat_count",
     "spline_filter",
 ]
+
+
+# Sampling, without a look for a shorter way.
+gather: Callable[..., Tensor] = traceable(operators.gather)
 
 
 # The functions ------------------------------------------------------------------------------------
@@ -61,7 +67,7 @@ def grid_sample(
         asked, call = prepare(image.shape, image.dtype, grid.shape, grid.dtype, *keyed(options))
     else:
         check_tensors(input=image, grid=grid)
-        asked = check_call(tuple(image.shape), tuple(grid.shape), options)
+        asked = check_call(shape_of(image), shape_of(grid), options)
     how = asked.how if threads is None else asked.how._replace(threads=threads)
     if options.fill_value.__class__ is not int or options.fill_value:
         how = how._replace(fill=as_fill(image, options, asked))
@@ -81,8 +87,7 @@ def find_sampler(image: Tensor) -> Callable[..., Tensor]:
     """What samples an image: where its memory is, or whatever a model is being written to."""
     if onnx.exporting():
         return onnx.gather_as_node
-    sampler: Callable[..., Tensor] = operators.gather
-    return sampler if image.device.type in HERE else sample_elsewhere
+    return gather if image.device.type in HERE else sample_elsewhere
 
 
 def sample_spline(image: Tensor, grid: Tensor, orders: Sequence[int], how: How) -> Tensor:
@@ -110,7 +115,7 @@ def grid_sample_vjp(
     """`gridsample.grid_sample_vjp` for tensors; the gradients can be differentiated again."""
     check_threads(options.threads)
     check_tensors(grad_output=grad_output, input=image, grid=grid)
-    asked = check_call(tuple(image.shape), tuple(grid.shape), options)
+    asked = check_call(shape_of(image), shape_of(grid), options)
     check_here("input", image)
     if grad_output.dim() != grid.dim():
         raise ValueError(
@@ -144,7 +149,7 @@ def grid_derivatives(image: Tensor, grid: Tensor, options: Options, degree: int)
     check_threads(options.threads)
     check_tensors(input=image, grid=grid)
     check_here("input", image)
-    asked = check_call(tuple(image.shape), tuple(grid.shape), options)
+    asked = check_call(shape_of(image), shape_of(grid), options)
     how = asked.how._replace(threads=options.threads, fill=as_fill(image, options, asked))
     planes = image.movedim(-1, 1) if asked.last else image
     operators.numpy_type(image.dtype, "input")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from gridsample.bindings.torch import cuda, derivatives, operators
+from gridsample.bindings.torch import contacts, cuda, derivatives, operators
 from gridsample.bindings.torch.asked import Asked, as_fill, check_call, check_here, check_tensors
 from gridsample.bindings.torch.filtering import prefilter
 from gridsample.bindings.torch.operators import (
@@ -27,27 +26,51 @@ from gridsample.bindings.torch.operators import (
 )
 from gridsample.kernels import on_cpu
 from gridsample.options import Options
-from gridsample.plan import check_threads, coordinates
+from gridsample.plan import check_maps, check_output, check_threads, coordinates
 
 Size = Sequence[int]
 
 
-def affine_grid(theta: Tensor, lines: Sequence[np.ndarray[Any, Any]]) -> Tensor:
+def affine_grid(theta: Tensor, size: Any, align_corners: bool) -> Tensor:
     """`gridsample.affine_grid` for tensors: differentiable in theta.
 
-    The slowest axis comes first, so that nothing as large as the grid is made before the last sum.
+    In a trace the sizes may be tensors, and the program that is made is one for any such size.
     """
+    traced = contacts.is_tracing()
+    given = tuple(size) if traced else size
+    shape = check_output([contacts.known(n) for n in given] if traced else given, 3, 5)
+    check_maps(contacts.shape_of(theta), shape)
     if not theta.is_floating_point():
         raise TypeError(
             f"theta has dtype {theta.dtype}; accepted: float16, bfloat16, float32, float64"
         )
+    out = given if traced else shape
+    return grid_along(theta, [line(n, align_corners) for n in out[2:]])
+
+
+def grid_along(theta: Tensor, lines: Sequence[Tensor]) -> Tensor:
+    """The grid that maps make of an output's own coordinates along each axis, slowest first.
+
+    The slowest axis comes first, so that nothing as large as the grid is made before the last sum.
+    """
     rank = len(lines)
     real = torch.float64 if theta.dtype == torch.float64 else torch.float32
     *columns, grid = theta.to(real).reshape(-1, *(1,) * rank, rank, rank + 1).unbind(-1)
     for a, (column, steps) in enumerate(zip(columns[::-1], lines, strict=True)):
-        along = torch.from_numpy(steps).to(theta.device, real)
+        along = steps.to(theta.device, real)
         grid = grid + column * along.reshape(-1, *(1,) * (rank - a))
     return grid.to(theta.dtype)
+
+
+def line(n: Any, align_corners: bool) -> Tensor:
+    """`plan.coordinates` as a tensor, of a size that may stand for one that is not known yet."""
+    if isinstance(n, int):
+        return torch.from_numpy(coordinates(n, align_corners))
+    last = n - 1
+    steps = 2 * torch.arange(n, dtype=torch.float64) - last
+    if not align_corners:
+        return steps / n
+    return steps / (last.clamp(min=1) if isinstance(last, Tensor) else max(last, 1))
 
 
 def affine_sample(image: Tensor, theta: Tensor, out: Size, options: Options) -> Tensor:
@@ -90,8 +113,10 @@ def affine_sample_vjp(
         grad_output = grad_output.to(grad_output.dtype.to_complex())
     values, planes = (t.movedim(-1, 1) if asked.last else t for t in (grad_output, image))
     source = prefilter(planes, theta, asked.orders, how) if asked.orders else planes
-    call = find_call(source, theta, out, how)
-    check_values(values, call.plan, "grad_output")
+    sizes = *values.shape, *source.shape, *theta.shape, *out
+    call = find_call(source, theta, out, how) if all(type(n) is int for n in sizes) else None
+    if call is not None:
+        check_values(values, call.plan, "grad_output")
     first, second = both_gradients(call, values, source, theta, out, how, need_input, need_theta)
     if need_input and asked.orders:
         first = prefilter(first, theta, asked.orders, how, adjoint=True).to(image.dtype)
@@ -104,7 +129,8 @@ def ask(image: Tensor, theta: Tensor, out: Size, options: Options) -> tuple[Aske
     """How a call samples, if its shapes go together and its options are such."""
     check_threads(options.threads)
     check_tensors(input=image, theta=theta)
-    asked = check_call(tuple(image.shape), (len(theta), *out, theta.shape[1]), options)
+    items, rank, _ = contacts.shape_of(theta)
+    asked = check_call(contacts.shape_of(image), (items, *out, rank), options)
     fill = as_fill(image, options, asked)
     return asked, asked.how._replace(threads=options.threads, fill=fill)
 
@@ -125,35 +151,37 @@ def find_call(image: Tensor, theta: Tensor, out: Size, how: How) -> Call:
     return call_for(image.shape, image, grid, *how)
 
 
-def own_lines(out: Size, how: How) -> list[np.ndarray[Any, Any]]:
+def own_lines(out: Size, how: How) -> list[Tensor]:
     """The output's own coordinates along each of its axes, slowest first."""
     if how.coords == "pixel":
-        return [np.arange(n, dtype=np.float64) for n in out]
-    return [coordinates(n, how.align_corners) for n in out]
+        return [torch.arange(n, dtype=torch.float64) for n in out]
+    return [line(n, how.align_corners) for n in out]
 
 
 def places(out: Size, how: How, like: Tensor) -> Tensor:
     """The output's own coordinates and 1, (points, D + 1)."""
-    lines = [torch.from_numpy(one).to(like.device, like.dtype) for one in own_lines(out, how)]
+    lines = [one.to(like.device, like.dtype) for one in own_lines(out, how)]
     axes = torch.meshgrid(*lines, indexing="ij")
     return torch.stack((*axes[::-1], torch.ones_like(axes[0])), -1).flatten(0, -2)
 
 
 def grid_of(theta: Tensor, out: Size, how: How) -> Tensor:
     """The grid that maps stand for."""
-    return affine_grid(theta, own_lines(out, how))
+    return grid_along(theta, own_lines(out, how))
 
 
 def both_gradients(
-    call: Call, values: Tensor, image: Tensor, theta: Tensor, out: Size, how: How,
+    call: Call | None, values: Tensor, image: Tensor, theta: Tensor, out: Size, how: How,
     need_image: bool, need_theta: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The needed gradients, one that is not is empty: by a grid where they may be differentiated.
+    """The needed gradients; one that is not needed is empty.
 
-    Or where there is no plain memory.
+    They go by way of a grid where they may be differentiated, where there is no plain memory, and
+    where sizes are not known yet, so that there is no call.
     """
     given = values, image, theta
-    if operators.is_plain(*given) and not derivatives.has_record(*given):
+    plain = operators.is_plain(*given) and not derivatives.has_record(*given)
+    if plain and call is not None:
         return run_backward(call, values, image, theta, how, need_image, need_theta)
     grid = grid_of(theta, out, how)
     first, second = derivatives.backward(values, image, grid, need_image, need_theta, *how)

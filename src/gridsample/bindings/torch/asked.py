@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gridsample.bindings.torch import cuda, operators
+from gridsample.bindings.torch.contacts import shape_of
 from gridsample.bindings.torch.operators import How, spell
 from gridsample.options import Options, check_fill
 from gridsample.plan import (
@@ -115,7 +116,7 @@ def as_fill(image: Tensor, options: Options, asked: Asked) -> list[float]:
     if isinstance(given, Tensor) and given.requires_grad:
         raise TypeError("fill_value is a tensor that requires a gradient; it has none: detach it")
     kinds = (int, float, complex)
-    channels = image.shape[-1 if asked.last else 1]
+    channels = shape_of(image)[-1 if asked.last else 1]
     if isinstance(given, (*kinds, tuple, list)) or not hasattr(given, "tolist"):
         several = isinstance(given, (tuple, list))
         entries = [*given] if several else [given]

@@ -35,6 +35,7 @@ from gridsample.bindings.torch.operators import (
     run_backward,
     run_gather,
 )
+from gridsample.bindings.torch.traced import traceable
 
 Maybe = Tensor | None
 
@@ -55,11 +56,12 @@ def shortened(operator: Any, compute: Any, tensors: int) -> Any:
 
     Its first arguments are so many tensors.
     """
+    full = traceable(operator)
 
     def call(*arguments: Any) -> Any:
         given = arguments[:tensors]
         short = is_plain(*given) and not has_record(*given)
-        return (compute if short else operator)(*arguments)
+        return (compute if short else full)(*arguments)
 
     return call
 

@@ -99,6 +99,6 @@ def spline_filter(image: Any, *options: Any) -> Any:
     return array_like(binding.spline_filter(tensor("input", image), *options), image)
 
 
-def affine_grid(theta: Any, coordinates: Sequence[np.ndarray[Any, Any]]) -> Any:
+def affine_grid(theta: Any, size: Any, align_corners: bool) -> Any:
     """`gridsample.affine_grid` for CuPy arrays."""
-    return array_like(binding.affine_grid(tensor("theta", theta), coordinates), theta)
+    return array_like(binding.affine_grid(tensor("theta", theta), size, align_corners), theta)

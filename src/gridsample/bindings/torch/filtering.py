@@ -29,6 +29,7 @@ from gridsample.bindings.torch.operators import (
     memory,
     numpy_type,
 )
+from gridsample.bindings.torch.traced import traceable
 from gridsample.plan import WIDE_TYPES, check_image_type, type_name
 
 LIBRARY.define(
@@ -37,6 +38,7 @@ LIBRARY.define(
     tags=torch.Tag.pt2_compliant_tag,
 )
 operator = torch.ops.gridsample.prefilter.default
+whole = traceable(operator)
 
 Options = tuple[Any, ...]
 
@@ -56,7 +58,7 @@ def spline_filter(
     threads: int | None,
 ) -> Tensor:  # fmt: skip
     """`gridsample.spline_filter` for tensors."""
-    result: Tensor = operator(image, order, list(extended), list(axes), adjoint, threads)
+    result: Tensor = whole(image, order, list(extended), list(axes), adjoint, threads)
     return result
 
 

@@ -28,6 +28,8 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from gridsample.bindings.torch import quick
+from gridsample.bindings.torch.quick import TYPES
 from gridsample.kernels import on_cpu
 from gridsample.plan import (
     BFLOAT16,
@@ -126,15 +128,6 @@ gather = torch.ops.gridsample.gather.default
 scatter = torch.ops.gridsample.scatter.default
 backward = torch.ops.gridsample.backward.default
 backward_twice = torch.ops.gridsample.backward_twice.default
-
-TYPES: dict[torch.dtype, np.dtype[Any]] = {torch.bfloat16: BFLOAT16} | {
-    getattr(torch, name): np.dtype(name)
-    for name in (
-        *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-        *("float16", "float32", "float64", "complex64", "complex128"),
-    )
-}
-
 
 def numpy_type(given: torch.dtype, name: str) -> np.dtype[Any]:
     """The kernels' type for a tensor's."""
@@ -250,12 +243,14 @@ class Call(NamedTuple):
         order: the derivative order along each axis.
         zero: whether such a derivative is zero everywhere: the weights' degree is less.
         dtype: what gather gives.
+        known: what is known of tensors by how they lie in memory.
     """
 
     plan: Plan
     order: Shape
     zero: bool
     dtype: torch.dtype
+    known: quick.Known
 
 
 @functools.lru_cache(maxsize=1024)
@@ -280,7 +275,7 @@ def find_call(
             f"{len(plan.methods)} axes, got {order}"
         )
     zero = any(n >= method.powers for n, method in zip(order, plan.methods, strict=True))
-    return Call(plan, order, zero, gathered_type(image_type, grid_type, order))
+    return Call(plan, order, zero, gathered_type(image_type, grid_type, order), {})
 
 
 def call_for(size: Sequence[int], image: Tensor, grid: Tensor, *options: Any) -> Call:
@@ -331,14 +326,15 @@ def cpu_gather(image: Tensor, grid: Tensor, *options: Any) -> Tensor:
 
 def run_gather(call: Call, image: Tensor, grid: Tensor, how: How) -> Tensor:
     """Gather, for CPU tensors of which all is known."""
-    cpu = on_cpu()
-    out = empty(call.plan.shape, image, call.dtype)
+    out, threads = empty(call.plan.shape, image, call.dtype), count(how.threads)
     if call.zero:
         return out.zero_()
-    if out.numel():
-        cpu.gather(
+    if not out.numel():
+        return out
+    if how.fill or not quick.gather(call.known, call.plan, call.order, image, grid, out, threads):
+        on_cpu().gather(
             call.plan, memory(image), memory(grid), memory(out), order=call.order,
-            fill=fill_of(how.fill, call.plan), threads=count(how.threads),
+            fill=fill_of(how.fill, call.plan), threads=threads,
         )  # fmt: skip
     return out
 
@@ -375,14 +371,23 @@ def run_backward(
     how: How,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Backward, for CPU tensors of which all is known."""
-    cpu = on_cpu()
     if call.zero or not values.numel():
         first, second = empty_backward(image, grid, need_input, need_grid)
         return first.zero_(), second.zero_()
-    shadow, gradient = cpu.backward(
+    threads, needed = count(how.threads), (need_input, need_grid)
+    if not how.fill and values.dtype == image.dtype:
+        found = quick.backward(
+            call.known, call.plan, call.order, values, image, grid, needed, threads
+        )
+        if found is not None:
+            return (
+                image.new_empty(0) if found[0] is None else found[0],
+                grid.new_empty(0) if found[1] is None else found[1],
+            )
+    shadow, gradient = on_cpu().backward(
         call.plan, memory(values), memory(image), memory(grid), need_image=need_input,
         need_grid=need_grid, order=call.order, fill=fill_of(how.fill, call.plan),
-        dtype=call.plan.dtype, threads=count(how.threads),
+        dtype=call.plan.dtype, threads=threads,
     )  # fmt: skip
     return (
         image.new_empty(0) if shadow is None else tensor_of(shadow, image.dtype, image),

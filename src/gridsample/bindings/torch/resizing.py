@@ -17,8 +17,10 @@ from torch.autograd.forward_ad import _set_fwd_grad_enabled
 from torch.autograd.function import _SingleLevelFunction as Function
 
 from gridsample import tables
+from gridsample.bindings.torch.contacts import torchs
 from gridsample.bindings.torch.derivatives import below, inside, recorded, tracked
 from gridsample.bindings.torch.operators import LIBRARY, count, empty, memory, numpy_type
+from gridsample.bindings.torch.traced import traceable
 from gridsample.plan import WIDE_TYPES, check_image_type, type_name
 
 LIBRARY.define(
@@ -27,6 +29,7 @@ LIBRARY.define(
     tags=torch.Tag.pt2_compliant_tag,
 )
 operator = torch.ops.gridsample.resize.default
+whole = traceable(operator)
 
 Options = tuple[Any, ...]
 
@@ -52,7 +55,7 @@ def resize(
     """Resize (N, C, *spatial); on a device that there are no kernels for, as torch does."""
     options = list(size), list(methods), align_corners, antialias, list(scales)
     if image.device.type in ("cpu", "meta"):
-        result: Tensor = operator(image, *options, transposed, threads)
+        result: Tensor = whole(image, *options, transposed, threads)
         return result
     rank = len(size)
     name = TORCH_NAMES.get(methods[0], {}).get(rank)
@@ -68,7 +71,7 @@ def resize(
             f"available; got modes {tuple(methods)} with antialias={antialias}"
         )
     by_scale = any(scales) and name != "area"
-    return torch.nn.functional.interpolate(
+    return torchs.interpolate(
         image,
         None if by_scale else list(size),
         list(scales) if by_scale else None,

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gridsample.bindings.torch import derivatives, operators
 from gridsample.bindings.torch.asked import check_call, check_here, check_tensors
+from gridsample.bindings.torch.contacts import shape_of
 from gridsample.bindings.torch.filtering import COEFFICIENTS, REALS, prefilter
 from gridsample.bindings.torch.operators import numpy_type
 from gridsample.options import Options
@@ -21,9 +22,9 @@ def splat(
 ) -> Tensor:
     """`gridsample.splat` for tensors."""
     check_tensors(values=values, grid=grid)
-    spatial = check_size(size, tuple(grid.shape))
+    spatial = check_size(size, shape_of(grid))
     last = channels_last(options.channel_axis, len(spatial) + 2)
-    items = check_values(tuple(values.shape), tuple(grid.shape), last)
+    items = check_values(shape_of(values), shape_of(grid), last)
     numpy_type(values.dtype, "values")
     kind = COEFFICIENTS[values.dtype]
     dtype = values.dtype if operators.differentiable(values) else kind
@@ -44,7 +45,7 @@ def splat(
 def splat_count(grid: Tensor, size: Any, options: Options) -> Tensor:
     """`gridsample.splat_count` for tensors."""
     check_tensors(grid=grid)
-    spatial = check_size(size, tuple(grid.shape))
+    spatial = check_size(size, shape_of(grid))
     last = channels_last(options.channel_axis, len(spatial) + 2)
     result = transpose_ones(grid, spatial, options)
     return result.movedim(1, -1) if last else result
@@ -54,8 +55,8 @@ def transpose(values: Tensor, grid: Tensor, spatial: Sequence[int], options: Opt
     """The transpose of sampling, the filter's included, of values (N, C, *out)."""
     check_threads(options.threads)
     check_here("grid", grid)
-    size = (*values.shape[:2], *spatial)
-    asked = check_call(size, tuple(grid.shape), options._replace(channel_axis=1))
+    size = (*shape_of(values)[:2], *spatial)
+    asked = check_call(size, shape_of(grid), options._replace(channel_axis=1))
     how = asked.how._replace(threads=options.threads)
     if not asked.orders:
         result: Tensor = derivatives.scatter(values, grid, size, *how)

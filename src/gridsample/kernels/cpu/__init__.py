@@ -7,12 +7,14 @@ here arrays are made readable, results are made, and the drivers (`sweeps`, `sec
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gridsample.kernels import threads as pool
+from gridsample.kernels.cpu.build import worker
 from gridsample.kernels.cpu.calls import (
     complex_of,
     find_outside,
@@ -21,9 +23,21 @@ from gridsample.kernels.cpu.calls import (
     plan_second,
     plan_shadow,
 )
+from gridsample.kernels.cpu.entry import Batch
 from gridsample.kernels.cpu.outside import numbers_outside
 from gridsample.kernels.cpu.sweeps import MAP
-from gridsample.kernels.memory import converted, even, is_even, layout_of, plain, raised
+from gridsample.kernels.memory import (
+    Layout,
+    converted,
+    even,
+    is_even,
+    is_even_layout,
+    is_plain,
+    layout_of,
+    plain,
+    raised,
+    spacing,
+)
 from gridsample.plan import Plan
 
 Array = np.ndarray[Any, Any]
@@ -72,7 +86,75 @@ def gather(
     if fill is not None:
         outside = find_outside(plan, fill, call.bits, any(order)).repeat(call.times)
     memories = call.image.view(image), call.grid.view(raised(grid)), call.out.view(out)
-    pool.run(call.sweep.jobs(*memories, *outside), count)
+    run(call.batch, (*memories, *outside), count)
+
+
+def run(batch: Batch, arrays: Sequence[Array], threads: int) -> None:
+    """Run a batch on arrays."""
+    batch.run(addresses_of(arrays), threads, worker())
+
+
+class Ready(NamedTuple):
+    """A call of a kernel that lacks nothing but where the caller's arrays are.
+
+    Attributes:
+        batch: the calls of drivers.
+        threads: how many threads to use at most.
+        worker: what takes tasks.
+        outside: where what is outside the image is.
+        kept: the arrays that are there.
+        shape: of the image's gradient, slowest axis first; empty if there is none.
+        back: from those axes to the image's.
+    """
+
+    batch: Batch
+    threads: int
+    worker: pool.Worker
+    outside: tuple[int, ...]
+    kept: tuple[Array, ...]
+    shape: tuple[int, ...] = ()
+    back: tuple[int, ...] = ()
+
+    def run(self, *addresses: int) -> None:
+        """Run it on arrays at these addresses, which lie as was said."""
+        self.batch.run((*addresses, *self.outside), self.threads, self.worker)
+
+
+def ready_gather(
+    plan: Plan, order: Order, image: Layout, grid: Layout, out: Layout, threads: int
+) -> Ready | None:
+    """A call of gather without a fill, for arrays that lie so; None if one must be copied first."""
+    ready = is_plain(*image[1:]) and spacing(grid) is not None and is_even_layout(out)
+    if not ready or vanishes(plan, order):
+        return None
+    call = plan_gather(plan, order, image, grid, out, False, threads)
+    return Ready(call.batch, threads, worker(), addresses_of(call.outside), call.outside)
+
+
+def ready_backward(
+    plan: Plan, order: Order, values: Layout, image: Layout, grid: Layout,
+    needed: tuple[bool, bool], threads: int,
+) -> Ready | None:  # fmt: skip
+    """A call of backward without a fill, for arrays that lie so; None if any must be copied.
+
+    Neither may the gradients' types be others than those of the sums.
+    """
+    like = plan_shadow(plan, image)
+    alike = [sorted(zip(one[1], one[0], strict=True)) for one in (image, like.layout)]
+    ready = (
+        is_plain(*image[1:]) and spacing(grid) is not None and is_even_layout(values)
+        and like.layout[2] == image[2] and plan.real == grid[2] and alike[0] == alike[1]
+    )  # fmt: skip
+    if not ready or plan.nearest or vanishes(plan, order):
+        return None
+    call = plan_backward(plan, order, image, grid, values, needed, False, threads)
+    kept = (call.dropped,)
+    return Ready(call.batch, threads, worker(), addresses_of(kept), kept, like.shape, like.back)
+
+
+def addresses_of(arrays: Sequence[Array]) -> tuple[int, ...]:
+    """Where arrays are."""
+    return tuple([array.__array_interface__["data"][0] for array in arrays])
 
 
 def as_maps(theta: Array, plan: Plan) -> Array:
@@ -131,13 +213,7 @@ def backward(
         source = call.image.view(image)
         points, target = call.grid.view(raised(grid)), call.values.view(values)
         onto = nothing if shadow is None else call.shadow.view(shadow)
-        jobs = []
-        for by_image, by_grid, sweep in call.sweeps:
-            jobs += sweep.jobs(
-                source if by_grid else nothing, points, target, onto if by_image else nothing,
-                slopes if by_grid else nothing, dropped,
-            )  # fmt: skip
-        pool.run(jobs, count)
+        run(call.batch, (source, points, target, onto, slopes, dropped), count)
         if affine and gradient is not None and needed[1]:
             sums = slopes.reshape(plan.grid_items, -1, MAP).sum(1, np.float64)
             gradient[...] = sums[:, : rank * (rank + 1)].reshape(shape)
@@ -253,13 +329,7 @@ def backward_twice(
         )  # fmt: skip
         bar = nothing if results is None else results.reshape(-1).view(plan.real)
         onto = nothing if shadow is None else call.shadow.view(shadow)
-        jobs = []
-        for by_values, by_image, sweep in call.sweeps:
-            jobs += sweep.jobs(
-                *given, bar if by_values else nothing, onto if by_image else nothing,
-                gradient.reshape(-1),
-            )  # fmt: skip
-        pool.run(jobs, count)
+        run(call.batch, (*given, bar, onto, gradient.reshape(-1)), count)
     return results, shadow, gradient if need_grid else None
 
 

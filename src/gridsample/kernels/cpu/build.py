@@ -23,7 +23,7 @@ from numba.core.compiler import Compiler
 from numba.core.typed_passes import NopythonRewrites
 from numba.core.untyped_passes import InlineClosureLikes
 
-from gridsample.kernels.cpu import intrinsics, lanes, passes, runs, second, sweeps, taps
+from gridsample.kernels.cpu import entry, intrinsics, lanes, passes, runs, second, sweeps, taps
 from gridsample.kernels.cpu.lanes import limits
 from gridsample.kernels.lower import Function, fingerprint, lower, rebind
 
@@ -75,6 +75,25 @@ class NoEnvironment:
         """There is none to set."""
 
 
+@functools.cache
+def wide_machine() -> Any:
+    """This machine, for LLVM's optimiser: it may use the widest vectors that there are.
+
+    For some processors LLVM prefers 256 bits to 512, which slowed earlier ones down.  Here that
+    takes twice as long, on the same processors, for all loops but those that only collect pixels.
+    """
+    features = f"{llvm.get_host_cpu_features().flatten()},-prefer-256-bit"
+    x86 = llvm.get_process_triple().startswith("x86_64")
+    return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=features if x86 else "",
+        opt=3,
+        reloc="pic",
+        codemodel="jitdefault",
+        jit=True,
+    )
+
+
 class Once(JITCodeLibrary):
     """Code that is optimised once, not function by function, then cheaply, and then in full.
 
@@ -103,7 +122,7 @@ class Once(JITCodeLibrary):
     def _optimize_final_module(self) -> None:
         options = llvm.create_pipeline_tuning_options(speed_level=self.level)
         options.loop_vectorization = self.level > 1
-        builder = llvm.create_pass_builder(self._codegen._tm, options)
+        builder = llvm.create_pass_builder(wide_machine(), options)
         manager = builder.getModulePassManager()
         with self._recorded_timings.record("Module passes", builder):
             manager.run(self._final_module, builder)
@@ -135,8 +154,14 @@ class Loop(Part):
     """
 
 
-class Whole(Once):
+class Body(Part):
     """The code of a driver, whose parts are optimised already."""
+
+    level = 1
+
+
+class Whole(Once):
+    """The code of what enters a driver, whose parts are optimised already."""
 
     level = 1
 
@@ -197,8 +222,14 @@ class PieceCompiler(PartCompiler):
     separate = True
 
 
+class BodyCompiler(PartCompiler):
+    """Compiles a driver."""
+
+    library = Body
+
+
 class WholeCompiler(PartCompiler):
-    """Compiles a driver, which is kept on disk."""
+    """Compiles what enters a driver, and is kept on disk with it."""
 
     library = Whole
 
@@ -285,33 +316,90 @@ def compile_sum(function: Function) -> Any:
 
 
 class Driver:
-    """A compiled driver, of which there is one for the only types that it is ever called with.
+    """A compiled driver.
 
-    ``call`` is the machine code's entry itself: Numba's dispatcher, which would look at the type
-    of every argument, is asked the first time only.
+    Attributes:
+        places: where its arguments are in a row of integers: see `gridsample.kernels.cpu.entry`.
+        code: where the machine code is that takes the address of such a row.
     """
 
-    def __init__(self, dispatcher: Any) -> None:
-        """Nothing is compiled yet."""
-        self.dispatcher = dispatcher
-        self.call: Callable[..., None] = self.compile_and_call
+    def __init__(self, spec: Spec, body: Any, tag: str) -> None:
+        """Compile it for a spec's types, or load what was compiled."""
+        function = DRIVERS[spec.driver]
+        self.places = entry.places_of(function)
+        annotations = function.__annotations__
+        kinds = [kind_of(name, annotations[name], spec) for name in self.places]
+        names = {"body": body, "unpack": entry.unpacker(kinds)}
+        self.code, _ = compile_native(rebind(call_body, names, f"{spec.driver}_{tag}"))
 
-    def compile_and_call(self, *arguments: Any) -> None:
-        """Compile for the types of the arguments, or load what was; arrays may be read-only."""
-        typeof: Any = nb.typeof
-        kinds = [typeof(one) for one in arguments]
-        types = tuple(
-            kind.copy(readonly=False) if isinstance(kind, nb.types.Array) else kind
-            for kind in kinds
-        )
-        self.dispatcher.compile(types)
-        self.call = self.dispatcher.overloads[types].entry_point
-        self.call(*arguments)
+
+def call_body(row: int) -> None:
+    """A driver, as it is entered."""
+    body(*unpack(row))
+
+
+def body(*arguments: Any) -> None:
+    """A driver itself; bound by lowering."""
+
+
+def unpack(row: int) -> tuple[Any, ...]:
+    """The arguments in a row; bound by lowering."""
+    raise TypeError("only compiled code reads rows")
+
+
+# The storage types of a driver's arrays, by their names, where they are not reals or integers.
+STORED = {
+    "image": "image", "upstream": "image", "grid": "grid", "moves": "grid", "values": "values",
+    "out": "values",
+}  # fmt: skip
+LISTS = ("strides", "shifts", "source", "target", "block", "axes")
+
+
+def kind_of(name: str, annotation: str, spec: Spec) -> Any:
+    """The type of a driver's argument, by its name and annotation."""
+    if annotation != "Array":
+        return {"int": nb.types.int64, "bool": nb.types.boolean}[annotation]
+    if name in STORED:
+        code = getattr(spec, STORED[name])
+        number = nb.from_dtype(np.dtype({"b1": "u1", "f2": "u2", "V2": "u2"}.get(code, code)))
+    elif name == "indices":
+        number = nb.types.int64 if spec.bits == 64 else nb.types.int32
+    elif name.endswith(LISTS):
+        number = nb.types.int64
+    elif spec.driver == "gather_nearest" and name in ("outside", "dropped", "holes"):
+        number = nb.from_dtype(np.dtype(spec.image))
+    else:
+        number = nb.types.float64 if spec.real == "f8" else nb.types.float32
+    return nb.types.Array(number, 1, "C")
+
+
+def compile_native(function: Function) -> tuple[int, Callable[[int], None]]:
+    """Compile a function of one integer: where its code is, and it as Python may call it.
+
+    It is kept on disk.
+    """
+    compiled = compile_driver(function)
+    kinds = (nb.types.int64,)
+    compiled.compile(kinds)
+    result = compiled.overloads[kinds]
+    code: int = result.library.get_pointer_to_function(result.fndesc.llvm_cfunc_wrapper_name)
+    return code, result.entry_point
+
+
+@functools.cache
+def worker() -> tuple[int, Callable[[int], None]]:
+    """What takes tasks: see `entry.work`."""
+    return compile_native(rebind(entry.work, {}, f"work_{fingerprint('kernels.cpu.entry')}"))
+
+
+def compile_body(function: Function) -> Any:
+    """Compile a driver, whose parts are optimised already."""
+    return compile_inner(function, pipeline_class=BodyCompiler, fuses=False)
 
 
 def compile_driver(function: Function) -> Any:
-    """Compile a driver, and keep it on disk where there is a place to write to."""
-    driver = jit(function, pipeline_class=WholeCompiler, no_cfunc_wrapper=True, **OPTIONS)
+    """Compile what enters a driver, and keep it on disk where there is a place to write to."""
+    driver = jit(function, pipeline_class=WholeCompiler, **OPTIONS)
     with contextlib.suppress(RuntimeError):  # no writable folder for a cache
         driver._cache = QuickCache(function)  # type: ignore[no-untyped-call]
     return driver
@@ -458,7 +546,7 @@ def rows_of(spec: Spec) -> dict[str, Any]:
 
 # All that is compiled into a driver; and this file, which says how.
 SOURCES = ("axis", "kernels.lower", *(f"kernels.cpu.{name}" for name in (
-    "build", "intrinsics", "lanes", "passes", "runs", "second", "sweeps", "taps", "vectors"
+    "build", "entry", "intrinsics", "lanes", "passes", "runs", "second", "sweeps", "taps", "vectors"
 )))  # fmt: skip
 
 DRIVERS: dict[str, Function] = {
@@ -520,9 +608,10 @@ def driver_for(spec: Spec) -> Driver:
         names["settle"] = settled
     add(*runs.LISTS, runs.blend_present, runs.add_outside)
     add(runs.blend_inside, compile_=compile_separate)
-    add(sweeps.raises, sweeps.enough, sweeps.chunk, taps.next_block, compile_=compile_inline)
+    add(sweeps.raises, sweeps.enough, sweeps.chunk, compile_=compile_inline)
+    add(taps.next_block, taps.next_piece, taps.find_piece, compile_=compile_inline)
     add(*sweeps.SUMS_OF, compile_=compile_sum)
     add(*taps.STEPS, *sweeps.STEPS, compile_=compile_loop)
     add(*second.LOOPS, compile_=compile_separate)
     add(*second.STEPS, compile_=compile_loop)
-    return Driver(compile_driver(rebind(DRIVERS[spec.driver], names, tag)))
+    return Driver(spec, compile_body(rebind(DRIVERS[spec.driver], names, f"body_{tag}")), tag)

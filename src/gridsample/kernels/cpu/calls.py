@@ -13,14 +13,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.kernels import threads as pool
-from gridsample.kernels.cpu.build import Driver, Spec, driver_for
+from gridsample.kernels.cpu.build import Spec, driver_for
+from gridsample.kernels.cpu.entry import Batch, Part
 from gridsample.kernels.cpu.outside import Outside, bits_outside, numbers_outside
 from gridsample.kernels.cpu.sweeps import CHUNK, MAP
 from gridsample.kernels.cpu.work import (
+    ALONE,
+    CROWDED,
+    Group,
     Work,
     describe_axes,
     divide,
+    divide_group,
     fair,
     few_threads,
     organize,
@@ -41,25 +45,6 @@ LONG_RUN, LONG_ROW, MANY_ROWS = 8, 16, 16
 FAR = 1 << 21
 # Storage types that have loops made for a rank and a method; of others, fewer are compiled.
 QUICK = {"f4", "f8", "f2", "V2", "u1", "u2", "u4", "u8"}
-
-
-class Sweep(NamedTuple):
-    """One sweep of a driver: ``fixed`` is what it is told of its memories, ``tasks`` its ranges."""
-
-    driver: Driver
-    fixed: tuple[Any, ...]
-    work: Work
-    tasks: list[list[tuple[int, ...]]]
-
-    def jobs(self, *memories: Array) -> list[pool.Task]:
-        """What threads are to do."""
-        return [functools.partial(self.do, memories, ranges) for ranges in self.tasks]
-
-    def do(self, memories: tuple[Array, ...], ranges: list[tuple[int, ...]]) -> None:
-        """One task."""
-        scratch, call = self.work.scratch(), self.driver.call
-        for one in ranges:
-            call(*memories, *self.fixed, *scratch, *one)
 
 
 # What is compiled ---------------------------------------------------------------------------------
@@ -186,17 +171,31 @@ def is_linear(plan: Plan, order: Order) -> bool:
     return not any(order) and all(method.table == LINEAR.table for method in plan.methods)
 
 
-def index_bits(plan: Plan, *memories: Memory) -> int:
+def index_bits(plan: Plan, memory: Memory, group: Group = ALONE) -> int:
     """Width of indices and offsets: 32 bits while they fit, else 64."""
-    limit = 2**31 - 64
-    return 32 if max(*plan.spatial, *(extent(plan, memory) for memory in memories)) < limit else 64
+    most = max(*plan.spatial, extent(plan, memory, group), group.items * (group.shared + group.gap))
+    return 32 if most < 2**31 - 64 else 64
 
 
-def extent(plan: Plan, memory: Memory) -> int:
-    """The greatest offset in a plane of an image, plus one."""
-    return 1 + sum(
-        (n - 1) * stride for n, stride in zip(plan.spatial[::-1], memory.strides, strict=True)
-    )
+def group_items(
+    plan: Plan, place: Memory, points: Points, values: Memory, run: int, affine: bool
+) -> Group:
+    """How items share blocks, where each has few points in an image of its own."""
+    step = values.strides[0]
+    listed = points.item == plan.points * points.point
+    gap = values.item // step - plan.points if step > 0 and values.item % step == 0 else -1
+    if (
+        affine or plan.grid_items == 1 or plan.points >= CROWDED or not listed or gap < 0
+        or (run and gap)
+    ):  # fmt: skip
+        return ALONE
+    return Group(plan.points, place.item, gap, plan.grid_items)
+
+
+def extent(plan: Plan, memory: Memory, group: Group = ALONE) -> int:
+    """The greatest offset in a plane of an image, or of a group's images, plus one."""
+    steps = zip((*plan.spatial[::-1], group.items), (*memory.strides, group.apart), strict=True)
+    return 1 + sum((n - 1) * stride for n, stride in steps)
 
 
 def starts(memory: Memory, plan: Plan, as_runs: bool) -> tuple[Array, int]:
@@ -232,7 +231,7 @@ def strides_of(memory: Memory) -> Array:
 
 
 class Gathering(NamedTuple):
-    """How to gather: the memories, what is outside where there is no fill, and the sweep."""
+    """How to gather: the memories, what is outside where there is no fill, and the calls."""
 
     image: Flat
     grid: Flat
@@ -240,7 +239,7 @@ class Gathering(NamedTuple):
     bits: np.dtype[Any] | None  # as which pixels are copied, where they are not summed
     times: int  # how many items a point serves
     outside: Outside
-    sweep: Sweep
+    batch: Batch
 
 
 @functools.lru_cache(maxsize=256)
@@ -262,18 +261,9 @@ def plan_gather(
     times = plan.items if plan.grid_items == 1 else 1
     outside = find_outside(plan, None, kind, any(order)).repeat(times)
     sweep = sweep_gather(
-        plan, order, source, points, target, run, kind, image[2], values[2], affine
+        plan, order, source, points, target, run, kind, image[2], values[2], affine, threads
     )
-    source_starts, _ = starts(source, plan, run > 0)
-    cost = len(source_starts) * max(1, run) * sweep.work.taps
-    ranges = divide(
-        range(plan.grid_items), plan.points, range(len(source_starts)), cost, sweep.work.step,
-        fair(cost * plan.points * plan.grid_items, threads),
-    )  # fmt: skip
-    tasks: list[list[tuple[int, ...]]] = [[one] for one in ranges]
-    return Gathering(
-        source.flat, points.flat, target.flat, kind, times, outside, sweep._replace(tasks=tasks)
-    )
+    return Gathering(source.flat, points.flat, target.flat, kind, times, outside, Batch([sweep], 6))
 
 
 def find_outside(
@@ -288,9 +278,11 @@ def find_outside(
 def sweep_gather(
     plan: Plan, order: Order, source: Memory, points: Points, target: Memory, run: int,
     kind: np.dtype[Any] | None, image: np.dtype[Any], values: np.dtype[Any], affine: bool,
-) -> Sweep:  # fmt: skip
-    """The sweep that gathers, without its tasks."""
-    bits, real = index_bits(plan, source), code(plan.real)
+    threads: int,
+) -> Part:  # fmt: skip
+    """The sweep that gathers."""
+    group = group_items(plan, source, points, target, run, affine)
+    bits, real = index_bits(plan, source, group), code(plan.real)
     if kind is not None:
         spec = specify(
             plan, "gather_nearest", bits, points, kind, kind, affine=affine, runs=run > 0,
@@ -311,20 +303,29 @@ def sweep_gather(
             together=together,
             rows=written_out(plan, 4 if fours else together) if few or fours else 0,
             pixel=bytes_of(source, image) if quick and linear else 0,
-            in_place=not few and code(values) == real and (run > 0 or target.strides[0] == 1),
+            in_place=not few and code(values) == real and group.gap == 0
+            and (run > 0 or target.strides[0] == 1),
             affine=affine,
         )  # fmt: skip
-    work = organize(plan, order, 0 if kind is not None else 1, bits, run)
+    work = organize(plan, order, 0 if kind is not None else 1, bits, run, group=group)
     source_starts, source_item = starts(source, plan, run > 0)
     target_starts, target_item = starts(target, plan, run > 0)
     fixed = (
         strides_of(source), source_starts, source_item, shifts(work.axes.counts, source.strides),
-        is_far(plan, source, 1), *((run,) if run or kind is not None else ()),
+        is_far(plan, source, 1) and group == ALONE, *((run,) if run or kind is not None else ()),
         points.begin, points.item, points.axis, points.point,
         target_starts, target_item, target.strides[0],
         *work.tables,
     )  # fmt: skip
-    return Sweep(driver_for(spec), fixed, work, [])
+    planes, cost = range(len(source_starts)), len(source_starts) * max(1, run) * work.taps
+    if group == ALONE:
+        ranges = divide(
+            range(plan.grid_items), plan.points, planes, cost, work.step,
+            fair(cost * plan.points * plan.grid_items, threads),
+        )  # fmt: skip
+    else:
+        ranges = divide_group(group, planes, cost)
+    return Part(driver_for(spec), fixed, work.scratch_bytes, [[one] for one in ranges])
 
 
 # Backward -----------------------------------------------------------------------------------------
@@ -372,7 +373,7 @@ def complex_of(real: np.dtype[Any]) -> np.dtype[Any]:
 
 
 class Scattering(NamedTuple):
-    """How to work out gradients: the memories, what dropped taps have, and the sweeps."""
+    """How to work out gradients: the memories, what dropped taps have, and the calls."""
 
     image: Flat
     grid: Flat
@@ -380,7 +381,7 @@ class Scattering(NamedTuple):
     shadow: Flat
     dropped: Array
     times: int  # how many items a point serves
-    sweeps: list[tuple[bool, bool, Sweep]]  # whether it needs the image's gradient, and the grid's
+    batch: Batch
     chunks: int  # places that the gradient of a map is summed in
 
 
@@ -398,7 +399,10 @@ def plan_backward(
         threads,
     )
     alike = source.strides == shadow.strides and source.run == shadow.run
-    if needed == (True, True) and not (count == 1 and alike):
+    group = group_items(plan, shadow, points, target, common_run(shadow, target), affine)
+    apart = plan.grid_items > 1 and shadow.item != 0 and source.item == shadow.item
+    even = apart and (group != ALONE or plan.grid_items % count == 0)
+    if needed == (True, True) and not (alike and (count == 1 or even)):
         passes = [(True, False), (False, True)]
     else:
         passes = [needed]
@@ -406,11 +410,11 @@ def plan_backward(
     return Scattering(
         source.flat, points.flat, target.flat, shadow.flat,
         np.tile(numbers_outside(plan, None).dropped, times), times,
-        [
-            (*one, sweep_backward(plan, order, source, shadow, points, target, one, affine, count,
-                                  image[2], values[2]))
+        Batch([
+            sweep_backward(plan, order, source, shadow, points, target, one, affine, count,
+                           image[2], values[2])
             for one in passes
-        ],
+        ], 6),
         -(-plan.points // (CHUNK * width_of(plan, order))),
     )  # fmt: skip
 
@@ -424,11 +428,13 @@ def sweep_backward(
     plan: Plan, order: Order, source: Memory, shadow: Memory, points: Points, target: Memory,
     needed: tuple[bool, bool], affine: bool, threads: int, image: np.dtype[Any],
     values: np.dtype[Any],
-) -> Sweep:  # fmt: skip
+) -> Part:  # fmt: skip
     """A sweep for the needed gradients."""
     need_image, need_grid = needed
     place = shadow if need_image else source  # where the taps are looked up
-    run, bits = common_run(place, target), index_bits(plan, place)
+    run = common_run(place, target)
+    group = group_items(plan, place, points, target, run, affine)
+    bits = index_bits(plan, place, group)
     # By the image's type even where it is not read: one thread or two must do the same.
     quick = not run and code(image) in QUICK
     fours = need_grid and quick and plan.methods[0].taps == 4
@@ -445,7 +451,7 @@ def sweep_backward(
         affine=affine,
     )  # fmt: skip
     # As wide as for both, whatever is needed: pixels are added to in an order that goes by blocks.
-    work = organize(plan, order, 1 + len(plan.spatial), bits, run, in_rows=not affine)
+    work = organize(plan, order, 1 + len(plan.spatial), bits, run, False, not affine, group)
     width = CHUNK * work.width if affine else work.step
     each = 2 * MAP * -(-plan.points // width) if affine else plan.points * len(plan.spatial)
     fixed = (
@@ -454,12 +460,16 @@ def sweep_backward(
         *starts_if(need_image, shadow, plan, run > 0),
         points.begin, points.item, points.axis, points.point,
         *starts(target, plan, run > 0), target.strides[0], each,
-        is_far(plan, place, need_image + need_grid), need_image, need_grid,
+        is_far(plan, place, need_image + need_grid) and group == ALONE, need_image, need_grid,
         *((run,) if run else ()), *work.tables,
     )  # fmt: skip
-    planes = len(starts(target, plan, run > 0)[0])
-    tasks = share_out(plan, place, need_image, planes, max(1, run) * work.taps, width, threads)
-    return Sweep(driver_for(spec), fixed, work, tasks)
+    planes, each = len(starts(target, plan, run > 0)[0]), max(1, run) * work.taps
+    if group != ALONE and (group.apart or not need_image):
+        whole = False, 0, extent(plan, place, group)
+        tasks = [[(*one, *whole)] for one in divide_group(group, range(planes), planes * each)]
+    else:
+        tasks = share_out(plan, place, group, need_image, planes, each, width, threads)
+    return Part(driver_for(spec), fixed, work.scratch_bytes, tasks)
 
 
 def starts_if(needed: bool, memory: Memory, plan: Plan, as_runs: bool) -> tuple[Array, int]:
@@ -469,8 +479,9 @@ def starts_if(needed: bool, memory: Memory, plan: Plan, as_runs: bool) -> tuple[
 
 
 def share_out(
-    plan: Plan, place: Memory, need_image: bool, planes: int, each: int, width: int, threads: int
-) -> list[list[tuple[int, ...]]]:
+    plan: Plan, place: Memory, group: Group, need_image: bool, planes: int, each: int, width: int,
+    threads: int,
+) -> list[list[tuple[int, ...]]]:  # fmt: skip
     """The tasks of a sweep that scatters to a memory, or if it need not, of any other.
 
     A point has ``each`` taps in every plane; ranges begin at multiples of ``width`` points.
@@ -484,8 +495,10 @@ def share_out(
     # Pixels are added to range by range: the ranges must not depend on the number of threads.
     ideal = fair(plan.points * cost, 1)
     return [
-        [(*one, *band) for one in divide(group, plan.points, some, cost, width, ideal)]
-        for group, some, band in portions(
+        [(*one, *band) for one in divide(part, plan.points, some, cost, width, ideal)]
+        if group == ALONE
+        else [(*one, *band) for one in divide_group(group, some, cost)]
+        for part, some, band in portions(
             items, plan.grid_items > 1 and place.item != 0, planes, whole, threads
         )
     ]
@@ -495,14 +508,14 @@ def share_out(
 
 
 class Second(NamedTuple):
-    """How to differentiate backward: the memories, and the sweeps."""
+    """How to differentiate backward: the memories, and the calls."""
 
     image: Flat  # and the upstream one's
     grid: Flat
     moves: Flat
     values: Flat
     shadow: Flat
-    sweeps: list[tuple[bool, bool, Sweep]]  # whether it needs the values' gradient, the image's
+    batch: Batch
 
 
 @functools.lru_cache(maxsize=256)
@@ -527,11 +540,11 @@ def plan_second(
         passes = [(False, True, False), (need_values, False, need_grid)]
     return Second(
         source.flat, points.flat, shifted.flat, target.flat, shadow.flat,
-        [
-            (*one[:2], sweep_second(plan, order, source, points, shifted, target, has_image, one,
-                                    count, image[2], values[2]))
+        Batch([
+            sweep_second(plan, order, source, points, shifted, target, has_image, one, count,
+                         image[2], values[2])
             for one in passes
-        ],
+        ], 8),
     )  # fmt: skip
 
 
@@ -539,7 +552,7 @@ def sweep_second(
     plan: Plan, order: Order, source: Memory, points: Points, moves: Points, target: Memory,
     has_image: bool, needed: tuple[bool, bool, bool], threads: int, image: np.dtype[Any],
     values: np.dtype[Any],
-) -> Sweep:  # fmt: skip
+) -> Part:  # fmt: skip
     """A sweep for the needed second derivatives; results are laid out as (N, C, points)."""
     need_values, need_image, _ = needed
     axes, bits = len(plan.spatial), index_bits(plan, source)
@@ -567,5 +580,7 @@ def sweep_second(
         *work.tables,
     )  # fmt: skip
     planes = len(starts(target, plan, False)[0])
-    tasks = share_out(plan, source, need_image, planes, work.taps, work.step, threads)
-    return Sweep(driver_for(spec), fixed, work, tasks)
+    tasks = share_out(
+        plan, source, ALONE, need_image, planes, work.taps, work.step, threads
+    )
+    return Part(driver_for(spec), fixed, work.scratch_bytes, tasks)

@@ -91,6 +91,7 @@ from gridsample.kernels.cpu.taps import (
     PIXELS,
     PLACES,
     POWERS,
+    PUT,
     RUN,
     START,
     STATE,
@@ -101,10 +102,12 @@ from gridsample.kernels.cpu.taps import (
     WHICH,
     WIDTH,
     fill,
+    find_piece,
     lay_blocks,
     multiply_out,
     multiply_rows,
     next_block,
+    next_piece,
     own_coordinate,
     prepare_edges,
     survey,
@@ -153,6 +156,7 @@ def gather(
     places, lost = tail(indices, block[PLACES]), tail(indices, block[LOST])
     pixels, amount = tail(reals, block[PIXELS]), tail(reals, block[AMOUNT])
     room, step, gap = tail(reals, block[NUMBERS]), unsigned(out_step), unsigned(strides[0])
+    put = tail(indices, block[PUT])
     x, across = tail(reals, block[FRACTION]), tail(reals, block[WEIGHT])
     y, z = tail(x, width), tail(x, 2 * width)
     for item in range(first_item, last_item):
@@ -174,8 +178,8 @@ def gather(
                     multiply_out(block, axes, 1, reals, n)
             for p in range(planes, end if edges - before < n else planes):
                 plane = tail(image, source[p] + item * image_item)
-                here = tail(out, target[p] + item * out_item + (first + start) * out_step)
-                numbers = window(here, room)
+                values = tail(out, target[p] + item * out_item)
+                numbers = window(tail(values, (first + start) * out_step), room)
                 if inside:
                     if far:
                         fetch_ahead(plane, at, shifts, axes[COUNT], count, n)
@@ -196,11 +200,7 @@ def gather(
                         blend(numbers, pixels, amount, count, wide, n)
                 if inside < n:
                     replace(state, numbers, outside[p], n)
-                if HIGH:
-                    round_off(numbers, tail(indices, block[BASE]), n)
-                    settle_whole(tail(indices, block[BASE]), here, step, n)
-                else:
-                    settle(numbers, here, step, n)
+                settle_block(block, numbers, values, first + start, out_step, indices, n)
             start, begins = next_block(start, begins, last - first, row, strip)
             many = enough(edges, wide, begins >= row)
             for begin in range(unsigned(0), many, wide):
@@ -215,7 +215,7 @@ def gather(
                     collect_present(plane, places, pixels, count, wide, n)
                     mask_weighed(places, amount, pixels, dropped[p], count, wide, n)
                     blend(room, pixels, amount, count, wide, n)
-                    settle_edges(room, lost, holes[p], which, here, step, n)
+                    settle_edges(room, lost, holes[p], put, here, step, n)
             edges -= many
 
 
@@ -231,6 +231,7 @@ def gather_nearest(
     width, step = block[WIDTH], unsigned(out_step)
     wide, at, state = unsigned(width), tail(indices, block[AT]), tail(indices, block[STATE])
     places, lost = tail(indices, block[PLACES]), tail(indices, block[LOST])
+    put = tail(indices, block[PUT])
     for item in range(first_item, last_item):
         points, edges = tail(grid, grid_begin + item * grid_item + first * point_step), unsigned(0)
         row, strip, ahead = lay_blocks(block, measures, points, axis_step, point_step, last - first)
@@ -244,21 +245,25 @@ def gather_nearest(
             )  # fmt: skip
             for p in range(planes, end if edges - before < n else planes):
                 plane = tail(image, source[p] + item * image_item)
-                here = tail(out, target[p] + item * out_item + (first + start) * out_step)
+                values = tail(out, target[p] + item * out_item)
+                if far and inside:
+                    fetch_ahead(plane, at, shifts, 1, 1, n)
                 if RUNS:
-                    if far and inside:
-                        fetch_ahead(plane, at, shifts, 1, 1, n)
-                    empty = tail(outside, p * length)
+                    empty, here = tail(outside, p * length), tail(values, (first + start) * out_step)
                     pick_runs(plane, at, state, here, step, empty, unsigned(length), n)
                     continue
-                if inside:
-                    coming = tail(points, (start + ahead) * point_step)
-                    each = unsigned(point_step) if p == planes else unsigned(0)
-                    if far:
-                        fetch_ahead(plane, at, shifts, 1, 1, n)
-                    pick(plane, at, here, step, coming, each, n)
-                if inside < n:
-                    replace_bits(state, here, outside[p], step, n)
+                coming = tail(points, (start + ahead) * point_step)
+                each = unsigned(point_step) if p == planes else unsigned(0)
+                done = int64(0)
+                while done < int64(n):
+                    point = first + start + done
+                    many = unsigned(next_piece(block, point, int64(n) - done))
+                    here = tail(values, find_piece(block, point) * out_step)
+                    if inside:
+                        pick(plane, tail(at, done), here, step, coming, each, many)
+                    if inside < n:
+                        replace_bits(tail(state, done), here, outside[p], step, many)
+                    done += int64(many)
             start, begins = next_block(start, begins, last - first, row, strip)
             many = enough(edges, wide, begins >= row)
             for begin in range(unsigned(0), many, wide):
@@ -276,7 +281,7 @@ def gather_nearest(
                             which, here, step, unsigned(length), n,
                         )  # fmt: skip
                     else:
-                        pick_edges(plane, places, lost, dropped[p], holes[p], which, here, step, n)
+                        pick_edges(plane, places, lost, dropped[p], holes[p], put, here, step, n)
             edges -= many
 
 
@@ -381,7 +386,7 @@ def backward(
     width, count, step = block[WIDTH], block[EACH], unsigned(values_step)
     wide, at, state = unsigned(width), tail(indices, block[AT]), tail(indices, block[STATE])
     places, lost = tail(indices, block[PLACES]), tail(indices, block[LOST])
-    sums = tail(reals, block[SUMS])
+    sums, put = tail(reals, block[SUMS]), tail(indices, block[PUT])
     pixels, amount = tail(reals, block[PIXELS]), tail(reals, block[AMOUNT])
     g, along = tail(reals, block[NUMBERS]), tail(reals, block[ALONG])
     x = tail(reals, block[FRACTION])
@@ -410,8 +415,10 @@ def backward(
             if inside:
                 clear_sums(sums, block[AXES] * need_grid, width, n)
             for p in range(planes, end if inside else planes):
-                here = target[p] + item * values_item + (first + start) * values_step
-                fetch(tail(values, here), step, g, n)
+                fetch_block(
+                    block, tail(values, target[p] + item * values_item), first + start, values_step,
+                    g, n,
+                )  # fmt: skip
                 if inside < n:
                     replace(state, g, real(0), n)
                 if far and need_image:
@@ -475,7 +482,7 @@ def backward(
                 clear_sums(sums, block[AXES] * need_grid, width, n)
                 for p in range(planes, end):
                     here = target[p] + item * values_item + first * values_step
-                    fetch_edges(tail(values, here), step, which, g, n)
+                    fetch_edges(tail(values, here), step, put, g, n)
                     fills = block[FILLS] and dropped[p] != real(0)
                     silence(places, lost, g, fills, count, wide, n)
                     if need_grid:
@@ -661,6 +668,35 @@ def moment(numbers: Array, place: int, n: int) -> Any:
     return result
 
 
+def settle_block(
+    block: Array, numbers: Array, values: Array, begin: int, step: int, indices: Array, n: int
+) -> None:
+    """Store the numbers of a block's points, of which the first is ``begin``, in a plane."""
+    whole, done = tail(indices, block[BASE]), int64(0)
+    if HIGH:
+        round_off(numbers, whole, n)
+    while done < int64(n):
+        many = unsigned(next_piece(block, begin + done, int64(n) - done))
+        here = tail(values, find_piece(block, begin + done) * step)
+        if HIGH:
+            settle_whole(tail(whole, done), here, unsigned(step), many)
+        else:
+            settle(tail(numbers, done), here, unsigned(step), many)
+        done += int64(many)
+
+
+def fetch_block(
+    block: Array, values: Array, begin: int, step: int, numbers: Array, n: int
+) -> None:
+    """As settle_block, from stored values to numbers."""
+    done = int64(0)
+    while done < int64(n):
+        many = unsigned(next_piece(block, begin + done, int64(n) - done))
+        here = tail(values, find_piece(block, begin + done) * step)
+        fetch(here, unsigned(step), tail(numbers, done), many)
+        done += int64(many)
+
+
 def clear_sums(sums: Array, axes: int, width: int, n: int) -> None:
     """Sums along each axis that start at 0."""
     for a in range(axes):
@@ -693,6 +729,8 @@ STEPS = (
     add_to_map,
     settle_map,
     settle_map_edges,
+    settle_block,
+    fetch_block,
     clear_sums,
     steepen,
     settle_sums,

@@ -29,6 +29,7 @@ from gridsample.axis import (
     DROPPED,
     HALF,
     HALF_UP,
+    ONE,
     REFLECTION,
     ZERO,
     ZEROS,
@@ -163,7 +164,12 @@ COORDINATES = 27  # (axis, point) that a map sends the points to
 ROW, STRIP = 28, 29  # points in a row that may be cut into strips, or 0; and those of a strip
 DEEP = 31  # rows of the image that a row crosses from which it is cut
 FILLS = 30  # whether a fill counts at points without a tap: weights do not sum to one
-ENTRIES = 32
+# Where a block holds points of several items, which then are one list of points: the points of an
+# item, or 0; from one item's image to the next one's; and how many more points apart the items'
+# values are than if they came one after the other.
+SHARED, APART, GAP = 32, 33, 34
+PUT = 35  # (edge) where its value is, in points from the task's first
+ENTRIES = 36
 
 
 def plan_block(
@@ -183,7 +189,9 @@ def plan_block(
     axes, most, each = len(counts), max(counts), math.prod(counts)
     table = [axes, most, each, powers, width] + [0] * (ENTRIES - 5)
     table[FITS] = fits
-    indices = {AT: 1, STATE: 1, WHICH: 2, LOST: 1, BASE: 1, PLACES: each, OFFSET: axes * most}
+    indices = {
+        AT: 1, STATE: 1, WHICH: 2, LOST: 1, BASE: 1, PUT: 1, PLACES: each, OFFSET: axes * most,
+    }  # fmt: skip
     reals = {
         POS: 1, FRACTION: axes, SLOPES: 1, NUMBERS: 1, ALONG: 1, SUMS: axes, PIXELS: each,
         AMOUNT: kinds * each, WEIGHT: ORDERS * axes * most, COORDINATES: axes,
@@ -454,6 +462,8 @@ def survey(
             rounding = axes[a * COLUMNS + ROUNDING]
             place_axis(pos, measure, strides[a], begin, rounding, at, state, tail(x, a * width), n)
         settle_kinds(state, n)
+    if block[SHARED]:
+        visit_items(at, task + first, block[SHARED], block[APART], n)
     inside = unsigned(count_kind(state, int64(INSIDE), n))
     if not block[FITS]:
         inside = unsigned(0)
@@ -461,6 +471,56 @@ def survey(
     if inside < n and count_kind(state, int64(EDGE), n):  # most have none
         edges = list_edges(state, first, tail(indices, block[WHICH]), edges, n)
     return inside, edges
+
+
+def visit_items(at: Array, first: int, shared: int, apart: int, n: int) -> None:
+    """Offsets in an item's image -> offsets in the first item's, which others are ``apart`` from.
+
+    There are ``shared`` points of each item, and ``first`` is counted over all items.  A point's
+    item is a quotient of integers; half a point more is too far from the next integer for rounding
+    to matter.
+    """
+    item = first // shared
+    within, part = real(first - item * shared) + HALF, ONE / real(shared)
+    begin, distance = integer(item * apart), integer(apart)
+    for i in range(n):
+        at[i] = integer(at[i] + begin) + integer(
+            integer((real(integer(i)) + within) * part) * distance
+        )
+
+
+def visit_edges(
+    which: Array, first: int, shared: int, apart: int, gap: int, offset: Array, put: Array, n: int
+) -> None:
+    """The offset of each edge's image from the first item's, and where the edge's value is."""
+    part, begin = double(1) / double(shared), double(first) + double(HALF)
+    for j in range(n):
+        item = int64((double(which[j]) + begin) * part)
+        offset[j] = integer(item * apart)
+        put[j] = integer(which[j] + item * gap)
+
+
+def add_offsets(places: Array, offset: Array, taps: int, width: int, n: int) -> None:
+    """Add the offset of each edge's image to the places of its taps; dropped ones stay dropped."""
+    for t in range(taps):
+        begin = unsigned(t) * width
+        for j in range(n):
+            here = places[begin + j]
+            places[begin + j] = where(here >= 0, integer(here + offset[j]), here)
+
+
+def next_piece(block: Array, point: int, left: int) -> int:
+    """How many of the ``left`` points from ``point`` on have values that come one after another."""
+    if block[GAP] == 0:
+        return left
+    return minimum(left, block[SHARED] - point % block[SHARED])
+
+
+def find_piece(block: Array, point: int) -> int:
+    """Where the value of a point is, both counted in points over all items."""
+    if block[GAP] == 0:
+        return point
+    return point + point // block[SHARED] * block[GAP]
 
 
 def zero(numbers: Array, n: int) -> None:
@@ -818,6 +878,12 @@ def prepare_edges(
         more, offset = axes[a * COLUMNS + COUNT], tail(indices, block[OFFSET] + a * size)
         join(places, count, offset, more, unsigned(width), n)
         count *= more
+    put = tail(indices, block[PUT])
+    if block[SHARED]:
+        visit_edges(which, task, block[SHARED], block[APART], block[GAP], base, put, n)
+        add_offsets(places, base, count, unsigned(width), n)
+    else:
+        copy(which, put, 1, unsigned(width), n)
     multiply_out(block, axes, kinds, reals, n)
 
 
@@ -859,7 +925,7 @@ ELEMENTWISE = (remainder, position, known, confine, fold, split, fold_index, fol
 LOOPS = (
     place_axis, settle_kinds, count_kind, zero, mark, fill, find_positions, add_places_edges,
     find_lost, bend, lay_taps, sign_taps, weigh_cubic, weigh_taps, chain, drop_lost, copy, join,
-    multiply,
+    multiply, visit_items, visit_edges, add_offsets,
 )  # fmt: skip
 # The remaining loops do not vectorise.
 SCATTERED = (read_ahead, list_edges, add_places)

@@ -71,6 +71,28 @@ def shifts(counts: tuple[int, ...], strides: tuple[int, ...]) -> Array:
     return frozen(functools.reduce(lambda at, one: np.add.outer(one, at), along).reshape(-1))
 
 
+class Group(NamedTuple):
+    """How items whose points are few share blocks: their points are one list, item after item.
+
+    Attributes:
+        shared: points of an item.
+        apart: distance from one item's image to the next one's.
+        gap: how many more points apart two items' values are than if they came one after the other.
+        items: how many there are.
+    """
+
+    shared: int = 0
+    apart: int = 0
+    gap: int = 0
+    items: int = 1
+
+
+# Each item has blocks of its own.
+ALONE = Group()
+# Points of an item from which it has: what a block costs is then little beside them.
+CROWDED = 2048
+
+
 class Work(NamedTuple):
     """How a call is cut into blocks, and what a block needs."""
 
@@ -91,6 +113,12 @@ class Work(NamedTuple):
         """What every driver takes: the block's table, and those of the axes."""
         return self.block, self.axes.integers, self.axes.reals, self.axes.tables
 
+    @property
+    def scratch_bytes(self) -> tuple[int, int]:
+        """The bytes that a task works in: for indices, in whole lines of the cache, and reals."""
+        indices, reals = (size * kind.itemsize for size, kind in (self.indices, self.reals))
+        return -(-indices // 64) * 64, -(-reals // 64) * 64
+
     def scratch(self) -> tuple[Array, Array]:
         """Memory for one task to work in."""
         return np.empty(*self.indices), np.empty(*self.reals)
@@ -98,17 +126,18 @@ class Work(NamedTuple):
 
 def organize(
     plan: Plan, order: tuple[int, ...], kinds: int, bits: int, run: int, twice: bool = False,
-    in_rows: bool = True,
+    in_rows: bool = True, group: Group = ALONE,
 ) -> Work:  # fmt: skip
     """Blocks so wide that what is worked out for one stays in cache.
 
     ``kinds`` are the kinds of products of weights, ``bits`` the width of an index, ``run`` the
     channels side by side or 0, ``twice`` whether for second derivatives, ``in_rows`` whether blocks
-    may be strips of rows.
+    may be strips of rows, ``group`` the items that share blocks.
     """
     axes = describe_axes(plan, order)
     each = math.prod(axes.counts)
-    most = min(COPIED if plan.nearest else BLOCK, -(-plan.points // 16) * 16)
+    points = plan.points * group.items
+    most = min(COPIED if plan.nearest else BLOCK, -(-points // 16) * 16)
     width = max(16, min(most, BLOCK_REALS // (each * (2 + kinds)) // 16 * 16))
     powers = max(method.powers for method in plan.methods)
     inside = axes.reals.reshape(len(axes.counts), -1)
@@ -116,7 +145,9 @@ def organize(
     table, indices, reals = taps.plan_block(axes.counts, powers, fits, kinds, width, run, twice)
     kind = np.dtype(np.int32 if bits == 32 else np.int64)
     table[taps.FILLS] = not plan.sums_to_one
-    table[taps.ROW], table[taps.STRIP] = cut_row(plan, width) if in_rows else (0, width)
+    alone = in_rows and group == ALONE
+    table[taps.ROW], table[taps.STRIP] = cut_row(plan, width) if alone else (0, width)
+    table[taps.SHARED], table[taps.APART], table[taps.GAP] = group[:3]
     table[taps.DEEP] = DEEPER if plan.nearest and (run or plan.channels == 1) else DEEP
     block = frozen(np.array(table, np.int64))
     return Work(axes, each, width, block, (indices, kind), (reals, plan.real))
@@ -161,6 +192,20 @@ def divide(
         for item in items
         for first in range(0, points, step)
     ]
+
+
+def divide_group(group: Group, planes: range, cost: int) -> list[Range]:
+    """Cut the one list of a group's points, of so many taps a point, into ranges of whole items.
+
+    They do not depend on the number of threads, as the order of sums must not.
+    """
+    each = group.shared * cost
+    step = max(1, min(MANY, max(FEW, each * group.items // 64)) // each)
+    return [
+        (0, 1, first * group.shared, min(first + step, group.items) * group.shared,
+         planes.start, planes.stop)
+        for first in range(0, group.items, step)
+    ]  # fmt: skip
 
 
 def portions(

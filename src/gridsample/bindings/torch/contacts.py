@@ -1,0 +1,192 @@
+"""Every contact with what torch does not promise to keep, as far as standing in for it needs any.
+
+`install` puts functions in the place of `torch.nn.functional`'s.  It changes what torch's function
+objects do, and not what those names refer to: a function that was imported before, one in a table
+of `__torch_function__` handlers, and one that `torch.fx`, `torch.compile` or pickle know by
+identity is still the same function.  TorchScript compiles a function from its source, which it
+finds by the file and the line in the function's code.  Those stay torch's, too, so that TorchScript
+compiles what it always has.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.overrides import handle_torch_function, has_torch_function
+
+__all__ = [
+    "handle_torch_function",
+    "has_torch_function",
+    "install",
+    "is_tracing",
+    "known",
+    "layout_of",
+    "restore",
+    "shape_of",
+    "torchs",
+    "untraced",
+    "words_of",
+]
+
+# Where the functions of torch's find those that stand in for them, see `install`.
+_gridsample: Any = None
+
+
+# What torch's functions do while ours stand in for them.  They run with the globals of
+# `torch.nn.functional`, among which `install` puts `_gridsample`.
+
+
+def grid_sample(
+    input: Any, grid: Any, mode: Any = "bilinear", padding_mode: Any = "zeros",
+    align_corners: Any = None,
+) -> Any:  # fmt: skip
+    """What `torch.nn.functional.grid_sample` does."""
+    return _gridsample.grid_sample(input, grid, mode, padding_mode, align_corners)
+
+
+def affine_grid(theta: Any, size: Any, align_corners: Any = None) -> Any:
+    """What `torch.nn.functional.affine_grid` does."""
+    return _gridsample.affine_grid(theta, size, align_corners)
+
+
+def interpolate(
+    input: Any, size: Any = None, scale_factor: Any = None, mode: Any = "nearest",
+    align_corners: Any = None, recompute_scale_factor: Any = None, antialias: Any = False,
+) -> Any:  # fmt: skip
+    """What `torch.nn.functional.interpolate` does."""
+    return _gridsample.interpolate(
+        input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
+    )
+
+
+STAND_INS: tuple[types.FunctionType, ...] = (grid_sample, affine_grid, interpolate)
+PLACES: dict[str, types.FunctionType] = {
+    one.__name__: getattr(functional, one.__name__) for one in STAND_INS
+}
+NAME = "_gridsample"
+
+
+class Theirs:
+    """Torch's own functions, whatever stands in for them."""
+
+    grid_sample: Callable[..., Tensor]
+    affine_grid: Callable[..., Tensor]
+    interpolate: Callable[..., Tensor]
+
+    def __init__(self) -> None:
+        for name, place in PLACES.items():
+            own = types.FunctionType(
+                place.__code__, place.__globals__, name, place.__defaults__, place.__closure__
+            )
+            own.__kwdefaults__ = place.__kwdefaults__
+            setattr(self, name, own)
+
+
+torchs = Theirs()
+
+Before = tuple[Any, dict[str, types.CodeType]]
+
+
+def install(ours: Any) -> Before:
+    """Let the methods of an object stand in for torch's functions of the same names.
+
+    Returns:
+        What `restore` takes to undo it.
+
+    Raises:
+        RuntimeError: one of torch's functions takes other arguments than those known here.
+    """
+    before = getattr(functional, NAME, None), {n: place.__code__ for n, place in PLACES.items()}
+    codes = {one.__name__: in_place_of(one, PLACES[one.__name__]) for one in STAND_INS}
+    setattr(functional, NAME, ours)
+    for name, code in codes.items():
+        PLACES[name].__code__ = code
+    return before
+
+
+def restore(before: Before) -> None:
+    """Undo an `install`."""
+    ours, codes = before
+    for name, code in codes.items():
+        PLACES[name].__code__ = code
+    setattr(functional, NAME, ours)
+
+
+def in_place_of(one: types.FunctionType, place: types.FunctionType) -> types.CodeType:
+    """The code of a function for another, with the place of that one's source."""
+    known, found = (tuple(inspect.signature(given).parameters) for given in (one, place))
+    if known != found:
+        raise RuntimeError(
+            f"torch.nn.functional.{one.__name__} of torch {torch.__version__} takes {found}; "
+            f"accepted: {known}"
+        )
+    source = place.__code__
+    return one.__code__.replace(
+        co_filename=source.co_filename, co_firstlineno=source.co_firstlineno
+    )
+
+
+# Traces -------------------------------------------------------------------------------------------
+
+
+def is_tracing() -> bool:
+    """Whether `torch.jit.trace` records what is done, as the older ONNX export does, too."""
+    return torch._C._get_tracing_state() is not None
+
+
+@contextmanager
+def untraced() -> Iterator[None]:
+    """A block of which `torch.jit.trace` sees nothing."""
+    state = torch._C._get_tracing_state()
+    torch._C._set_tracing_state(None)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        torch._C._set_tracing_state(state)  # type: ignore[arg-type]
+
+
+def shape_of(tensor: Tensor) -> tuple[int, ...]:
+    """A tensor's shape, to be checked.
+
+    In a trace a shape holds tensors.  To read them here is no part of the program that is traced,
+    and none of its results depend on it.
+    """
+    if not is_tracing():
+        return tuple(tensor.shape)
+    with untraced():
+        return tuple([int(n) for n in tensor.shape])
+
+
+def known(n: Any) -> Any:
+    """A number that may be a tensor in a trace, to be checked like those of `shape_of`."""
+    if not (isinstance(n, Tensor) and is_tracing()):
+        return n
+    with untraced():
+        return int(n)
+
+
+# Layouts and warnings -----------------------------------------------------------------------------
+
+
+def layout_of(tensor: Tensor) -> torch.memory_format:
+    """The memory format that torch's own operators see in a tensor's strides."""
+    from torch._prims_common import suggest_memory_format
+
+    found: torch.memory_format = suggest_memory_format(tensor)
+    return found
+
+
+def words_of(call: Callable[[], object]) -> str:
+    """The words that torch warns with, so that a filter for them holds for us, too."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        call()
+    return str(seen[0].message)

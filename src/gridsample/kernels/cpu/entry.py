@@ -1,0 +1,236 @@
+"""How machine code is entered: a driver's arguments are one row of integers in memory.
+
+A row has a head, and then an integer for each argument: a number, or where an array is.  Rows are
+made once for a plan and layouts of arrays; a call only says where its arrays are.  Its threads, which
+need not be Python's, take rows from a list, copy them, put these places in, and enter the driver.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numba as nb
+import numpy as np
+from llvmlite import ir
+from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
+
+from gridsample.kernels import threads as pool
+
+Array = np.ndarray[Any, Any]
+Ranges = Sequence[tuple[int, ...]]
+I64 = ir.IntType(64)
+LINE = 64  # bytes in a line of the processor's cache
+
+# A row's head: where the driver's machine code is; how many integers the row has; which of them say
+# where the scratch memory for indices and for reals is; how many bytes the second is after the first.
+# The places of the caller's arrays come next.
+CODE, SIZE, INDICES, REALS, APART = range(5)
+HEAD = 5
+# What `work` is told: how many tasks are taken and how many threads work, which the threads count;
+# how many tasks there are, and where their first and last rows are listed; where the addresses of
+# rows are listed; scratch memory, its bytes for each thread, and those that a row is copied to; how
+# many arrays of the caller there are, whose places come last.
+TAKEN, THREADS, TASKS, ENDS, ROWS, SCRATCH, EACH, ROOM, ARRAYS = range(9)
+ORDERS = 9
+# Ranges of a task after which Python may look whether it is interrupted.
+TURN = 16
+
+
+def places_of(function: Callable[..., None]) -> dict[str, int]:
+    """Where each argument of a driver is in a row."""
+    return {name: HEAD + k for k, name in enumerate(inspect.signature(function).parameters)}
+
+
+class Part(NamedTuple):
+    """One driver's part in a batch.
+
+    Attributes:
+        driver: what is called; see `gridsample.kernels.cpu.build`.
+        fixed: its arguments between the caller's arrays and the scratch memory.
+        scratch: bytes of scratch memory, for indices and for reals.
+        tasks: the ranges of each task, which are the last arguments.
+    """
+
+    driver: Any
+    fixed: Sequence[Any]
+    scratch: tuple[int, int]
+    tasks: Sequence[Ranges]
+
+    def rows(self) -> Array:
+        """The rows of all its calls, task after task."""
+        places = self.driver.places
+        rows = np.zeros((sum(map(len, self.tasks)), HEAD + len(places)), np.int64)
+        head = rows[:, :HEAD]
+        head[:, CODE], head[:, SIZE], head[:, APART] = self.driver.code, rows.shape[1], self.scratch[0]
+        head[:, INDICES], head[:, REALS] = places["indices"], places["reals"]
+        first = places["indices"] - len(self.fixed)
+        for k, one in enumerate(self.fixed):
+            rows[:, first + k] = one.ctypes.data if isinstance(one, np.ndarray) else one
+        rows[:, places["first_item"] :] = [one for task in self.tasks for one in task]
+        return rows
+
+
+class Batch:
+    """All calls of drivers that one call of a kernel comes down to, ready to be run."""
+
+    def __init__(self, parts: Sequence[Part], arrays: int) -> None:
+        """Everything but where the caller's ``arrays`` are.  Drivers are compiled here."""
+        self.parts = parts  # what their arguments point to must live as long
+        self.rows = [part.rows() for part in parts]
+        self.list = np.concatenate(
+            [one.ctypes.data + np.arange(len(one)) * one.strides[0] for one in self.rows]
+        )
+        self.ends = [*take_turns([len(task) for part in parts for task in part.tasks])]
+        self.turns = [(len(one), one.ctypes.data) for one in self.ends]
+        self.places = self.list.ctypes.data
+        self.room = -(-max(one.strides[0] for one in self.rows) // LINE) * LINE
+        self.each = self.room + max(sum(part.scratch) for part in parts)
+        self.kind = ctypes.c_int64 * (ORDERS + arrays)
+        self.arrays = arrays
+
+    def run(self, arrays: Sequence[int], threads: int, worker: pool.Worker) -> None:
+        """Run the calls on arrays that are at some addresses, on at most so many threads."""
+        for tasks, ends in self.turns:
+            count = min(threads, tasks)
+            orders = self.kind(
+                0, 0, tasks, ends, self.places, lend_scratch(self.each * count), self.each,
+                self.room, self.arrays, *arrays,
+            )  # fmt: skip
+            pool.work(worker, ctypes.addressof(orders), count)
+
+
+def take_turns(lengths: Sequence[int]) -> Iterable[Array]:
+    """Tasks of some lengths, a few rows of each at a time: the first and last row of every task.
+
+    Rows of a task are done in order.  Of tasks of one row, some at a time are done.
+    """
+    ends = np.cumsum([0, *lengths])
+    if max(lengths) == 1:
+        rows = np.stack((ends[:-1], ends[1:]), 1)
+        some = TURN * pool.cores()
+        yield from (np.ascontiguousarray(rows[k : k + some]) for k in range(0, len(rows), some))
+        return
+    for first in range(0, max(lengths), TURN):
+        begin = np.minimum(ends[:-1] + first, ends[1:])
+        end = np.minimum(begin + TURN, ends[1:])
+        yield np.ascontiguousarray(np.stack((begin, end), 1)[begin < end])
+
+
+_lent = threading.local()
+
+
+def lend_scratch(size: int) -> int:
+    """Where so many bytes are that nobody else uses before this thread's next call."""
+    address: int = getattr(_lent, "address", 0)
+    if getattr(_lent, "size", 0) < size:
+        _lent.memory = memory = np.empty(size + LINE, np.uint8)
+        _lent.size, _lent.address = size, -(-memory.ctypes.data // LINE) * LINE
+        address = _lent.address
+    return address
+
+
+def unpacker(kinds: Sequence[Any]) -> Any:
+    """What reads arguments of some types from a row: an intrinsic function of its address."""
+    result = nb.types.Tuple(tuple(kinds))
+
+    @intrinsic
+    def unpack(context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            row, values = builder.inttoptr(arguments[0], I64.as_pointer()), []
+            for k, kind in enumerate(kinds):
+                value = builder.load(builder.gep(row, [I64(HEAD + k)]))
+                if isinstance(kind, nb.types.Array):
+                    values.append(make_array(context, builder, kind, value))
+                else:
+                    values.append(context.cast(builder, value, nb.types.int64, kind))
+            return context.make_tuple(builder, result, values)
+
+        return result(nb.types.int64), generate
+
+    return unpack
+
+
+def make_array(context: Any, builder: Any, kind: Any, address: Any) -> Any:
+    """A flat array at an address; its length is not known, and nobody asks for it."""
+    array = context.make_array(kind)(context, builder)
+    size = I64(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+    populate_array(
+        array,
+        data=builder.inttoptr(address, array.data.type),
+        shape=[I64(1 << 62)],
+        strides=[size],
+        itemsize=size,
+        meminfo=None,
+    )
+    return array._getvalue()
+
+
+@intrinsic
+def take(context: Any, address: Any) -> Any:
+    """Add one to a counter that threads share; what it was before."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        counter = builder.inttoptr(arguments[0], I64.as_pointer())
+        return builder.atomic_rmw("add", counter, I64(1), "seq_cst")
+
+    return nb.types.int64(nb.types.int64), generate
+
+
+@intrinsic
+def peek(context: Any, address: Any, place: Any) -> Any:
+    """An integer in memory."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        memory = builder.inttoptr(arguments[0], I64.as_pointer())
+        return builder.load(builder.gep(memory, [arguments[1]]))
+
+    return nb.types.int64(nb.types.int64, nb.types.int64), generate
+
+
+@intrinsic
+def poke(context: Any, address: Any, place: Any, value: Any) -> Any:
+    """Put an integer in memory."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        memory = builder.inttoptr(arguments[0], I64.as_pointer())
+        builder.store(arguments[2], builder.gep(memory, [arguments[1]]))
+        return context.get_dummy_value()
+
+    return nb.types.void(nb.types.int64, nb.types.int64, nb.types.int64), generate
+
+
+@intrinsic
+def enter(context: Any, code: Any, row: Any) -> Any:
+    """Call machine code that takes the address of a row."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [I64])
+        builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), [arguments[1]])
+        return context.get_dummy_value()
+
+    return nb.types.void(nb.types.int64, nb.types.int64), generate
+
+
+def work(orders: int) -> None:
+    """Take tasks until none is left: what each thread of a call does, with memory of its own."""
+    row = peek(orders, SCRATCH) + take(orders + 8 * THREADS) * peek(orders, EACH)
+    scratch = row + peek(orders, ROOM)
+    ends, rows = peek(orders, ENDS), peek(orders, ROWS)
+    task = take(orders + 8 * TAKEN)
+    while task < peek(orders, TASKS):
+        for k in range(peek(ends, 2 * task), peek(ends, 2 * task + 1)):
+            given = peek(rows, k)
+            for i in range(peek(given, SIZE)):
+                poke(row, i, peek(given, i))
+            for i in range(peek(orders, ARRAYS)):
+                poke(row, HEAD + i, peek(orders, ORDERS + i))
+            poke(row, peek(row, INDICES), scratch)
+            poke(row, peek(row, REALS), scratch + peek(row, APART))
+            enter(peek(row, CODE), row)
+        task = take(orders + 8 * TAKEN)

@@ -1,0 +1,139 @@
+"""Runs another project's own tests twice: as they are, and with our functions in place.
+
+    python -m tests.suites                          the projects that are known
+    python -m tests.suites scipy                    an installed package that has its tests
+    python -m tests.suites kornia ~/kornia          a checkout; its own tests
+    python -m tests.suites kornia ~/kornia --strict -k warp
+    python -m tests.suites mine ~/mine --in-place torch tests/test_flow.py
+
+It prints how many tests pass and fail, how many calls reached us, and each test that comes out
+otherwise.  The exit status is 0 if no test is worse, 1 if one is, and 2 if a run did not end as it
+should.  docs/suites.md says how to install the projects.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from tests.suites import running
+from tests.suites.projects import PROJECTS, Project
+from tests.suites.running import Difference, Run
+
+IN_PLACE = ("torch", "ndimage", "interpol")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    it = argparse.ArgumentParser(
+        prog="python -m tests.suites",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    it.add_argument("project", nargs="?", help=f"{', '.join(PROJECTS)}, or one that is not known")
+    it.add_argument("path", nargs="?", type=Path, help="a checkout of it")
+    it.add_argument("tests", nargs="*", help="other tests than usual: paths in the checkout")
+    it.add_argument("--in-place", choices=IN_PLACE, help="what is put in place, if not the usual")
+    it.add_argument("--strict", action="store_true", help="torch_compat.patch(strict=True)")
+    it.add_argument("-k", dest="keyword", help="which tests, as for pytest, if not the usual")
+    it.add_argument("-n", dest="processes", type=int, default=0, help="as for pytest-xdist")
+    it.add_argument("--python", default=sys.executable, help="of the project's environment")
+    it.add_argument("--limit", type=float, metavar="S", help="seconds that each run may take")
+    it.add_argument("--json", type=Path, metavar="FILE", help="where all outcomes go, too")
+    it.add_argument(
+        "--option", action="append", default=[], help="what pytest is told besides: --option=-x"
+    )
+    return it
+
+
+def project_of(given: argparse.Namespace) -> Project | str:
+    """The project with what was asked for, or what is missing."""
+    usual = PROJECTS.get(given.project)
+    in_place = given.in_place or (usual and usual.in_place)
+    if in_place is None:
+        return f"{given.project} is not known: say what is put in place (--in-place)"
+    if given.path is None and not (usual and usual.installed):
+        return f"{given.project}: the installed package has no tests; give a checkout's path"
+    if given.path is not None and not given.path.is_dir():
+        return f"{given.path} is not a folder"
+    tests = tuple(given.tests) or (usual.tests if usual else ())
+    keyword = (usual.keyword if usual else "") if given.keyword is None else given.keyword
+    installed = given.path is None
+    options = (*(usual.options if usual else ()), *given.option)
+    return Project("", in_place, tests, installed, keyword, options)
+
+
+def words_of(project: Project, processes: int) -> list[str]:
+    """What pytest is told."""
+    words = ["--pyargs"] if project.installed else []
+    words += [*project.tests, *project.options]
+    words += ["-k", project.keyword] if project.keyword else []
+    return words + (["-n", str(processes)] if processes else [])
+
+
+def report(name: str, plain: Run, ours: Run, differences: Sequence[Difference]) -> Iterator[str]:
+    """What is printed."""
+    columns = ("passed", "failed", "error", "crashed", "skipped", "xfailed", "xpassed")
+    width = max(len(name), 12) + 2
+    yield f"{name:{width}}" + "".join(f"{column:>9}" for column in columns) + f"{'seconds':>9}"
+    for title, run in (("as it is", plain), ("ours", ours)):
+        cells = "".join(f"{run.count(column):9}" for column in columns)
+        yield f"{title:{width}}{cells}{run.seconds:9.0f}"
+        if run.code not in (0, 1):
+            yield f"{'':{width}}pytest ended with status {run.code}"
+    calls = ", ".join(f"{one} {count}" for one, count in sorted(ours.calls.items()))
+    total = sum(ours.calls.values())
+    yield f"calls that reached us: {total} in {ours.reached} tests ({calls or 'none'})"
+    worse = sum(one.worse for one in differences)
+    yield f"tests that come out otherwise: {len(differences)}, of which {worse} worse"
+    for one in differences:
+        yield f"  {one.before} -> {one.after}: {one.test}"
+        if one.why:
+            yield f"      {one.why}"
+
+
+def show() -> None:
+    """The projects."""
+    for name, project in PROJECTS.items():
+        print(f"{name:16}{project.in_place:10}{' '.join(project.tests)}")
+        print(f"{'':16}{'':10}needs {project.install}")
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run, print and keep."""
+    given = parser().parse_args(words)
+    if given.project is None:
+        show()
+        return 0
+    project = project_of(given)
+    if isinstance(project, str):
+        print(project, file=sys.stderr)
+        return 2
+    told = words_of(project, given.processes)
+    where = given.python, given.path and given.path.resolve(), told
+    plain = running.run(*where, limit=given.limit)
+    ours = running.run(*where, project.in_place, given.strict, given.limit)
+    differences = running.compare(plain, ours)
+    how = project.in_place + (", strict" if given.strict else "")
+    print(*report(f"{given.project} ({how})", plain, ours, differences), sep="\n")
+    if given.json:
+        held = {
+            "project": given.project, "in_place": project.in_place, "strict": given.strict,
+            "words": told, "plain": plain.record(), "ours": ours.record(),
+            "differences": [asdict(one) | {"worse": one.worse} for one in differences],
+        }  # fmt: skip
+        given.json.parent.mkdir(parents=True, exist_ok=True)
+        given.json.write_text(json.dumps(held, indent=1) + "\n")
+    for run in (plain, ours):
+        if not run.outcomes or run.code not in (0, 1):
+            print(f"pytest ended with status {run.code}:\n{run.told}", file=sys.stderr)
+            return 2
+    return int(any(one.worse for one in differences))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

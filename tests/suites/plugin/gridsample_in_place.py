@@ -1,0 +1,222 @@
+"""A pytest plugin for other projects' tests: it puts our functions in place, and writes outcomes.
+
+It runs in the other project's environment, and needs nothing of ours but `gridsample`.  The
+environment variables `GRIDSAMPLE_IN_PLACE` (a name of `SUBSTITUTES`, or nothing), with
+`GRIDSAMPLE_STRICT`, and `GRIDSAMPLE_OUTCOMES` (a file) say what it does.  Each line of the file is
+a record: a test that starts, or a phase of a test that is over.  So nothing is lost when a test
+ends the process.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import inspect
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+CALLS: collections.Counter[str] = collections.Counter()
+PROPERTY = "gridsample calls"
+
+
+def counted(function: Callable[..., Any], name: str, watched: bool = True) -> Callable[..., Any]:
+    """A function that counts its calls, except where torch.compile traces it."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        import torch
+
+        if not torch.compiler.is_compiling():
+            CALLS[name] += 1
+        return function(*args, **options)
+
+    @functools.wraps(function)
+    def plain(*args: Any, **options: Any) -> Any:
+        CALLS[name] += 1
+        return function(*args, **options)
+
+    return call if watched else plain
+
+
+# What is put in place -----------------------------------------------------------------------------
+
+
+def for_torch(strict: bool) -> None:
+    """Our `grid_sample`, `affine_grid` and `interpolate` for torch's.
+
+    Counted is what reaches the public functions, and not what torch does in our place.
+    """
+    import gridsample.resize
+    from gridsample import api, fields, torch_compat
+
+    api.grid_sample = counted(api.grid_sample, "grid_sample")
+    fields.affine_grid = counted(fields.affine_grid, "affine_grid")
+    gridsample.resize.interpolate = counted(gridsample.resize.interpolate, "interpolate")
+    takes_strict = "strict" in inspect.signature(torch_compat.patch).parameters
+    if strict and not takes_strict:
+        raise pytest.UsageError("gridsample.torch_compat.patch of this version has no strict")
+    torch_compat.patch(**({"strict": strict} if takes_strict else {}))
+
+
+def for_ndimage(strict: bool) -> None:
+    """Our functions for the ones of `scipy.ndimage` that have their names."""
+    import scipy.ndimage as theirs
+
+    from gridsample import ndimage
+
+    try:  # by function, which array libraries SciPy's own tests try it with
+        from scipy._lib._array_api import xp_capabilities_table as capabilities
+    except ImportError:
+        capabilities = {}
+    for name in ndimage.__all__:
+        before, ours = getattr(theirs, name), counted(getattr(ndimage, name), name, watched=False)
+        if before in capabilities:
+            capabilities[ours] = capabilities[before]
+        setattr(theirs, name, ours)
+
+
+def for_interpol(strict: bool) -> None:
+    """Our sampling, splatting, counting and differentiating for torch-interpol's.
+
+    Its public functions stay, and shape what they are given; what is replaced is what they call.
+    Grids are in pixels there, and in the order of the axes.
+    """
+    import interpol.api
+    from interpol.autograd import bound_to_nitorch, inter_to_nitorch, make_list
+
+    import gridsample
+
+    bounds = {
+        "zero": "zeros", "replicate": "border", "dct1": "mirror", "dct2": "symmetric",
+        "dst2": "antisymmetric", "dft": "wrap",
+    }  # fmt: skip
+
+    def options(interpolation: Any, bound: Any, extrapolate: Any, rank: int) -> dict[str, Any]:
+        orders = inter_to_nitorch(make_list(interpolation), as_type="int")
+        names = bound_to_nitorch(make_list(bound), as_type="str")
+        each = [(list(one) + [one[-1]] * rank)[:rank][::-1] for one in (orders, names)]
+        modes = tuple(["nearest", "linear"][n] if n < 2 else f"spline{n}" for n in each[0])
+        return {
+            "mode": modes, "padding_mode": tuple(bounds[name] for name in each[1]),
+            "align_corners": int(extrapolate) == 0, "extrapolate": int(extrapolate) == 1,
+            "coords": "pixel", "prefilter": False,
+        }  # fmt: skip
+
+    def pull(input: Any, grid: Any, *how: Any) -> Any:
+        return gridsample.grid_sample(input, grid.flip(-1), **options(*how, grid.shape[-1]))
+
+    def push(input: Any, grid: Any, shape: Any, *how: Any) -> Any:
+        size = tuple(shape or input.shape[2:])
+        return gridsample.splat(input, grid.flip(-1), size, **options(*how, grid.shape[-1]))
+
+    def count(grid: Any, shape: Any, *how: Any) -> Any:
+        size = tuple(shape or grid.shape[1:-1])
+        return gridsample.splat_count(grid.flip(-1), size, **options(*how, grid.shape[-1]))
+
+    def slope(input: Any, grid: Any, *how: Any) -> Any:
+        found = gridsample.grid_gradient(input, grid.flip(-1), **options(*how, grid.shape[-1]))
+        return found.flip(-1)
+
+    places = {"GridPull": pull, "GridPush": push, "GridCount": count, "GridGrad": slope}
+    for name, ours in places.items():
+        setattr(interpol.api, name, OrTheirs(getattr(interpol.api, name), ours))
+
+
+class OrTheirs:
+    """An autograd function's `apply`, ours; theirs for a boundary that has no name of ours."""
+
+    def __init__(self, theirs: Any, ours: Callable[..., Any]) -> None:
+        self.theirs, self.ours = theirs, ours
+
+    def apply(self, *args: Any) -> Any:
+        """The result, on whichever can."""
+        try:
+            result = self.ours(*args)
+        except KeyError:
+            return self.theirs.apply(*args)
+        CALLS[self.theirs.__name__] += 1
+        return result
+
+
+SUBSTITUTES: dict[str, Callable[[bool], None]] = {
+    "torch": for_torch,
+    "ndimage": for_ndimage,
+    "interpol": for_interpol,
+}
+
+
+# Hooks --------------------------------------------------------------------------------------------
+
+
+def write(record: dict[str, Any]) -> None:
+    """Add a line to the file."""
+    with open(os.environ["GRIDSAMPLE_OUTCOMES"], "a", encoding="utf-8") as file:
+        file.write(json.dumps(record) + "\n")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: Any, parser: Any, args: Sequence[str]) -> None:
+    """Before anything of the project is imported."""
+    name = os.environ.get("GRIDSAMPLE_IN_PLACE")
+    if name:
+        SUBSTITUTES[name](bool(os.environ.get("GRIDSAMPLE_STRICT")))
+
+
+def pytest_runtest_logstart(nodeid: str, location: Any) -> None:
+    """A test starts."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        write({"test": nodeid, "phase": "start"})
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: Any, nextitem: Any) -> Iterator[None]:
+    """What the test calls goes with its report."""
+    item.gridsample_before = CALLS.copy()
+    return (yield)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: Any, nextitem: Any) -> None:
+    """The test itself is over."""
+    item.user_properties.append((PROPERTY, dict(CALLS - item.gridsample_before)))
+
+
+def pytest_runtest_logreport(report: Any) -> None:
+    """A phase is over; with xdist it is the process that hands out tests which hears of all."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return
+    calls = dict(report.user_properties).get(PROPERTY, {}) if report.when == "teardown" else {}
+    outcome = report.outcome
+    if hasattr(report, "wasxfail"):
+        outcome = "xfailed" if report.skipped else "xpassed"
+    write(
+        {
+            "test": report.nodeid,
+            "phase": report.when,
+            "outcome": outcome,
+            "calls": calls,
+            "why": reason(report) if report.failed else "",
+        }
+    )
+
+
+def pytest_collectreport(report: Any) -> None:
+    """A file could not be collected."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        why = reason(report)
+        write({"test": report.nodeid, "phase": "collect", "outcome": "failed", "why": why})
+
+
+def reason(report: Any) -> str:
+    """The line that says what went wrong."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    text = crash.message if crash is not None else str(report.longrepr)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return "no reason given"
+    # A failed collection is told as a traceback, whose last line says it.
+    return (lines[0] if crash is not None else lines[-1])[:300]

@@ -1,0 +1,76 @@
+"""The projects whose tests we run: where the tests are, and what of ours is put in place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Project:
+    """One of them.
+
+    Attributes:
+        install: what its tests need, for pip; `gridsample` and torch or SciPy come first.
+        in_place: what is put in place, a name of the plugin's `SUBSTITUTES`.
+        tests: what pytest is given: paths in a checkout, or modules if the package has its tests.
+        installed: whether the tests are in the installed package.
+        keyword: which of them, as pytest's -k; as it stands, those that may reach us.
+        options: what pytest is told besides.
+    """
+
+    install: str
+    in_place: str
+    tests: tuple[str, ...]
+    installed: bool = False
+    keyword: str = ""
+    options: tuple[str, ...] = ()
+
+
+PROJECTS = {
+    "scipy": Project(
+        "scipy pytest hypothesis",
+        "ndimage",
+        ("scipy.ndimage.tests.test_interpolation", "scipy.ndimage.tests.test_splines"),
+        installed=True,
+    ),
+    "scikit-image": Project(
+        "scikit-image pytest; a checkout of the same version",
+        "ndimage",
+        ("tests/skimage/transform", "tests/skimage/registration", "tests/skimage/measure"),
+        keyword="not hough and not find_contours and not marching",
+    ),
+    "torch-interpol": Project(
+        "torch-interpol pytest; a checkout",
+        "interpol",
+        ("interpol/tests",),
+    ),
+    "kornia": Project(
+        "--no-deps kornia kornia-rs; a checkout of the same version",
+        "torch",
+        ("tests/geometry", "tests/augmentation"),
+    ),
+    "monai": Project(
+        "--no-deps monai, parameterized; a checkout of the same version",
+        "torch",
+        ("tests/networks", "tests/transforms"),
+        keyword=(
+            "affine or spatial or warp or resample or resize or zoom or rotate or upsample "
+            "or interpolate or grid or deform or elastic or unet or localnet or dvf"
+        ),
+    ),
+    "torchvision": Project(
+        "torchvision of the version that goes with torch; a checkout",
+        "torch",
+        ("test/test_transforms_v2.py", "test/test_functional_tensor.py"),
+        keyword="resize or affine or perspective or elastic or rotate or crop or interpolat",
+    ),
+    "torch": Project(
+        "expecttest hypothesis; a checkout of PyTorch's sources",
+        "torch",
+        ("test/test_nn.py",),
+        keyword=(
+            "grid_sample or GridSample or affine_grid or AffineGrid or interpolate or upsampl "
+            "or Upsampl"
+        ),
+    ),
+}

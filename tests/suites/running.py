@@ -1,0 +1,158 @@
+"""A run of another project's tests in a process of its own, and what came of it."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import gridsample
+
+PLUGIN = Path(__file__).parent / "plugin"
+# From the best to the worst: a test is as good as the worst of its phases.
+OUTCOMES = ("passed", "xfailed", "xpassed", "skipped", "failed", "error", "crashed")
+
+
+@dataclass
+class Run:
+    """What came of a run.
+
+    Attributes:
+        outcomes: one of `OUTCOMES` for each test.
+        why: the error of each test that did not pass, in a line.
+        calls: how often our functions were called, by name.
+        reached: in how many tests they were.
+        seconds: how long it took.
+        code: pytest's exit status; -1 when it ran out of time.
+        told: the end of what pytest printed.
+    """
+
+    outcomes: dict[str, str] = field(default_factory=dict)
+    why: dict[str, str] = field(default_factory=dict)
+    calls: dict[str, int] = field(default_factory=dict)
+    reached: int = 0
+    seconds: float = 0.0
+    code: int = 0
+    told: str = ""
+
+    def count(self, *outcomes: str) -> int:
+        """How many tests came out so."""
+        return sum(outcome in outcomes for outcome in self.outcomes.values())
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def run(
+    python: str,
+    folder: Path | None,
+    words: Sequence[str],
+    in_place: str = "",
+    strict: bool = False,
+    limit: float | None = None,
+) -> Run:
+    """Run pytest on a project.
+
+    Args:
+        python: the interpreter of an environment in which the project is installed.
+        folder: the project's checkout, in which pytest is started; None for an installed package.
+        words: what pytest is told.
+        in_place: what of ours is put in place, a name of the plugin's `SUBSTITUTES`, if anything.
+        strict: whether `gridsample.torch_compat.patch` is strict.
+        limit: seconds until it is stopped.
+    """
+    with tempfile.TemporaryDirectory() as empty:
+        path = Path(empty) / "outcomes"
+        sources = [str(PLUGIN), str(Path(gridsample.__file__).parents[1])]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(
+                [*sources, *filter(None, [os.environ.get("PYTHONPATH")])]
+            ),
+            "GRIDSAMPLE_OUTCOMES": str(path),
+            "GRIDSAMPLE_IN_PLACE": in_place,
+            "GRIDSAMPLE_STRICT": "1" if strict else "",
+        }
+        environment.pop("PYTEST_ADDOPTS", None)
+        ours = ["-p", "gridsample_in_place", "-p", "no:cacheprovider", "-q"]
+        start = time.monotonic()
+        process = subprocess.Popen(
+            [python, "-m", "pytest", *ours, *words],
+            cwd=folder or empty,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        try:
+            told, code = process.communicate(timeout=limit)[0], process.returncode
+        except subprocess.TimeoutExpired:
+            process.kill()
+            told, code = process.communicate()[0], -1
+        seconds = time.monotonic() - start
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        found = read(map(json.loads, lines))
+    found.seconds, found.code, found.told = seconds, code, told[-4000:]
+    return found
+
+
+def read(records: Any) -> Run:
+    """What the plugin wrote, put together."""
+    found = Run()
+    calls: collections.Counter[str] = collections.Counter()
+    for record in records:
+        test, phase = record["test"], record["phase"]
+        if phase == "start":
+            found.outcomes[test] = "crashed"  # unless it ends
+            found.why[test] = "the process ended in it"
+            continue
+        calls.update(record.get("calls", {}))
+        found.reached += bool(record.get("calls"))
+        outcome = record["outcome"]
+        if outcome == "failed" and phase != "call":
+            outcome = "error"
+        before = found.outcomes.get(test, "crashed")
+        if before == "crashed" or OUTCOMES.index(outcome) > OUTCOMES.index(before):
+            found.outcomes[test] = outcome
+            found.why.pop(test, None)
+            if record["why"]:
+                found.why[test] = record["why"]
+    found.calls = dict(calls)
+    return found
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A test that comes out otherwise with our functions in place."""
+
+    test: str
+    before: str
+    after: str
+    why: str
+
+    @property
+    def worse(self) -> bool:
+        """Whether it held before, and does not now."""
+        bad = ("failed", "error", "crashed", "not run")
+        return self.after in bad and self.before not in bad
+
+
+def compare(plain: Run, ours: Run) -> list[Difference]:
+    """Each test whose outcome differs, the worse ones first."""
+    found = []
+    for test in {**plain.outcomes, **ours.outcomes}:
+        before = plain.outcomes.get(test, "not run")
+        after = ours.outcomes.get(test, "not run")
+        if before != after:
+            why = ours.why.get(test, "") or plain.why.get(test, "")
+            found.append(Difference(test, before, after, why))
+    return sorted(found, key=lambda one: (not one.worse, one.test))
