@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import re
 import struct
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -33,7 +34,9 @@ from gridsample.io.image import (
 from gridsample.io.pictures import upright
 
 _CLASSIC_LIMIT = 2**32 - 2**25  # bytes of pixels, beyond which offsets take 64 bits
-_GENERATED = ('{"shape"', "shape=(", "<?xml")  # descriptions that say how pixels are stored
+# Descriptions that programs generate to say how pixels are stored.
+_GENERATED = re.compile(rb'\{.*"shape"|shape=\(|<\?xml', re.DOTALL)
+_PROFILE = 34675  # the tag of an ICC colour profile
 _STRIP = 1 << 18  # bytes of a strip, about: what a reader takes at once
 
 
@@ -151,13 +154,13 @@ def _notes(page: Any, file: Any) -> dict[str, Any]:
     )
     own = dict(kept.get(exif.IMAGE, {}))
     about = own.get(exif.DESCRIPTION)
-    if about is not None and about.data.decode("latin-1").startswith(_GENERATED):
+    if about is not None and _GENERATED.match(about.data):
         del own[exif.DESCRIPTION]
     software = own.get(exif.SOFTWARE)
     if software is not None and software.data.rstrip(b"\0") == b"tifffile.py":
         del own[exif.SOFTWARE]
     kept = {n: one for n, one in {**kept, exif.IMAGE: own}.items() if one}
-    profile, kind = page.tags.get(34675), page.tags.get(254)
+    profile, kind = page.tags.get(_PROFILE), page.tags.get(254)
     notes = {
         "icc_profile": bytes(profile.value) if profile is not None else None,
         "exif": kept,
@@ -250,6 +253,9 @@ def _options(image: Image, big: bool) -> dict[str, Any]:
     axes = "ZYXS"[4 - image.array.ndim :]
     tags = extras.get("exif", {})
     notes = [(number, *tag, True) for number, tag in tags.get(exif.IMAGE, {}).items()]
+    if "icc_profile" in extras:
+        profile = extras["icc_profile"]
+        notes.append((_PROFILE, 7, len(profile), profile, True))
     # What they point to is appended later.
     pointers = [
         (name, "Q" if big else "I", 1, 0, True)
@@ -260,7 +266,6 @@ def _options(image: Image, big: bool) -> dict[str, Any]:
         "photometric": extras.get("photometric", "rgb" if channels in (3, 4) else "minisblack"),
         "planarconfig": "contig" if channels > 1 else None,
         "extrasamples": _extra_samples(image),
-        "iccprofile": extras.get("icc_profile"),
         "subfiletype": extras.get("subfiletype"),
         "metadata": {"axes": axes if channels > 1 else axes[:-1]} if volume else None,
         "software": False,
