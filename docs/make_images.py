@@ -1,35 +1,35 @@
-"""Draw the pictures of the documentation: ``python docs/make_images.py``."""
+"""Draw the pictures of the documentation: ``python docs/make_images.py [--update]``."""
 
 from pathlib import Path
 
 import numpy as np
+import pictures
 from matplotlib.figure import Figure
 
 import gridsample
 import gridsample.plot
+from gridsample import cli
 from gridsample.plan import BOUNDARIES
 
-IMAGES = Path(__file__).parent / "images"
+
+def reflection(folder: Path) -> None:
+    """A point outside that is folded back along both axes: the command that README.md shows."""
+    words = "explain --size 4x4 --at -1.65,1.35 --padding reflection --force --plot"
+    assert cli.main([*words.split(), str(folder / "explain-reflection.png")]) == 0
 
 
-def reflection() -> None:
-    """A point outside that is folded back along both axes."""
-    one = gridsample.explain((4, 4), (-1.65, 1.35), padding_mode="reflection")
-    gridsample.plot.explain(one, IMAGES / "explain-reflection.png")
-
-
-def align_corners() -> None:
+def align_corners(folder: Path) -> None:
     """One coordinate, with both meanings of -1 and 1."""
     figure = Figure((11, 4.5))
     for ax, aligned in zip(figure.subplots(1, 2), (False, True), strict=True):
         one = gridsample.explain((4, 4), (-0.9, 0.3), align_corners=aligned)
         gridsample.plot.explain(one, ax=ax)
         ax.set_xlim(-2.5, 4.5)  # the same of both, so that they can be compared
-    path = IMAGES / "explain-align-corners.png"
-    figure.savefig(path, dpi=160, bbox_inches="tight", pad_inches=0.2)
+    path = folder / "explain-align-corners.png"
+    pictures.save(figure, path, dpi=160, bbox_inches="tight", pad_inches=0.2)
 
 
-def boundaries() -> None:
+def boundaries(folder: Path) -> None:
     """A row of four pixels and what is beside it, under each boundary."""
     row = np.array([1.0, 3.0, 2.0, 4.0])
     pixels, between = np.arange(-6.0, 10), np.linspace(-6, 9, 901)
@@ -52,10 +52,10 @@ def boundaries() -> None:
         ax.plot(pixels[inside], dots[inside], "o", color="tab:blue", ms=6)
         ax.set_title(name)
     figure.supxlabel("position in pixels")
-    figure.savefig(IMAGES / "boundaries.png", dpi=110)
+    pictures.save(figure, folder / "boundaries.png", dpi=110)
 
 
-def methods() -> None:
+def methods(folder: Path) -> None:
     """The weight of a pixel by its distance to the position."""
     pixel = np.zeros((1, 1, 17))
     pixel[..., 8] = 1
@@ -77,12 +77,10 @@ def methods() -> None:
     for ax in axes[len(names) :]:
         ax.set_visible(False)
     figure.supxlabel("distance from the pixel to the position")
-    figure.savefig(IMAGES / "methods.png", dpi=110)
+    pictures.save(figure, folder / "methods.png", dpi=110)
 
 
 if __name__ == "__main__":
-    IMAGES.mkdir(exist_ok=True)
-    reflection()
-    align_corners()
-    boundaries()
-    methods()
+    folder = pictures.folder(__doc__)
+    for draw in (reflection, align_corners, boundaries, methods):
+        draw(folder)

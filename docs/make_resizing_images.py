@@ -1,15 +1,15 @@
-"""Draw the pictures of docs/resizing.md: ``python docs/make_resizing_images.py``."""
+"""Draw the pictures of docs/resizing.md: ``python docs/make_resizing_images.py [--update]``."""
 
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pictures
 from matplotlib.figure import Figure
 
 import gridsample
 from gridsample import tables
 
-IMAGES = Path(__file__).parent / "images"
 INK, BLUE, ORANGE = "#1e293b", "#2563eb", "#ea580c"
 Array = np.ndarray[Any, Any]
 
@@ -26,12 +26,12 @@ def bare(ax: Any) -> None:
     ax.set_yticks([])
 
 
-def save(figure: Figure, name: str) -> None:
+def save(figure: Figure, path: Path) -> None:
     """Write a picture."""
-    figure.savefig(IMAGES / name, dpi=130, bbox_inches="tight", pad_inches=0.15)
+    pictures.save(figure, path, dpi=130, bbox_inches="tight", pad_inches=0.15)
 
 
-def align_corners() -> None:
+def align_corners(folder: Path) -> None:
     """A 2 x 2 image enlarged to 8 x 8, both ways, and a row of the same as numbers."""
     image = np.array([[0.0, 3.0], [6.0, 9.0]])
     figure = Figure((10, 7), layout="constrained")
@@ -72,7 +72,7 @@ def align_corners() -> None:
         "are; the step\nis 1/7 rather than 1/4.",
         va="top", color=INK,
     )  # fmt: skip
-    save(figure, "resizing-align-corners.png")
+    save(figure, folder / "resizing-align-corners.png")
 
 
 def zone_plate(n: int) -> Array:
@@ -83,7 +83,7 @@ def zone_plate(n: int) -> Array:
     return rings
 
 
-def aliasing() -> None:
+def aliasing(folder: Path) -> None:
     """Fine rings made smaller, with and without antialiasing."""
     image = zone_plate(400)
     figure = Figure((12, 3.5), layout="constrained")
@@ -98,10 +98,10 @@ def aliasing() -> None:
         ax.set_title(f"100 x 100, {mode}" + (", antialias" if smooth else ""))
     for ax in axes:
         bare(ax)
-    save(figure, "resizing-antialias.png")
+    save(figure, folder / "resizing-antialias.png")
 
 
-def modes() -> None:
+def modes(folder: Path) -> None:
     """Every mode: a small picture enlarged, and what becomes of a single 1."""
     image = np.array(
         [
@@ -132,11 +132,10 @@ def modes() -> None:
         axes[1, k].plot(np.arange(9), single[0, 0], "o", color=ORANGE, ms=3)
         axes[1, k].set_xticks([0, 4, 8])
         axes[1, k].tick_params(labelsize=8)
-    save(figure, "resizing-modes.png")
+    save(figure, folder / "resizing-modes.png")
 
 
 if __name__ == "__main__":
-    IMAGES.mkdir(exist_ok=True)
-    align_corners()
-    aliasing()
-    modes()
+    folder = pictures.folder(__doc__)
+    for draw in (align_corners, aliasing, modes):
+        draw(folder)

@@ -1,4 +1,10 @@
-"""The code of tutorial_gradients.md; ``python docs/tutorial_gradients.py`` draws its pictures.
+"""The code of tutorial_gradients.md.
+
+``python docs/tutorial_gradients.py`` learns, prints what came out, and draws the page's pictures to
+a temporary folder; with --update, to the page's own.
+
+All is in double precision: 400 steps of an optimiser make of the last digits of single precision,
+which differ between machines, figures that differ.
 
 Coordinates are as everywhere here: -1 and 1 are the image's edges.  Grids are (1, H, W, 2), images
 (1, C, H, W), from 0 to 1.
@@ -6,16 +12,16 @@ Coordinates are as everywhere here: -1 and 1 are the image's edges.  Grids are (
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+import pictures
 import torch
 from torch import Tensor
 
 import gridsample
 
-IMAGES = Path(__file__).parent / "images"
 SIZE, STEPS = 128, 400
 
 
@@ -26,13 +32,13 @@ def photo(size: int = SIZE) -> Tensor:
     """The astronaut of scikit-image, as means of square blocks of pixels."""
     from skimage.data import astronaut
 
-    pixels = torch.from_numpy(astronaut()).permute(2, 0, 1)[None].float() / 255
+    pixels = torch.from_numpy(astronaut()).permute(2, 0, 1)[None].double() / 255
     return torch.nn.functional.avg_pool2d(pixels, 512 // size)
 
 
 def identity(size: int) -> Tensor:
     """The grid that samples every pixel at its own place."""
-    return gridsample.affine_grid(torch.eye(2, 3)[None], (1, 1, size, size))
+    return gridsample.affine_grid(torch.eye(2, 3, dtype=torch.float64)[None], (1, 1, size, size))
 
 
 def rectify(at: Tensor, strength: float = 1.0) -> Tensor:
@@ -100,7 +106,10 @@ class Bent(torch.nn.Module):
     def __init__(self, size: int, places: int = 7) -> None:
         super().__init__()
         self.register_buffer("here", identity(size))
-        self.arrows = torch.nn.Parameter(torch.zeros(1, 2, places, places))
+        # Not from 0: at pixels' centres a linear sample has two slopes, and the last bit of a
+        # coordinate would choose between them.
+        start = torch.full((1, 2, places, places), -1e-6, dtype=torch.float64)
+        self.arrows = torch.nn.Parameter(start)
 
     def forward(self) -> Tensor:
         """The grid as it is now."""
@@ -111,9 +120,6 @@ class Bent(torch.nn.Module):
 def pixels_apart(grid: Tensor, truth: Tensor) -> Tensor:
     """The distance of the points of two grids, in pixels."""
     return (grid - truth).norm(dim=-1) * grid.shape[1] / 2
-
-
-Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 def learn(
@@ -147,20 +153,20 @@ def learn(
 # Pictures -----------------------------------------------------------------------------------------
 
 
-def shown(image: Tensor) -> Tensor:
+def shown(image: Tensor) -> np.ndarray:
     """An image as matplotlib takes it."""
-    return image[0].movedim(0, -1).clamp(0, 1)
+    return image[0].movedim(0, -1).clamp(0, 1).numpy()
 
 
-def draw_gradient(image: Tensor) -> None:
+def draw_gradient(image: Tensor, folder: Path) -> None:
     """The photo and both components of the grid's gradient."""
     from matplotlib.figure import Figure
 
     gray = image.mean(1, keepdim=True)
-    gradient = grid_gradient(gray)[0]
+    gradient = grid_gradient(gray)[0].float().numpy()
     figure = Figure((11, 3.8))
     axes = figure.subplots(1, 3)
-    axes[0].imshow(gray[0, 0], cmap="gray")
+    axes[0].imshow(gray[0, 0].numpy(), cmap="gray")
     limit = 0.3
     for a, (axis, name) in enumerate(zip(axes[1:], "xy", strict=True)):
         axis.imshow(gradient[..., a], cmap="RdBu", vmin=-limit, vmax=limit)
@@ -168,10 +174,10 @@ def draw_gradient(image: Tensor) -> None:
     axes[0].set_title("image")
     for axis in axes:
         axis.set_axis_off()
-    save(figure, "tutorial-grid-gradient.png")
+    save(figure, folder / "tutorial-grid-gradient.png")
 
 
-def draw_losses(runs: dict[str, Learned]) -> None:
+def draw_losses(runs: dict[str, Learned], folder: Path) -> None:
     """What each loss does to both measures."""
     from matplotlib.figure import Figure
 
@@ -186,10 +192,10 @@ def draw_losses(runs: dict[str, Learned]) -> None:
         axis.set_yscale("log")
         axis.set_xlabel("step")
         axis.legend()
-    save(figure, "tutorial-losses.png")
+    save(figure, folder / "tutorial-losses.png")
 
 
-def draw_results(image: Tensor, runs: dict[str, Learned]) -> None:
+def draw_results(image: Tensor, runs: dict[str, Learned], folder: Path) -> None:
     """The distorted photo, what each loss made of it, and how far off the grid is where."""
     from matplotlib.figure import Figure
 
@@ -204,18 +210,19 @@ def draw_results(image: Tensor, runs: dict[str, Learned]) -> None:
     for (name, run), (above, below) in zip(runs.items(), axes[:, 1:].T, strict=True):
         above.imshow(shown(gridsample.grid_sample(distorted, run.grid, padding_mode="border")))
         above.set_title(f"rectified, learned from {name}")
-        picture = below.imshow(pixels_apart(run.grid, truth)[0], vmin=0, vmax=1, cmap="magma")
+        picture = below.imshow(
+            pixels_apart(run.grid, truth)[0].numpy(), vmin=0, vmax=1, cmap="magma"
+        )
         below.set_title("distance from the truth, pixels")
         figure.colorbar(picture, ax=below, fraction=0.046)
     for axis in axes.flat:
         axis.set_axis_off()
-    save(figure, "tutorial-rectified.png")
+    save(figure, folder / "tutorial-rectified.png")
 
 
-def save(figure: object, name: str) -> None:
-    """A picture of the documentation."""
-    IMAGES.mkdir(exist_ok=True)
-    figure.savefig(IMAGES / name, dpi=110, bbox_inches="tight", pad_inches=0.15)
+def save(figure: object, path: Path) -> None:
+    """A picture of the page."""
+    pictures.save(figure, path, dpi=110, bbox_inches="tight", pad_inches=0.15)
 
 
 def inside(grid: Tensor) -> Tensor:
@@ -223,27 +230,38 @@ def inside(grid: Tensor) -> Tensor:
     return (grid.abs() < 1).all(-1)
 
 
+def table(strength: float, runs: dict[str, Learned]) -> list[str]:
+    """What came out of the runs with a warp of some strength: the lines of the page's table."""
+    truth = rectify(identity(SIZE), strength)
+    start = pixels_apart(identity(SIZE), truth)
+    name = {1.0: "as drawn", 3.0: "three times as strong"}[strength]
+    lines = []
+    for n, (kind, run) in enumerate(runs.items()):
+        apart = pixels_apart(run.grid, truth)[inside(truth)]
+        warp = (name, f"{start.mean():.2f}, at most {start.max():.2f}") if n == 0 else ("", "")
+        cells = (
+            *warp,
+            kind,
+            f"{run.image_losses[0]:.4f} → {run.image_losses[-1]:.4f}",
+            f"{apart.mean():.3f}",
+            f"{apart.median():.3f}",
+            f"{apart.quantile(0.99):.2f}",
+        )
+        lines.append("".join(f"| {cell} " if cell else "| " for cell in cells) + "|")
+    return lines
+
+
 def main() -> None:
     """Learn with each loss, say what came out, and draw."""
+    folder = pictures.folder(__doc__)
     image = photo()
-    draw_gradient(image)
+    draw_gradient(image, folder)
     for strength in (1.0, 3.0):
         runs = {kind: learn(image, kind, strength=strength) for kind in ("grids", "images")}
-        truth = rectify(identity(SIZE), strength)
-        start = pixels_apart(identity(SIZE), truth)
-        print(
-            f"strength {strength}: to begin with {start.mean():.2f} px, at most {start.max():.2f}"
-        )
-        for kind, run in runs.items():
-            apart = pixels_apart(run.grid, truth)[inside(truth)]
-            print(
-                f"  {kind}: image {run.image_losses[0]:.4f} -> {run.image_losses[-1]:.4f}, "
-                f"grid mean {apart.mean():.3f} px, median {apart.median():.3f}, "
-                f"99 % {apart.quantile(0.99):.2f}"
-            )
+        print(*table(strength, runs), sep="\n")
         if strength == 1.0:
-            draw_losses(runs)
-            draw_results(image, runs)
+            draw_losses(runs, folder)
+            draw_results(image, runs, folder)
 
 
 if __name__ == "__main__":

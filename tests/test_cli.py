@@ -11,7 +11,9 @@ import scipy.ndimage
 
 import gridsample
 from gridsample import cli, io, warp
+from gridsample.cli import terminal
 from gridsample.io import Image
+from gridsample.plan import BOUNDARIES
 
 nibabel = pytest.importorskip("nibabel")
 tifffile = pytest.importorskip("tifffile")
@@ -198,8 +200,9 @@ def test_integers_round_and_saturate():
 
 def test_a_volume_turns_in_each_slice():
     array = noise(3, 6, 9, 1, dtype=np.int16)
-    for suffix in ("nii.gz", "tif"):
-        result = warped(array, "--rotate", 90, "--size", "6x9x3", suffix=suffix)
+    for suffix, flag in (("nii.gz", []), ("tif", ["--volume"])):
+        words = ["--rotate", 90, "--size", "6x9x3", *flag]
+        result = warped(array, *words, suffix=suffix, volume=True)
         np.testing.assert_array_equal(result, np.rot90(array, axes=(1, 2)))
     np.testing.assert_array_equal(warped(array, "--translate", "0,0,-1")[:2], array[1:])
     mirrored = warped(array, "--scale", "1,1,-1")
@@ -446,6 +449,35 @@ def test_an_interrupt_while_sampling_ends_with_130(monkeypatch, capfd):
     assert [path.name for path in io.Path().iterdir()] == ["x.npy"]
 
 
+def test_every_name_in_the_help_is_taken(capsys):
+    np.save("x.npy", noise(6, 8, 3))
+    assert run("warp", "--help") == 0
+    said = capsys.readouterr().out.split("\nmodes:\n")[1].split("\n\n")
+    modes, boundaries = (" ".join(part.replace(".", ",").split()) for part in said[:2])
+    modes = modes.split(", bilinear and")[0].split(", ")
+    boundaries = boundaries.removeprefix("boundaries: ").rstrip(",").split(", ")
+    assert modes == list(gridsample.methods.names())
+    assert boundaries == list(BOUNDARIES)
+    for words in [*(["--mode", one] for one in modes), *(["--padding", one] for one in boundaries)]:
+        assert run("warp", "x.npy", "y.npy", "--rotate", 3, "--force", *words) == 0
+        assert run("explain", "--size", "4x4", "--at", "-1.2,0.3", *words) == 0
+
+
+def test_a_constant_is_filled_with_what_is_asked_for(capsys):
+    array = noise(6, 8, 3)
+    words = ["--translate", "3,0", "--padding", "constant"]
+    np.testing.assert_array_equal(warped(array, *words, "--fill", "-2.5")[:, :3], -2.5)
+    result = warped(array, *words, "--fill", "1,2,3")
+    np.testing.assert_array_equal(result[:, :3], np.broadcast_to([1, 2, 3], (6, 3, 3)))
+    np.testing.assert_array_equal(result[:, 3:], array[:, :-3])
+    np.testing.assert_array_equal(warped(array, *words)[:, :3], 0)
+    for fill, message in (("1,2", "one for each of the 3 channels, got 2"), ("x", "numbers like")):
+        assert run("warp", "in.npy", "out.npy", "--force", *words, "--fill", fill) == 2
+        assert message in capsys.readouterr().err
+    assert run("warp", "in.npy", "out.npy", "--force", "--rotate", 3, "--fill", 1) == 2
+    assert "--padding constant" in capsys.readouterr().err
+
+
 def test_a_folder_that_may_not_be_written(monkeypatch, capfd):
     np.save("x.npy", noise(6, 8, 3))
 
@@ -469,21 +501,21 @@ def test_input_and_output_may_be_the_same_file():
 # ---- the bar, the other commands, the process -------------------------------------------------
 
 
-@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize("shown", [False, True])
 @pytest.mark.parametrize("seconds", [0, 1000])
-def test_a_bar_shows_on_a_terminal_when_work_is_long(monkeypatch, capsys, terminal, seconds):
+def test_a_bar_shows_on_a_terminal_when_work_is_long(monkeypatch, capsys, shown, seconds):
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(cli, "_SECONDS_WITHOUT_BAR", seconds)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    monkeypatch.setattr(terminal, "SECONDS_WITHOUT_BAR", seconds)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: shown)
     warped(noise(6, 8, 1), "--rotate", 3)
     captured = capsys.readouterr()
-    assert ("warping in.npy" in captured.err) == (terminal and seconds == 0)
+    assert ("warping in.npy" in captured.err) == (shown and seconds == 0)
     assert captured.out == ""
 
 
 def test_without_rich_there_is_no_bar(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "rich.progress", None)
-    monkeypatch.setattr(cli, "_SECONDS_WITHOUT_BAR", 0)
+    monkeypatch.setattr(terminal, "SECONDS_WITHOUT_BAR", 0)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     warped(noise(6, 8, 1), "--rotate", 3)
     assert capsys.readouterr().err == ""

@@ -98,9 +98,10 @@ def test_tiff_is_read_by_rows_however_it_is_stored(stored, channels, monkeypatch
         array = noise(83, 47, channels, dtype=dtype)
         flat = array[..., 0] if channels == 1 else array
         tifffile.imwrite("in.tif", flat, photometric="rgb" if channels == 3 else None, **stored)
-        with io.rows(io.Path("in.tif")) as (image, read):
-            assert image.array.strides == (0, 0, 0)  # there are no pixels yet
-            assert image.array.dtype == dtype
+        with io.pages(io.Path("in.tif")) as [page]:
+            assert page.image.array.strides == (0, 0, 0)  # there are no pixels yet
+            assert page.image.array.dtype == dtype
+            read = page.open()
             for begin, end in ((0, 3), (2, 30), (10, 31), (70, 83)):
                 np.testing.assert_array_equal(read(begin, end), array[begin:end])
         for mode in ("area", "nearest"):
@@ -116,11 +117,12 @@ def test_what_cannot_be_read_by_rows_is_read_whole():
     tifffile.imwrite("volume.tif", planes, photometric="minisblack")
     np.save("fortran.npy", np.asfortranarray(planes[0]))
     for name, size in [("planar.tif", 2), ("white.tif", 2), ("volume.tif", 3), ("fortran.npy", 2)]:
-        assert run(name, f"out-{name}", "--scale", 2, "--mode", "nearest") == 0
-        twice = io.read(io.Path(f"out-{name}")).array
+        volume, flag = size == 3, ["--volume"] * (size == 3)
+        assert run(name, f"out-{name}", "--scale", 2, "--mode", "nearest", *flag) == 0
+        twice = io.read(io.Path(f"out-{name}"), volume=volume).array
         for axis in range(size):
             twice = twice.take(range(0, twice.shape[axis], 2), axis)
-        np.testing.assert_array_equal(twice, io.read(io.Path(name)).array)
+        np.testing.assert_array_equal(twice, io.read(io.Path(name), volume=volume).array)
 
 
 def test_extras_stay(monkeypatch):
@@ -201,9 +203,9 @@ def test_a_picture_larger_than_memory():
         assert int(done.stdout) * unit < 1 << 30
     with tifffile.TiffFile("half.tif") as file:
         assert file.pages[0].shape == (side // 2, side // 2)
-    with io.rows(io.Path("half.tif")) as (_, read):
+    with io.pages(io.Path("half.tif")) as [page]:
         part = expected(
             np.tile(stripe, (3, 1))[..., None], (750, side // 2), mode="bilinear", antialias=True
         )
-        off = read(10_250, 10_500).astype(int) - part[250:500]
+        off = page.open()(10_250, 10_500).astype(int) - part[250:500]
         assert np.abs(off).max() <= 1

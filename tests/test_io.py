@@ -93,12 +93,16 @@ def test_jpeg_is_close(tmp_path):
 
 
 def test_a_refusal_names_the_formats_that_would_do(tmp_path):
+    def check(name, dtype, *shape):
+        image = Image(io.zeros(shape, np.dtype(dtype)), "NumPy", has_channel_axis=True)
+        io.check_writable(tmp_path / name, [image])
+
     with pytest.raises(FileError, match=r"PNG does not hold float32 pictures of 3 channels; TIFF"):
-        io.check_writable(tmp_path / "x.png", np.dtype("float32"), 3, 2)
+        check("x.png", "float32", 4, 5, 3)
     with pytest.raises(FileError, match=r"JPEG does not hold uint8 .* of 4 channels; PNG and TIFF"):
-        io.check_writable(tmp_path / "x.jpg", np.dtype("uint8"), 4, 2)
+        check("x.jpg", "uint8", 4, 5, 4)
     with pytest.raises(FileError, match=r"PNG does not hold uint8 volumes of 1 channel;"):
-        io.check_writable(tmp_path / "x.png", np.dtype("uint8"), 1, 3)
+        check("x.png", "uint8", 3, 4, 5, 1)
 
 
 # ---- PNG and JPEG -----------------------------------------------------------------------------
@@ -208,9 +212,9 @@ def test_a_picture_of_any_size_is_opened(tmp_path, monkeypatch):
 # ---- TIFF -------------------------------------------------------------------------------------
 
 
-def tiff(tmp_path, array, **options):
+def tiff(tmp_path, array, volume=False, **options):
     tifffile.imwrite(tmp_path / "x.tif", array, **options)
-    return io.read(tmp_path / "x.tif")
+    return io.read(tmp_path / "x.tif", volume=volume)
 
 
 def test_tiff_planes_and_pages(tmp_path):
@@ -219,13 +223,13 @@ def test_tiff_planes_and_pages(tmp_path):
     np.testing.assert_array_equal(image.array, np.moveaxis(rgb, 0, -1))
 
     pages = pixels((6, 7, 5), "uint16")
-    image = tiff(tmp_path, pages, photometric="minisblack", metadata=None)
+    image = tiff(tmp_path, pages, volume=True, photometric="minisblack", metadata=None)
     np.testing.assert_array_equal(image.array[..., 0], pages)
     assert image.size == (5, 7, 6)
     assert not image.has_channel_axis
 
     hyperstack = pixels((6, 2, 7, 5), "uint8")
-    image = tiff(tmp_path, hyperstack, imagej=True, metadata={"axes": "ZCYX"})
+    image = tiff(tmp_path, hyperstack, volume=True, imagej=True, metadata={"axes": "ZCYX"})
     np.testing.assert_array_equal(image.array, np.moveaxis(hyperstack, 1, -1))
 
 
@@ -264,6 +268,7 @@ def test_tiff_that_is_not_read(tmp_path):
         tiff(
             tmp_path,
             pixels((2, 3, 7, 5), "uint8"),
+            volume=True,
             photometric="minisblack",
             metadata={"axes": "TZYX"},
         )
@@ -271,7 +276,7 @@ def test_tiff_that_is_not_read(tmp_path):
         writer.write(pixels((7, 5), "uint8"), photometric="minisblack")
         writer.write(pixels((9, 4), "float32"), photometric="minisblack")
     with pytest.raises(FileError, match="2 images of different kinds"):
-        io.read(tmp_path / "two.tif")
+        io.read(tmp_path / "two.tif", volume=True)
 
 
 # ---- NumPy ------------------------------------------------------------------------------------

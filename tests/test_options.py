@@ -281,6 +281,19 @@ def test_fill_values_by_hand() -> None:
     np.testing.assert_array_equal(np.moveaxis(last, -1, 1), two)
 
 
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("shape", [(2**41,), (1, 2**41), (2, 2**40)])
+def test_a_fill_is_refused_by_its_shape_before_it_is_looked_at(library: str, shape: Any) -> None:
+    image, grid = np.zeros((1, 2, 3, 3)), np.zeros((1, 2, 2, 2))
+    fill: Any = np.broadcast_to(np.ones(()), shape)
+    if library == "torch":
+        torch = pytest.importorskip("torch")
+        image, grid = torch.from_numpy(image), torch.from_numpy(grid)
+        fill = torch.ones(()).expand(shape)
+    with pytest.raises(ValueError, match=r"one for each of the 2 channels, got shape \("):
+        gridsample.grid_sample(image, grid, "linear", "constant", fill_value=fill)
+
+
 def test_a_complex_image_may_have_a_complex_fill() -> None:
     image = np.full((1, 2, 3), 1 + 2j)
     grid = np.array([[[9.0], [-0.5]]])

@@ -534,3 +534,11 @@ def test_nothing_but_numba_is_loaded() -> None:
         "assert not {'torch', 'PIL', 'scipy.ndimage'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_sizes_that_no_array_can_have_are_refused():
+    for size in ((2**40, 2**40), (10**30, 2)):
+        with pytest.raises(ValueError, match="which is more than any array can hold"):
+            gridsample.interpolate(np.zeros((1, 3, 8, 8), np.float32), size)
+        with pytest.raises(ValueError, match="which is more than any array can hold"):
+            gridsample.splat(np.zeros((1, 3, 2, 2)), np.zeros((1, 2, 2, 2)), size)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -16,18 +19,14 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 
 @pytest.fixture(scope="module")
-def tutorial() -> ModuleType:
+def tutorial() -> Iterator[ModuleType]:
+    sys.path.insert(0, str(DOCS))  # as for a script there
     spec = importlib.util.spec_from_file_location("tutorial", DOCS / "tutorial_gradients.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules["tutorial"] = module  # where dataclasses look for it
     spec.loader.exec_module(module)
-    return module
-
-
-def test_the_code_on_the_page_runs() -> None:
-    text = (DOCS / "tutorial_gradients.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    exec(block, {})
+    yield module
+    sys.path.remove(str(DOCS))
 
 
 def test_the_pages_pictures_are_there() -> None:
@@ -47,7 +46,7 @@ def test_the_gradient_of_the_grid_is_that_of_the_image(tutorial: ModuleType) -> 
 
 
 def test_the_distorted_photo_is_rectified_by_the_true_grid(tutorial: ModuleType) -> None:
-    ramp = torch.linspace(0.2, 0.8, 64).expand(1, 1, 64, 64)
+    ramp = torch.linspace(0.2, 0.8, 64, dtype=torch.float64).expand(1, 1, 64, 64)
     distorted = tutorial.distort(ramp)
     at = tutorial.rectify(tutorial.identity(64))
     back = tutorial.gridsample.grid_sample(distorted, at, "bicubic", "border")
@@ -61,6 +60,56 @@ def test_both_losses_learn(tutorial: ModuleType, kind: str) -> None:
     run = tutorial.learn(tutorial.photo(32), kind, steps=60)
     assert run.image_losses[-1] < 0.5 * run.image_losses[0]
     assert run.grid_errors[-1] < 0.5 * run.grid_errors[0]
+
+
+def test_pictures_go_to_a_folder_of_their_own(
+    tutorial: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures = tutorial.pictures
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["tutorial_gradients.py"])
+    out = pictures.folder("about")
+    assert out.parent == tmp_path and out.is_dir()
+    tutorial.draw_gradient(tutorial.photo(32), out)
+    (drawn,) = out.iterdir()
+    first = drawn.read_bytes()
+    tutorial.draw_gradient(tutorial.photo(32), out)
+    assert drawn.read_bytes() == first
+    monkeypatch.setattr(sys, "argv", ["tutorial_gradients.py", "--out", str(tmp_path / "there")])
+    assert pictures.folder("about") == tmp_path / "there"
+    monkeypatch.setattr(sys, "argv", ["tutorial_gradients.py", "--update"])
+    assert pictures.folder("about") == DOCS / "images"
+
+
+@pytest.mark.parametrize("script", ["make_images", "make_resizing_images"])
+def test_scripts_leave_the_pages_pictures_alone(script: str, tmp_path: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in (DOCS / "images").iterdir()}
+    command = [sys.executable, str(DOCS / f"{script}.py"), "--out", str(tmp_path)]
+    subprocess.run(command, check=True)
+    assert {path: path.stat().st_mtime_ns for path in (DOCS / "images").iterdir()} == before
+    assert {path.name for path in tmp_path.iterdir()} <= {path.name for path in before}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strength", [1.0, 3.0])
+def test_the_table_of_the_page_is_what_comes_out(tutorial: ModuleType, strength: float) -> None:
+    page = (DOCS / "tutorial_gradients.md").read_text(encoding="utf-8")
+    image, kinds = tutorial.photo(), ("grids", "images")
+    runs = {kind: tutorial.learn(image, kind, strength=strength) for kind in kinds}
+    seen = [line for line in page.splitlines() if "→" in line]
+    for line in tutorial.table(strength, runs):
+        # The last digit hangs on the order in which a processor sums.
+        (same,) = [one for one in seen if words(one) == words(line)]
+        np.testing.assert_allclose(numbers(line), numbers(same), rtol=0.01)
+
+
+def words(line: str) -> list[str]:
+    """What is not a number in a line; the first number says which of two tables' rows it is."""
+    return [re.search(r"0\.\d+ →", line)[0], *re.findall(r"[^\d.]+", line)]
+
+
+def numbers(line: str) -> list[float]:
+    return [float(one) for one in re.findall(r"\d+\.\d+", line)]
 
 
 @pytest.mark.slow

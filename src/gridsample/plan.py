@@ -446,6 +446,7 @@ def check_size(size: Any, grid: Shape) -> Shape:
         raise TypeError(f"size must be a tuple of integers, *spatial, got {size!r}") from None
     if not 1 <= len(spatial) <= 3 or min(spatial) < 1:
         raise ValueError(f"size must hold 1 to 3 positive numbers, *spatial, got {size!r}")
+    check_extent("the result", spatial, 1)
     if len(grid) < 2 or grid[-1] != len(spatial):
         axes = ", ".join(AXES[: len(spatial)])
         raise ValueError(
@@ -511,6 +512,16 @@ def make_plan(
         coords=check_coords(coords, rank, grid_shape[1:-1]),
         extrapolate=check_flag(extrapolate, "extrapolate"),
     )
+
+
+def check_extent(name: str, shape: Sequence[int], itemsize: int) -> None:
+    """Refuse a shape that no array can have, because its bytes are more than an address counts."""
+    most = np.iinfo(np.intp).max // itemsize
+    if math.prod(shape) > most:
+        raise ValueError(
+            f"{name} would have the shape {tuple(shape)}, which is more than any array can hold: "
+            f"{most} numbers"
+        )
 
 
 def hashable(given: Mode) -> Mode:

@@ -21,6 +21,7 @@ from gridsample.plan import (
     Mode,
     as_whole,
     channels_last,
+    check_extent,
     check_flag,
     check_image_type,
     check_threads,
@@ -393,6 +394,7 @@ def resize_array(
     shape, dtype = (*image.shape[:2], *asked.size), image.dtype.newbyteorder("=")
     if last:
         shape = (shape[0], *shape[2:], shape[1])
+    check_extent("the result", shape, dtype.itemsize)
     result = np.empty(shape, dtype)
     planes = channels_second(result) if last else result
     if result.size:
@@ -452,6 +454,7 @@ def resize_rows(
     check_image((1, *shape), -1, threads)
     spatial = tuple(shape[:-1])
     asked = plan_resizing(spatial, size, scale_factor, mode, align_corners, None, antialias)
+    check_extent("a row of the result", (*asked.size[1:], shape[-1]), 16)
     others = tables.axis_maps(
         spatial[1:], asked.size[1:], asked.methods[1:], *asked[2:4], asked.scales[1:]
     )

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsample.alpha import Alpha, divide, multiply
 from gridsample.api import grid_sample
 from gridsample.plan import Mode, find_method, per_axis
 
@@ -208,6 +209,16 @@ def exact_mode(mode: Mode, rank: int) -> Mode:
     return "nearest" if interpolating else mode
 
 
+def copies_pixels(mode: Mode, rank: int) -> bool:
+    """Tell whether each sample is a copy of one pixel.
+
+    >>> copies_pixels("nearest", 2), copies_pixels(("nearest", "linear"), 2)
+    (True, False)
+    """
+    methods = [find_method(name) for name in per_axis(mode, rank, "mode")]
+    return all(method.taps == 1 and method.normalized for method in methods)
+
+
 def normalization(size: Size, align_corners: bool) -> Matrix:
     """Find the matrix that takes a position in pixels to its normalized coordinate.
 
@@ -279,6 +290,8 @@ def sample(
     mode: Mode = "bilinear",
     padding_mode: Mode = "zeros",
     align_corners: bool = False,
+    fill_value: Any = 0,
+    alpha: Alpha | None = None,
     threads: int | None = None,
     progress: Callable[[float], None] = lambda share: None,
 ) -> NDArray[Any]:
@@ -291,6 +304,10 @@ def sample(
         mode: As in `grid_sample`.
         padding_mode: As in `grid_sample`.
         align_corners: As in `grid_sample`.
+        fill_value: As in `grid_sample`.
+        alpha: Which channel is alpha, for colours (of the image and of the fill) to be multiplied
+            by it before they are sampled and divided after; see `gridsample.alpha`. Nearest, which
+            copies pixels, copies them whole.
         threads: As in `grid_sample`.
         progress: Called after each band with the share that is done, up to 1.0.
 
@@ -301,18 +318,29 @@ def sample(
         ValueError: What `grid_sample` refuses.
         TypeError: What `grid_sample` refuses.
     """
-    output = np.empty((*shape, image.shape[-1]), image.dtype.newbyteorder("="))
+    dtype = image.dtype.newbyteorder("=")
+    output = np.empty((*shape, image.shape[-1]), dtype)
+    if alpha is not None and copies_pixels(mode, len(shape)):
+        alpha = None
+    if alpha is not None:
+        image = multiply(image, alpha)
+        fill = np.broadcast_to(np.asarray(fill_value, image.dtype), image.shape[-1:])
+        fill_value = multiply(fill, alpha, dtype) if fill.any() else 0
     for rows in bands(shape):
+        band = output[rows] if alpha is None else np.empty_like(output[rows], image.dtype)
         grid_sample(
             image[None],
             grid_at(rows)[None],
             mode,
             padding_mode,
             align_corners,
+            fill_value=fill_value,
             channel_axis=-1,
-            out=output[None, rows],
+            out=band[None],
             threads=threads,
         )
+        if alpha is not None:
+            output[rows] = divide(band, alpha, dtype)
         progress(rows.stop / shape[0])
     return output
 

@@ -89,7 +89,9 @@ def as_fill(options: Options, plan: Plan) -> Array | None:
     if type(options.fill_value) in (int, float) and options.fill_value == 0:
         return None
     fill = as_array(options.fill_value, "fill_value")
-    used = fill.dtype.kind in "biufc" and bool(fill.any())
+    # A broadcast array can have more entries than anybody can look at.
+    few = fill.size <= max(1, plan.channels)
+    used = few and fill.dtype.kind in "biufc" and bool(fill.any())
     sizes = fill.shape, used, plan.dtype, plan.channels, plan.filled
     check_fill(options, fill.dtype.kind, *sizes)
     if not used:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -115,16 +116,19 @@ def as_fill(image: Tensor, options: Options, asked: Asked) -> list[float]:
     if isinstance(given, Tensor) and given.requires_grad:
         raise TypeError("fill_value is a tensor that requires a gradient; it has none: detach it")
     kinds = (int, float, complex)
+    channels = shape_of(image)[-1 if asked.last else 1]
     if isinstance(given, (*kinds, tuple, list)) or not hasattr(given, "tolist"):
         several = isinstance(given, (tuple, list))
         entries = [*given] if several else [given]
         shape = (len(entries),) if several else ()
     else:
-        entries, shape = given.reshape(-1).tolist(), tuple(given.shape)
+        shape = tuple(given.shape)
+        # A broadcast array can have more entries than anybody can look at.
+        few = math.prod(shape) <= max(1, channels)
+        entries = given.reshape(-1).tolist() if few else [0.0]
     real = all([isinstance(one, kinds[:2]) for one in entries])
     kind = "f" if real else "c" if all([isinstance(one, kinds) for one in entries]) else "O"
     used = kind != "O" and any([one != 0 for one in entries])
-    channels = shape_of(image)[-1 if asked.last else 1]
     filled = "constant" in asked.how.padding_mode
     check_fill(options, kind, shape, used, image.dtype, channels, filled)
     if not used:

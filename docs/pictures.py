@@ -1,0 +1,30 @@
+"""Where the scripts in this folder draw to: a temporary folder, unless they are told --update."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import Any
+
+TRACKED = Path(__file__).parent / "images"
+
+
+def folder(about: str | None) -> Path:
+    """The folder that a script's command line names, made if it is not there."""
+    parser = argparse.ArgumentParser(description=about)
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--out", type=Path, help="folder to draw to (default: a temporary one)")
+    where.add_argument(
+        "--update", action="store_true", help=f"replace the pictures of the pages, in {TRACKED}"
+    )
+    given = parser.parse_args()
+    out = TRACKED if given.update else given.out or Path(tempfile.mkdtemp(prefix="gridsample-"))
+    out.mkdir(parents=True, exist_ok=True)
+    print(f"pictures are drawn to {out}")
+    return out
+
+
+def save(figure: Any, path: Path, **options: Any) -> None:
+    """Write a figure, always the same bytes: without the version of what drew it."""
+    figure.savefig(path, metadata={"Software": None}, **options)

@@ -1,0 +1,90 @@
+"""Alpha: colours are premultiplied before they are sampled, and divided after.
+
+The colour of a transparent pixel means nothing, so it must not bleed into its neighbours. A sample
+is therefore a mean of colours weighted by their alpha:
+
+    alpha' = sum(w * alpha)        colour' = sum(w * alpha * colour) / alpha'
+
+Opaque red beside transparent black stays red at every alpha between the two.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsample.plan import WIDE_TYPES
+from gridsample.strips import saturated
+
+
+class Alpha(NamedTuple):
+    """Where a pixel keeps its alpha.
+
+    Attributes:
+        channel: the index of the alpha channel.
+        colours: how many channels, from the first one, are colours. Others are neither.
+        premultiplied: whether the colours are stored multiplied by alpha.
+    """
+
+    channel: int
+    colours: int
+    premultiplied: bool = False
+
+
+def multiply(
+    pixels: NDArray[Any], alpha: Alpha, dtype: np.dtype[Any] | None = None
+) -> NDArray[Any]:
+    """Multiply the colours of channels-last pixels by their alpha, from 0 to 1.
+
+    Integers have alpha 1 at the largest number of their type.
+
+    Args:
+        pixels: `(..., C)` of an integer or floating type.
+        alpha: which channels are which.
+        dtype: the type whose alpha the numbers have; that of `pixels` by default.
+
+    Returns:
+        A new float32 array `(..., C)`; float64 for float64 and for integers of 32 and 64 bits.
+
+    >>> multiply(np.array([[200, 51]], np.uint8), Alpha(channel=1, colours=1))
+    array([[40., 51.]], dtype=float32)
+    """
+    dtype = pixels.dtype if dtype is None else dtype
+    real = np.float64 if dtype.name in WIDE_TYPES else np.float32
+    product: NDArray[Any] = pixels.astype(real)
+    colours = product[..., : alpha.colours]
+    np.multiply(colours, _share(product, alpha, dtype), out=colours)
+    return product
+
+
+def divide(product: NDArray[Any], alpha: Alpha, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Undo `multiply`, after sampling, and round to a type.
+
+    Integers are rounded half to even and saturate. Where alpha is 0 or less, or rounds to 0,
+    colours are 0.
+
+    Args:
+        product: `(..., C)`, floating. It is overwritten.
+        alpha: which channels are which.
+        dtype: the type of the result.
+
+    >>> divide(np.array([[40.0, 51.0], [40.0, 0.0]]), Alpha(1, 1), np.dtype(np.uint8))
+    array([[200,  51],
+           [  0,   0]], dtype=uint8)
+    """
+    share, whole = _share(product, alpha, dtype), dtype.kind in "iu"
+    stored = np.rint(product[..., alpha.channel]) if whole else product[..., alpha.channel]
+    hidden = (stored <= 0)[..., None]
+    colours = product[..., : alpha.colours]
+    np.divide(colours, share, out=colours, where=~hidden)
+    np.copyto(colours, 0, where=hidden)
+    return saturated(np.rint(product), dtype) if whole else product.astype(dtype, copy=False)
+
+
+def _share(pixels: NDArray[Any], alpha: Alpha, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Alpha from 0 to 1, of floating pixels whose type in the file is `dtype`: (..., 1)."""
+    full = float(np.iinfo(dtype).max) if dtype.kind in "iu" else 1.0
+    share: NDArray[Any] = pixels[..., alpha.channel, None] / pixels.dtype.type(full)
+    return share

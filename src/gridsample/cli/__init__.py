@@ -1,0 +1,390 @@
+"""The command line: `gridsample warp`, `resize`, `info` and `explain`.
+
+What the user typed becomes steps, sizes and paths here; `files` does to files what they say.
+Whatever goes wrong ends as one line on stderr and exit code 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import textwrap
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from gridsample import io
+from gridsample._version import __version__
+from gridsample.cli import words
+from gridsample.cli.files import resize_file, warp_file
+from gridsample.cli.terminal import Terminated, ending_cleanly, quiet_libraries
+from gridsample.methods import names as method_names
+from gridsample.plan import BOUNDARIES
+
+_WARP_HELP = """\
+Warp a picture or volume and write it, in the same dtype, to another file.
+
+Say how with --grid, or with any of --rotate, --scale, --translate, --shear, --affine and
+--homography, which happen to the picture IN THE ORDER GIVEN and may be repeated. With none of
+them the picture is copied, or cut or extended to --size.
+"""
+
+_WARP_NOTES = """\
+coordinates:
+  Pixels count from the centre of the first one: x to the right, y down, z through the slices.
+  --rotate, --scale and --shear keep the centre of the input where it is. --affine and
+  --homography map an input pixel to the output pixel it moves to. The steps are composed to one
+  matrix, so the picture is sampled once. Volumes turn and lean in the x-y plane; voxels are taken
+  as cubes, whatever their size in the world.
+
+size of the output:
+  That of the input, or of the grid; --size chooses another and rescales nothing. The new canvas
+  is centred on the input, or starts at pixel (0, 0) if --affine or --homography is used, whose
+  numbers name output pixels. An odd difference in size centres it on half pixels.
+
+{sampling}
+
+files:
+  PNG, JPEG, TIFF, .npy, NIfTI (.nii, .nii.gz). ICC profiles, resolution (DPI) and EXIF tags are
+  kept; a photo is turned upright first, and its orientation tag dropped. Every page of a TIFF file
+  is warped by itself, or with --volume all are the slices of one volume. A .npy array with three
+  axes is (H, W, C) if its last axis is 1 to 4 long, else a volume (D, H, W). NIfTI i, j, k are
+  x, y, z; the stored numbers are sampled and keep their scaling. The NIfTI affine written describes
+  the voxels of the output: the input's own, shifted to the first voxel of the canvas, or for a
+  --grid of another shape the same box cut into as many voxels as the grid has.
+
+{alpha}
+
+examples:
+  gridsample warp photo.jpg turned.png --rotate 30 --scale 0.8
+  gridsample warp photo.png half.png --scale 0.5 --size 256x256
+  gridsample warp brain.nii.gz moved.nii.gz --translate -2.5,0,4 --mode bicubic --padding border
+"""
+
+_RESIZE_HELP = """\
+Resize a picture or volume and write it, in the same dtype, to another file.
+"""
+
+_RESIZE_NOTES = """\
+modes:
+  nearest, nearest-exact, bilinear (default), bicubic, area, lanczos3, mitchell, gaussian, spline3.
+  To make a picture smaller without skipping pixels, use --antialias, or --mode area.
+
+files:
+  Those of gridsample warp, with what they keep. TIFF pages and .npy files are read and written a
+  band of rows at a time, so that they may be larger than memory. Every page of a TIFF file is
+  resized by itself, or with --volume all are the slices of one volume. The NIfTI affine written
+  describes the voxels of the output.
+
+{alpha}
+
+examples:
+  gridsample resize photo.jpg small.png --size 640x480 --antialias
+  gridsample resize scan.tif half.tif --scale 0.5 --mode area
+  gridsample resize brain.nii.gz fine.nii.gz --scale 2 --mode spline3
+"""
+
+_ALPHA_NOTES = """\
+alpha:
+  Colours are multiplied by alpha before they are sampled and divided by it after, so that the
+  colour of transparent pixels does not bleed. Alpha is the last of 2 or 4 channels of a PNG file
+  (read or written), and what a TIFF file says; a TIFF file whose colours are multiplied already
+  stays as it is. --straight-alpha samples alpha like any other channel."""
+
+_EXPLAIN_NOTES = "{sampling}"
+
+_EXPLAIN_HELP = """\
+Explain one sample: from its coordinate to a position in pixels, through the boundary's folds, to
+the taps with their weights, and the value and gradient they give.
+"""
+
+
+def _notes(text: str) -> str:
+    """The end of a help text, with the names that exist filled in."""
+    names = {"modes": method_names(), "boundaries": tuple(BOUNDARIES)}
+    listed = [
+        textwrap.fill(f"{', '.join(some)}.", 100, initial_indent="  ", subsequent_indent="  ")
+        for some in names.values()
+    ]
+    sampling = "modes:\n{}\n  bilinear and bicubic are linear and cubic.\n\nboundaries:\n{}"
+    sampling = sampling.format(*listed)
+    return text.format(sampling=sampling, alpha=_ALPHA_NOTES)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        argv: The words after `gridsample`; those of the process by default.
+
+    Returns:
+        The exit code: 0 done, 2 refused with one line on stderr, 128 + n ended by signal n (130
+        interrupted, 143 terminated, 129 the terminal was closed), and no partial file is left.
+
+    >>> main(["--version"])
+    gridsample ...
+    0
+    """
+    given = sys.argv[1:] if argv is None else argv
+    try:
+        with ending_cleanly(), quiet_libraries():
+            code = _run(given)
+            sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        print("gridsample: interrupted", file=sys.stderr)
+        return 130
+    except Terminated as ended:
+        with contextlib.suppress(OSError):  # a closed terminal takes no words
+            print(f"gridsample: ended by {ended.signal.name}", file=sys.stderr)
+        return 128 + ended.signal
+    except BrokenPipeError:  # the reader of our output, such as `head`, has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (OSError, ValueError, TypeError, ImportError, MemoryError) as error:
+        print(f"gridsample: error: {io.reason(error)}", file=sys.stderr)
+        return 2
+
+
+def _run(given: Sequence[str]) -> int:
+    try:
+        arguments = _parser().parse_args(words.attach_negatives(given))
+    except SystemExit as stop:  # --help and --version
+        return int(stop.code or 0)
+    arguments.run(arguments)
+    return 0
+
+
+# ---- the commands -------------------------------------------------------------------------------
+
+
+def _info(arguments: argparse.Namespace) -> None:
+    """Print what is known about a file, one aligned line each."""
+    with io.pages(arguments.file, volume=arguments.volume) as pages:
+        print(f"file      {arguments.file}")
+        for n, page in enumerate(pages, 1):
+            if len(pages) > 1:
+                print(f"{'' if n == 1 else chr(10)}page      {n} of {len(pages)}")
+            for name, value in io.describe(replace(page.image, array=page.pixels())):
+                first, *rest = value.splitlines()
+                print(f"{name:<9} {first}", *rest, sep="\n" + " " * 10)
+
+
+def _explain(arguments: argparse.Namespace) -> None:
+    """Print one sample tap by tap, and draw it if asked to."""
+    import gridsample
+
+    if arguments.plot:
+        io.check_output(arguments.plot, overwrite=arguments.force)
+    explanation = gridsample.explain(
+        size=arguments.size,
+        at=arguments.at,
+        mode=arguments.mode,
+        padding_mode=arguments.padding,
+        align_corners=arguments.align_corners,
+    )
+    if arguments.plot:
+        io.require("matplotlib")
+        from gridsample.plot import explain as draw
+
+        with io.replacing(arguments.plot, overwrite=arguments.force) as beside:
+            draw(explanation, beside)
+    print(explanation)
+
+
+# ---- the words ----------------------------------------------------------------------------------
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose complaints are raised, to be printed like every other error."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(
+            formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options
+        )
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"{message} (see {self.prog} --help)")
+
+
+class _AddStep(argparse.Action):
+    """Keep the steps of a warp in the order in which they were given."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        name = self.option_strings[0].lstrip("-")
+        namespace.steps = [*namespace.steps, (name, values)]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="gridsample", description="Sample images along grids of coordinates.")
+    parser.add_argument("--version", action="version", version=f"gridsample {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_warp(commands)
+    _add_resize(commands)
+    _add_info(commands)
+    _add_explain(commands)
+    return parser
+
+
+def _add_warp(commands: Any) -> None:
+    command = commands.add_parser(
+        "warp", help="warp a picture or volume", description=_WARP_HELP, epilog=_notes(_WARP_NOTES)
+    )
+    command.set_defaults(run=warp_file, steps=[])
+    command.add_argument("input", type=Path, metavar="INPUT", help="the file to read")
+    command.add_argument("output", type=Path, metavar="OUTPUT", help="the file to write")
+    command.add_argument(
+        "--grid",
+        type=Path,
+        metavar="FILE.npy",
+        help="normalized grid, x first: (H', W', 2), or (D', H', W', 3) for a volume",
+    )
+    for name, metavar, kind, text in (
+        ("rotate", "DEG", words.numbers, "turn counter-clockwise, as seen on a screen"),
+        ("scale", "S[,S]", words.numbers, "enlarge: one factor, or one per axis"),
+        ("translate", "X,Y", words.numbers, "move right and down by pixels; X,Y,Z for a volume"),
+        ("shear", "DEG", words.numbers, "lean to the right, like italics"),
+        ("affine", "a,b,c,d,e,f", words.numbers, "move pixel (x, y) to (ax+by+c, dx+ey+f)"),
+        ("homography", "FILE", words.homography, "3x3 pixel matrix, as .npy or as text"),
+    ):
+        command.add_argument(
+            f"--{name}", type=kind, action=_AddStep, dest="steps", metavar=metavar, help=text
+        )
+    command.add_argument(
+        "--size", type=words.size, metavar="WxH", help="size of the output; WxHxD for a volume"
+    )
+    _add_sampling(command)
+    command.add_argument(
+        "--fill",
+        type=words.numbers,
+        metavar="V[,V...]",
+        help="what --padding constant puts outside: one number, or one for each channel",
+    )
+    _add_how(command)
+
+
+def _add_resize(commands: Any) -> None:
+    command = commands.add_parser(
+        "resize",
+        help="resize a picture or volume",
+        description=_RESIZE_HELP,
+        epilog=_notes(_RESIZE_NOTES),
+    )
+    command.set_defaults(run=resize_file)
+    command.add_argument("input", type=Path, metavar="INPUT", help="the file to read")
+    command.add_argument("output", type=Path, metavar="OUTPUT", help="the file to write")
+    command.add_argument(
+        "--size", type=words.size, metavar="WxH", help="size of the output; WxHxD for a volume"
+    )
+    command.add_argument(
+        "--scale",
+        type=words.numbers,
+        metavar="S[,S]",
+        help="size of the output over that of the input, rounded down: one factor, or one per axis",
+    )
+    command.add_argument(
+        "--mode",
+        type=words.names,
+        default="bilinear",
+        metavar="MODE",
+        help="how pixels are weighed, see below (default: bilinear); one per axis as x,y",
+    )
+    command.add_argument(
+        "--antialias", action="store_true", help="stretch the weights where the output is smaller"
+    )
+    command.add_argument(
+        "--align-corners",
+        action="store_true",
+        default=None,
+        help="keep the centres of the corner pixels in place, not their outer edges",
+    )
+    _add_how(command)
+
+
+def _add_how(command: Any) -> None:
+    command.add_argument("--threads", type=int, metavar="N", help="threads to use; all by default")
+    command.add_argument(
+        "--volume",
+        action="store_true",
+        help="take the pages of a TIFF input as slices, a .npy input of three axes as (D, H, W)",
+    )
+    command.add_argument(
+        "--straight-alpha",
+        action="store_true",
+        help="sample colours without regard to alpha, see below",
+    )
+    command.add_argument("--force", action="store_true", help="replace OUTPUT if it exists")
+
+
+def _add_info(commands: Any) -> None:
+    command = commands.add_parser(
+        "info",
+        help="describe a file",
+        description="Print a file's format, shape, dtype and range of values.",
+    )
+    command.set_defaults(run=_info)
+    command.add_argument("file", type=Path, metavar="FILE", help="the file to read")
+    command.add_argument(
+        "--volume",
+        action="store_true",
+        help="take the pages of a TIFF file as slices, a .npy file of three axes as (D, H, W)",
+    )
+
+
+def _add_explain(commands: Any) -> None:
+    command = commands.add_parser(
+        "explain",
+        help="explain one sample, tap by tap",
+        description=_EXPLAIN_HELP,
+        epilog=_notes(_EXPLAIN_NOTES),
+    )
+    command.set_defaults(run=_explain)
+    command.add_argument(
+        "--size",
+        type=words.size,
+        metavar="WxH",
+        required=True,
+        help="size of the image; W to WxHxD",
+    )
+    command.add_argument(
+        "--at",
+        type=words.numbers,
+        metavar="X,Y",
+        required=True,
+        help="normalized coordinate, x first",
+    )
+    _add_sampling(command)
+    command.add_argument("--plot", type=Path, metavar="FILE.png", help="draw the sample as well")
+    command.add_argument("--force", action="store_true", help="replace the drawing if it exists")
+
+
+def _add_sampling(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--mode",
+        type=words.names,
+        default="bilinear",
+        metavar="MODE",
+        help="how pixels are weighed, see below (default: bilinear); one per axis as x,y",
+    )
+    command.add_argument(
+        "--padding",
+        type=words.names,
+        default="zeros",
+        metavar="BOUNDARY",
+        help="what is outside, see below (default: zeros); one per axis as x,y",
+    )
+    command.add_argument(
+        "--align-corners",
+        action="store_true",
+        help="-1 and 1 are the centres of the corner pixels, not their outer edges; reflection "
+        "mirrors there too",
+    )

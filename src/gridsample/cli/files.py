@@ -1,0 +1,226 @@
+"""What `gridsample warp` and `gridsample resize` do with files: page by page, colours and alpha."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsample import io, warp
+from gridsample.alpha import Alpha, divide, multiply
+from gridsample.cli.terminal import progress_bar
+from gridsample.plan import check_extent, check_threads, listed
+
+Progress = Callable[[float], None]
+
+
+def warp_file(arguments: argparse.Namespace) -> None:
+    """Sample every page of a file along a grid or a chain of steps."""
+    steps: list[warp.Step] = arguments.steps
+    if arguments.grid and (steps or arguments.size):
+        raise ValueError("--grid says where every output pixel comes from; give no step or --size")
+    if arguments.fill is not None and "constant" not in listed(arguments.padding):
+        raise ValueError("--fill is what --padding constant puts outside; give both or none")
+    io.check_output(arguments.output, overwrite=arguments.force)
+    with io.pages(arguments.input, volume=arguments.volume) as pages:
+        warped = [_Warped(page.image, arguments) for page in pages]
+        with progress_bar(f"warping {arguments.input.name}") as progress:
+            bands = (
+                [one.pixels(page.pixels(), _part(progress, n, len(pages)))]
+                for n, (one, page) in enumerate(zip(warped, pages, strict=True))
+            )
+            io.write_pages(
+                [one.result for one in warped], bands, arguments.output, overwrite=arguments.force
+            )
+
+
+class _Warped:
+    """How one page is warped, checked before any pixel is read.
+
+    Attributes:
+        result: The page that will be, without its pixels.
+    """
+
+    def __init__(self, image: io.Image, arguments: argparse.Namespace) -> None:
+        size = image.size
+        self.arguments, self.size, self.mode = arguments, size, arguments.mode
+        if arguments.grid:
+            self.grid = _load_grid(arguments.grid, len(size))
+            self.canvas = _possible(self.grid.shape[-2::-1], image)
+            voxels = warp.fitted(size, self.canvas, arguments.align_corners)
+        else:
+            self.canvas = _possible(_canvas(arguments.size, size), image)
+            self.inverse = warp.inverse_map(arguments.steps, size, self.canvas)
+            voxels = warp.window(arguments.steps, size, self.canvas)
+            if warp.lands_on_pixels(self.inverse):
+                self.mode = warp.exact_mode(self.mode, len(size))
+        self.result = _result(image, self.canvas, voxels)
+        self.fill = _fill(arguments.fill, image.channels)
+        self.alpha = _sampled_alpha(image, arguments)
+
+    def grid_at(self, rows: slice) -> NDArray[Any]:
+        """The grid of some rows of the canvas."""
+        if self.arguments.grid:
+            return self.grid[rows]
+        align_corners = self.arguments.align_corners
+        return warp.grid_band(self.inverse, rows, self.size, self.canvas, align_corners)
+
+    def pixels(self, array: NDArray[Any], progress: Progress) -> NDArray[Any]:
+        """The page's new pixels."""
+        return warp.sample(
+            array,
+            self.grid_at,
+            self.canvas[::-1],
+            mode=self.mode,
+            padding_mode=self.arguments.padding,
+            align_corners=self.arguments.align_corners,
+            fill_value=self.fill,
+            alpha=self.alpha,
+            threads=self.arguments.threads,
+            progress=progress,
+        )
+
+
+def resize_file(arguments: argparse.Namespace) -> None:
+    """Resize every page of a file, a band of rows at a time."""
+    if (arguments.size is None) == (arguments.scale is None):
+        raise ValueError("give either --size or --scale")
+    io.check_output(arguments.output, overwrite=arguments.force)
+    with io.pages(arguments.input, volume=arguments.volume) as pages:
+        sizes = [_possible(_resized(arguments, one.image.size), one.image) for one in pages]
+        results = [
+            _result(
+                page.image,
+                size,
+                warp.fitted(page.image.size, size, bool(arguments.align_corners)),
+            )
+            for page, size in zip(pages, sizes, strict=True)
+        ]
+        bands = [_resized_bands(arguments, *each) for each in zip(pages, sizes, strict=True)]
+        with progress_bar(f"resizing {arguments.input.name}") as progress:
+            counted = (
+                _counted(rows, sizes[n][-1], _part(progress, n, len(pages)))
+                for n, rows in enumerate(bands)
+            )
+            io.write_pages(results, counted, arguments.output, overwrite=arguments.force)
+
+
+def _resized_bands(
+    arguments: argparse.Namespace, page: io.Page, size: tuple[int, ...]
+) -> Iterator[NDArray[Any]]:
+    """The rows of a page's new pixels; options are checked now, pixels read when asked for."""
+    from gridsample.resize import find_method, plan_resizing, resize_rows
+
+    image, how = page.image, (arguments.mode, arguments.align_corners)
+    shape, size = image.array.shape, size[::-1]
+    plan_resizing(shape[:-1], size, None, *how, None, arguments.antialias)
+    check_threads(arguments.threads)
+    dtype, alpha = image.array.dtype.newbyteorder("="), _sampled_alpha(image, arguments)
+    names = {find_method(name).name for name in listed(arguments.mode)}
+    if names <= {"nearest", "nearest-exact"} and not arguments.antialias:
+        alpha = None  # colours come with their alpha
+
+    def bands() -> Iterator[NDArray[Any]]:
+        read = page.open()
+
+        def rows(begin: int, end: int) -> NDArray[Any]:
+            stored = read(begin, end)
+            return stored if alpha is None else multiply(stored, alpha)
+
+        threads = arguments.threads
+        made = resize_rows(rows, shape, size, None, *how, arguments.antialias, threads=threads)
+        for band in made:
+            yield band if alpha is None else divide(band, alpha, dtype)
+
+    return bands()
+
+
+def _resized(arguments: argparse.Namespace, size: tuple[int, ...]) -> tuple[int, ...]:
+    """The size of the output, x first."""
+    if arguments.size:
+        return _canvas(arguments.size, size)
+    scales = arguments.scale * (len(size) if len(arguments.scale) == 1 else 1)
+    if len(scales) != len(size) or not all(math.isfinite(s) and s > 0 for s in scales):
+        raise ValueError(
+            f"--scale takes one positive number or {len(size)}, got "
+            + ",".join(f"{scale:g}" for scale in arguments.scale)
+        )
+    # The limit is beyond all sizes, and below infinity.
+    sizes = [math.floor(min(n * s, 1e30)) for n, s in zip(size, scales, strict=True)]
+    return tuple(max(1, n) for n in sizes)
+
+
+def _result(image: io.Image, size: tuple[int, ...], voxels: NDArray[np.float64]) -> io.Image:
+    """The page that will be written, without its pixels."""
+    shape = (*size[::-1], image.channels)
+    return image.resampled(io.zeros(shape, image.array.dtype), voxels)
+
+
+def _possible(size: tuple[int, ...], image: io.Image) -> tuple[int, ...]:
+    """The size of an output page, if an array can have it."""
+    check_extent("the output", (*size[::-1], image.channels), image.array.dtype.itemsize)
+    return size
+
+
+def _sampled_alpha(image: io.Image, arguments: argparse.Namespace) -> Alpha | None:
+    """Which channel colours are multiplied by before they are sampled, if any."""
+    alpha = None if arguments.straight_alpha else io.alpha_of(image, arguments.output)
+    known = alpha is not None and not alpha.premultiplied and image.array.dtype.kind in "uif"
+    return alpha if known else None
+
+
+def _fill(given: Sequence[float] | None, channels: int) -> Any:
+    """The fill value: one number for all channels, or one for each."""
+    if given is None:
+        return 0
+    if len(given) not in (1, channels):
+        raise ValueError(
+            f"--fill takes one number or one for each of the {channels} channels, got {len(given)}"
+        )
+    return given[0] if len(given) == 1 else np.array(given)
+
+
+def _part(progress: Progress, n: int, pages: int) -> Progress:
+    """The progress of all pages, as that of page n goes on."""
+    return lambda share: progress((n + share) / pages)
+
+
+def _counted(
+    bands: Iterator[NDArray[Any]], rows: int, progress: Progress
+) -> Iterator[NDArray[Any]]:
+    """The bands, and reports of how many of the rows are done."""
+    done = 0
+    for band in bands:
+        yield band
+        done += len(band)
+        progress(done / rows)
+
+
+def _load_grid(path: Path, rank: int) -> NDArray[Any]:
+    """Map a normalized grid file: (H', W', 2), (1, H', W', 2), or for volumes (D', H', W', 3)."""
+    grid = io.load_npy(path)
+    if grid.ndim == rank + 2 and grid.shape[0] == 1:
+        grid = grid[0]
+    if grid.dtype.kind != "f" or grid.ndim != rank + 1 or grid.shape[-1] != rank:
+        accepted = "(H', W', 2) for a picture" if rank == 2 else "(D', H', W', 3) for a volume"
+        raise ValueError(
+            f"--grid {path} has shape {grid.shape} and dtype {grid.dtype}; "
+            f"floating-point {accepted} is accepted"
+        )
+    return grid
+
+
+def _canvas(asked: tuple[int, ...] | None, size: tuple[int, ...]) -> tuple[int, ...]:
+    if asked is None:
+        return size
+    if len(asked) != len(size):
+        raise ValueError(
+            f"--size has {len(asked)} numbers, but the input is {'x'.join(map(str, size))}: "
+            f"give {'WxH' if len(size) == 2 else 'WxHxD'}"
+        )
+    return asked

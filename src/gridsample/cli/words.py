@@ -1,0 +1,68 @@
+"""From the words of a command line to numbers, sizes and names."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gridsample import io
+
+_NEGATIVE_NUMBERS = re.compile(r"-(\d|\.\d|inf|nan)[\d.,eE+\-infa]*")
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    """Numbers with commas between them."""
+    try:
+        return tuple(float(word) for word in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected numbers like 1.5,-2, got {text!r}") from None
+
+
+def size(text: str) -> tuple[int, ...]:
+    """A size, x first: W, WxH or WxHxD."""
+    if not re.fullmatch(r"0*[1-9]\d*(x0*[1-9]\d*){0,2}", text.lower(), re.ASCII):
+        raise argparse.ArgumentTypeError(f"expected a size like 640x480, got {text!r}")
+    return tuple(int(word) for word in text.lower().split("x"))
+
+
+def names(text: str) -> str | tuple[str, ...]:
+    """A name, or several with commas between them."""
+    return tuple(text.split(",")) if "," in text else text
+
+
+def homography(text: str) -> tuple[float, ...]:
+    """The nine numbers in a file, which is `.npy` or text."""
+    path = Path(text)
+    if path.suffix.lower() == ".npy":
+        matrix = io.load_npy(path)
+        if matrix.dtype.kind not in "biuf":
+            raise argparse.ArgumentTypeError(f"{path} has dtype {matrix.dtype}, not real numbers")
+        words: Sequence[Any] = matrix.ravel().tolist()
+    else:
+        words = path.read_text(encoding="utf-8", errors="replace").replace(",", " ").split()
+    try:
+        found = tuple(float(word) for word in words)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{path} does not hold nine numbers") from None
+    if len(found) != 9:
+        raise argparse.ArgumentTypeError(f"{path} holds {len(found)} numbers, not nine")
+    return found
+
+
+def attach_negatives(words: Sequence[str]) -> list[str]:
+    """Write `--at -1,2` as `--at=-1,2`: argparse would take `-1,2` for an option.
+
+    >>> attach_negatives(["--at", "-1.2,1.3", "--rotate", "30"])
+    ['--at=-1.2,1.3', '--rotate', '30']
+    """
+    attached: list[str] = []
+    for word in words:
+        option = attached[-1] if attached else ""
+        if _NEGATIVE_NUMBERS.fullmatch(word) and re.fullmatch(r"--[a-z-]+", option):
+            attached[-1] = f"{option}={word}"
+        else:
+            attached.append(word)
+    return attached

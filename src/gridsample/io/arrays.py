@@ -1,0 +1,76 @@
+"""`.npy` files, read and written some rows at a time."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsample.io.image import Bands, FileError, Image, Page, Rows, one_line, whole_page, zeros
+
+
+def load_npy(path: Path) -> NDArray[Any]:
+    """Map a `.npy` file into memory; nothing in it is ever unpickled.
+
+    Raises:
+        FileError: Not a `.npy` file, cut short, or holding objects.
+        OSError: The file is missing or may not be read.
+    """
+    with path.open("rb") as file, one_line(f"cannot read {path} as NumPy"):
+        if file.read(6) != b"\x93NUMPY":
+            raise FileError(f"{path} is not a .npy file")
+        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        return array
+
+
+def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
+    """The array of a file, as a picture or a volume."""
+    array = load_npy(path)
+    if array.ndim not in (2, 3, 4):
+        raise FileError(
+            f"{path} has shape {array.shape}; "
+            "(H, W), (H, W, C), (D, H, W) and (D, H, W, C) are read"
+        )
+    flat = array.ndim == 2 or (array.ndim == 3 and (volume or not 1 <= array.shape[2] <= 4))
+    image = Image(array[..., None] if flat else array, "NumPy", not flat)
+    if not isinstance(array, np.memmap) or not array.flags.c_contiguous or not array.size:
+        return [whole_page(image)]
+    shape = image.array.shape
+    kept = Image(zeros(shape, array.dtype), image.format, image.has_channel_axis)
+    return [Page(kept, functools.partial(file_rows, path, array.dtype, shape, array.offset))]
+
+
+def file_rows(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], offset: int) -> Rows:
+    """Rows that lie one after the other in a file.
+
+    They are read rather than mapped, lest all of the file count as memory in use.
+    """
+    row = math.prod(shape[1:])
+
+    def read(begin: int, end: int) -> NDArray[Any]:
+        start, count = offset + begin * row * dtype.itemsize, (end - begin) * row
+        flat = np.fromfile(path, dtype, count, offset=start)
+        return flat.reshape(end - begin, *shape[1:]).astype(dtype.newbyteorder("="), copy=False)
+
+    return read
+
+
+def write_pages(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
+    """Write one array as its bands come."""
+    (image,) = images
+    about = {
+        "descr": np.lib.format.dtype_to_descr(image.array.dtype),
+        "fortran_order": False,
+        "shape": image.stored.shape,
+    }
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, about)
+        (rows,) = bands
+        for band in rows:
+            file.write(np.ascontiguousarray(band).data)

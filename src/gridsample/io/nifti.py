@@ -1,0 +1,102 @@
+"""NIfTI: voxels (i, j, k) are x, y, z; a fourth axis is channels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsample.io.image import (
+    Bands,
+    FileError,
+    Image,
+    Page,
+    collected,
+    one_line,
+    require,
+    whole_page,
+)
+
+
+class Header(NamedTuple):
+    """What a file says of its voxels.
+
+    Attributes:
+        kind: nibabel's class of image, of NIfTI-1 or NIfTI-2.
+        header: nibabel's header.
+    """
+
+    kind: Any
+    header: Any
+
+    def moved(self, voxels: NDArray[np.float64]) -> Header:
+        """Multiply both affines, and the voxel sizes, by new voxel -> old voxel."""
+        rank = voxels.shape[0] - 1
+        matrix = np.eye(4)
+        matrix[:rank, :rank], matrix[:rank, 3] = voxels[:rank, :rank], voxels[:rank, rank]
+        moved = self.header.copy()
+        if np.array_equal(matrix, np.eye(4)):
+            return Header(self.kind, moved)
+        zooms = np.array(self.header.get_zooms())
+        zooms[:rank] *= np.linalg.norm(voxels[:rank, :rank], axis=0)
+        moved.set_zooms(zooms)
+        for get, put in (
+            (self.header.get_qform, moved.set_qform),
+            (self.header.get_sform, moved.set_sform),
+        ):
+            old, code = get(coded=True)
+            if code:
+                put(old @ matrix, code)
+        return Header(self.kind, moved)
+
+
+def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
+    """The stored numbers of a file, with its header."""
+    nibabel = require("nibabel")
+    source = nibabel.load(path)
+    stored = source.dataobj.get_unscaled()
+    if stored.ndim not in (2, 3, 4):
+        raise FileError(f"{path} has {stored.ndim} axes; 2 to 4 are read")
+    header = source.header.copy()
+    header.set_slope_inter(source.dataobj.slope, source.dataobj.inter)
+    array = stored.T if stored.ndim < 4 else np.moveaxis(stored.T, 0, -1)
+    flat = stored.ndim < 4
+    extras = {"nifti": Header(type(source), header)}
+    return [whole_page(Image(array[..., None] if flat else array, "NIfTI", not flat, extras))]
+
+
+def longest(image: Image) -> int:
+    """How many voxels an axis of a file can have: 16 bits count them, in NIfTI-2 64."""
+    kind, _ = image.extras.get("nifti", (None, None))
+    return 2**63 - 1 if kind is not None and kind.__name__.startswith("Nifti2") else 2**15 - 1
+
+
+def write_pages(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
+    """Write one image."""
+    (image,), (rows,) = images, bands
+    pixels = collected(image, rows)
+    with one_line(f"cannot write {path}"):
+        _write(Image(pixels, image.format, image.has_channel_axis, image.extras), path)
+
+
+def _write(image: Image, path: Path) -> None:
+    nibabel = require("nibabel")
+    if image.has_channel_axis:
+        spatial_first = np.moveaxis(image.array, -1, 0).T
+        voxels = spatial_first if image.array.ndim == 4 else spatial_first[:, :, None]
+    else:
+        voxels = image.stored.T
+    if "nifti" in image.extras:
+        kind, header = image.extras["nifti"]
+        header = header.copy()
+        header.set_data_dtype(voxels.dtype)
+        # No affine: the header keeps its own two, each with its code.
+        target = kind(voxels, None, header)
+        target.header.set_slope_inter(*header.get_slope_inter())
+        target.to_filename(path)
+    else:
+        nibabel.Nifti1Image(voxels, np.eye(4), dtype=voxels.dtype).to_filename(path)

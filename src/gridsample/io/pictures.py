@@ -1,0 +1,184 @@
+"""PNG and JPEG."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsample.alpha import Alpha, divide
+from gridsample.io.image import (
+    Bands,
+    FileError,
+    Image,
+    Page,
+    collected,
+    one_line,
+    require,
+    whole_page,
+)
+from gridsample.io.tags import Resolution, exif_block, read_exif, turned
+
+# A marker segment of JPEG ends its length with 16 bits, of which two are the length's own.
+_LONGEST_SEGMENT = 65533
+
+
+def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
+    """The picture of a PNG or JPEG file, or the first frame of an animation."""
+    with path.open("rb") as file:
+        head = file.read(26)
+        if not head.startswith((b"\x89PNG", b"\xff\xd8")):
+            raise FileError(f"{path} is neither a PNG nor a JPEG file, whatever its name")
+        file.seek(0)
+        if head.startswith(b"\x89PNG") and head[24:25] == b"\x10" and head[25] != 0:
+            array, about = _read_deep_png(path)
+        else:
+            with (
+                _large_pictures(),
+                require("imageio.v3").imopen(file, "r", plugin="pillow") as source,
+            ):
+                about = source.metadata(index=0, exclude_applied=False)
+                mode = _plain_mode(about["mode"], transparent="transparency" in about)
+                array = source.read(index=0, mode=mode, writeable_output=False)
+    tags, orientation, resolution = read_exif(about.get("exif", b""))
+    kind = "PNG" if head.startswith(b"\x89") else "JPEG"
+    own = _own_resolution(about, kind)
+    # What both tell is exact in EXIF; PNG and JPEG round it.
+    resolution = resolution if own is None or own.near(resolution) else own
+    array, flat = (array[..., None], True) if array.ndim == 2 else (array, False)
+    extras = {
+        "icc_profile": about.get("icc_profile") if about["mode"] != "CMYK" else None,
+        "exif": tags,
+        "resolution": turned(resolution, orientation),
+    }
+    known = {name: value for name, value in extras.items() if value}
+    alpha = png_alpha(array.shape[-1]) if kind == "PNG" else None
+    return [whole_page(Image(upright(array, orientation), kind, not flat, known, alpha))]
+
+
+def png_alpha(channels: int) -> Alpha | None:
+    """Which channel of a PNG file is alpha: the last of 2 or 4."""
+    return Alpha(channels - 1, channels - 1) if channels in (2, 4) else None
+
+
+def upright(array: NDArray[Any], orientation: int) -> NDArray[Any]:
+    """Undo an EXIF orientation: 1 to 4 stand upright, 5 to 8 are the same four on their side."""
+    if not 1 <= orientation <= 8:
+        return array
+    if orientation > 4:
+        array = array.swapaxes(-3, -2)
+    turn = (orientation - 1) % 4
+    down, right = (-1 if turn in (2, 3) else 1), (-1 if turn in (1, 2) else 1)
+    return array[..., ::down, ::right, :]
+
+
+def write_png(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
+    """Write one PNG picture."""
+    (image,) = images
+    array = _single(image, bands)
+    if image.alpha is not None and image.alpha.premultiplied:  # PNG's alpha never is
+        array = divide(array.astype(np.float64), image.alpha, array.dtype)
+    notes = _notes(image, 2**31 - 1)
+    with one_line(f"cannot write {path}"):
+        if array.dtype == np.uint16 and image.channels > 1:
+            encoded = require("imagecodecs").png_encode(np.ascontiguousarray(array))
+            path.write_bytes(_with_chunks(encoded, notes))
+        else:
+            _write_picture(array, path, ".png", notes)
+
+
+def write_jpeg(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
+    """Write one JPEG picture: quality 95, colours at full resolution."""
+    (image,) = images
+    array, notes = _single(image, bands), _notes(image, _LONGEST_SEGMENT)
+    with one_line(f"cannot write {path}"):
+        _write_picture(array, path, ".jpg", {**notes, "quality": 95, "subsampling": 0})
+
+
+def _single(image: Image, bands: Iterable[Bands]) -> NDArray[Any]:
+    (rows,) = bands
+    return collected(image, rows)
+
+
+def _read_deep_png(path: Path) -> tuple[NDArray[Any], Mapping[str, Any]]:
+    """A PNG of 16 bits and several channels, which Pillow would cut to 8."""
+    codecs = require("imagecodecs")
+    with _large_pictures(), require("PIL.Image").open(path) as picture:
+        about = {**picture.info, "mode": picture.mode}
+    return codecs.png_decode(path.read_bytes()), about
+
+
+def _own_resolution(about: Mapping[str, Any], kind: str) -> Resolution | None:
+    """The resolution that the format itself tells, beside EXIF."""
+    if kind == "PNG" and min(about.get("dpi", (0, 0))) > 0:
+        x, y = about["dpi"]
+        return Resolution(x, y, 2)
+    unit = about.get("jfif_unit")
+    if unit in (1, 2) and min(about["jfif_density"]) > 0:
+        x, y = about["jfif_density"]
+        return Resolution(x, y, unit + 1)
+    return None
+
+
+def _notes(image: Image, longest: int) -> dict[str, Any]:
+    """What is written beside the pixels, by Pillow's names."""
+    resolution: Resolution | None = image.extras.get("resolution")
+    dpi = resolution.dpi if resolution is not None else None
+    notes = {
+        "icc_profile": image.extras.get("icc_profile"),
+        "exif": exif_block(
+            image.extras.get("exif", {}), image.size, resolution if dpi else None, longest
+        ),
+        "dpi": dpi,
+    }
+    return {name: value for name, value in notes.items() if value is not None}
+
+
+def _write_picture(
+    array: NDArray[Any], path: Path, extension: str, options: Mapping[str, Any]
+) -> None:
+    array = array[..., 0] if array.shape[-1] == 1 else array
+    with path.open("wb") as file:
+        require("imageio.v3").imwrite(file, array, extension=extension, plugin="pillow", **options)
+
+
+def _with_chunks(png: bytes, notes: Mapping[str, Any]) -> bytes:
+    """A PNG file with the chunks that hold notes, after its header."""
+    chunks = []
+    if "icc_profile" in notes:
+        chunks.append((b"iCCP", b"profile\0\0" + zlib.compress(notes["icc_profile"])))
+    if "dpi" in notes:
+        x, y = (round(n / 0.0254) for n in notes["dpi"])
+        chunks.append((b"pHYs", struct.pack(">IIB", x, y, 1)))
+    if "exif" in notes:
+        chunks.append((b"eXIf", notes["exif"].removeprefix(b"Exif\0\0")))
+    end = 8 + 25  # the signature and the header's chunk
+    made = [
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        for name, data in chunks
+    ]
+    return png[:end] + b"".join(made) + png[end:]
+
+
+def _plain_mode(mode: str, *, transparent: bool) -> str | None:
+    """Choose the Pillow mode with one number per channel; None where it is that already."""
+    if transparent and mode in ("1", "L", "RGB", "P"):
+        return "LA" if mode in ("1", "L") else "RGBA"
+    return {"P": "RGB", "PA": "RGBA", "CMYK": "RGB", "YCbCr": "RGB"}.get(mode)
+
+
+@contextmanager
+def _large_pictures() -> Iterator[None]:
+    """Let Pillow open a picture of any size: it is the user's own."""
+    pillow = require("PIL.Image")
+    limit, pillow.MAX_IMAGE_PIXELS = pillow.MAX_IMAGE_PIXELS, None
+    try:
+        yield
+    finally:
+        pillow.MAX_IMAGE_PIXELS = limit

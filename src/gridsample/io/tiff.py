@@ -1,0 +1,324 @@
+"""TIFF: every page is an image of its own, or all of them are the slices of one volume.
+
+Pages are read and written one after the other, and most of them a band of rows at a time.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import re
+import struct
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsample.alpha import Alpha
+from gridsample.io import tags as exif
+from gridsample.io.arrays import file_rows
+from gridsample.io.image import (
+    Bands,
+    FileError,
+    Image,
+    Page,
+    Rows,
+    require,
+    whole_page,
+    zeros,
+)
+from gridsample.io.pictures import upright
+
+_CLASSIC_LIMIT = 2**32 - 2**25  # bytes of pixels, beyond which offsets take 64 bits
+# Descriptions that programs generate to say how pixels are stored.
+_GENERATED = re.compile(rb'\{.*"shape"|shape=\(|<\?xml', re.DOTALL)
+_PROFILE = 34675  # the tag of an ICC colour profile
+_STRIP = 1 << 18  # bytes of a strip, about: what a reader takes at once
+
+
+# ---- reading ------------------------------------------------------------------------------------
+
+
+def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
+    """The pages of a file, or with `volume` its only series of pages as one volume."""
+    tifffile = require("tifffile")
+    file = stack.enter_context(tifffile.TiffFile(path))
+    if volume and (len(file.pages) > 1 or file.series[0].ndim > file.pages[0].ndim):
+        return [_volume(path, file)]
+    pages = list(file.pages)
+    if len(pages) > 1:
+        return [_page(path, file, page, f"page {n} of {path}") for n, page in enumerate(pages, 1)]
+    return _stack(path, file, pages[0]) or [_page(path, file, pages[0], f"{path}")]
+
+
+def _volume(path: Path, file: Any) -> Page:
+    if len(file.series) != 1:
+        raise FileError(
+            f"{path} holds {len(file.series)} images of different kinds, which are no volume; "
+            "without --volume, each is a page"
+        )
+    series, page = file.series[0], file.series[0].keyframe
+    return whole_page(_image(series.asarray(), series.axes, page, file, f"{path}"))
+
+
+def _stack(path: Path, file: Any, page: Any) -> list[Page] | None:
+    """The pages of a file that describes one and has the pixels of more behind it.
+
+    tifffile and ImageJ can write that.
+    """
+    series = file.series[0]
+    count = math.prod(series.shape) // math.prod(page.shape)
+    if len(file.series) != 1 or count < 2 or series.dataoffset is None:
+        return None
+    image = _image(zeros(page.shape, page.dtype), page.axes, page, file, f"{path}", there=False)
+    if image.array.shape[:-1] != page.shape[:2]:
+        return None
+    stored, shape = page.dtype.newbyteorder(file.byteorder), image.array.shape
+    step = math.prod(shape) * stored.itemsize
+    places = [series.dataoffset + n * step for n in range(count)]
+    return [Page(image, functools.partial(file_rows, path, stored, shape, at)) for at in places]
+
+
+def _page(path: Path, file: Any, page: Any, name: str) -> Page:
+    """A page whose rows are read where they lie, or from strips and tiles in turn, or whole."""
+    if page.dtype is None:
+        raise FileError(f"{name} has pixels of no known type")
+    image = _image(zeros(page.shape, page.dtype), page.axes, page, file, name, there=False)
+    turned = _orientation(page) != 1
+    if _photometric(page) not in ("MINISBLACK", "RGB") or page.axes not in ("YX", "YXS") or turned:
+
+        def read() -> Rows:
+            whole = _image(page.asarray(), page.axes, page, file, name).array
+            return lambda begin, end: whole[begin:end]
+
+        return Page(image, read)
+    shape, dtype = image.array.shape, image.array.dtype
+    if page.is_memmappable:
+        stored = dtype.newbyteorder(file.byteorder)
+        return Page(image, functools.partial(file_rows, path, stored, shape, page.dataoffsets[0]))
+    return Page(image, lambda: _SegmentRows(page, shape, dtype).read)
+
+
+def _image(
+    array: NDArray[Any], axes: str, page: Any, file: Any, name: str, *, there: bool = True
+) -> Image:
+    """The image that stored pixels stand for, with what the page tells beside them.
+
+    With there=False the pixels are `zeros`, and stay so.
+    """
+    photometric = _photometric(page)
+    if photometric not in ("MINISBLACK", "MINISWHITE", "RGB", "PALETTE"):
+        raise FileError(f"{name} has {photometric} colours; grey, RGB and palettes are read")
+    alpha = _alpha(page.samplesperpixel, page.extrasamples) if "S" in axes else None
+    array, has_channel_axis = _channels_last(array, axes, name)
+    extras = {"photometric": photometric.lower(), "extrasamples": tuple(page.extrasamples)}
+    if photometric == "PALETTE":
+        palette = (page.colormap.T >> 8).astype(np.uint8)
+        indices, has_channel_axis = array[..., 0], True
+        array = palette[indices] if there else zeros((*indices.shape, 3), palette.dtype)
+        extras, alpha = {}, None
+    elif photometric == "MINISWHITE" and array.dtype.kind in "bu":
+        array = np.invert(array) if there else array
+        extras["photometric"] = "minisblack"
+    extras |= _notes(page, file)
+    array = upright(array, _orientation(page))
+    return Image(array, "TIFF", has_channel_axis, extras, alpha)
+
+
+def _photometric(page: Any) -> str:
+    return str(require("tifffile").PHOTOMETRIC(page.photometric).name)
+
+
+def _orientation(page: Any) -> int:
+    tag = page.tags.get(exif.ORIENTATION)
+    return 1 if tag is None else int(tag.value)
+
+
+def _alpha(samples: int, extra: Sequence[int]) -> Alpha | None:
+    """Which sample is alpha, by the kinds of those beyond the colours: 1 premultiplied, 2 not."""
+    for n, kind in enumerate(extra):
+        if kind in (1, 2):
+            return Alpha(samples - len(extra) + n, samples - len(extra), kind == 1)
+    return None
+
+
+def _notes(page: Any, file: Any) -> dict[str, Any]:
+    """What a page tells beside its pixels, as far as it stays true of other pixels."""
+    handle, order = file.filehandle, file.byteorder
+    kept, orientation, resolution = exif.read_directories(
+        handle, page.offset, order, file.is_bigtiff
+    )
+    own = dict(kept.get(exif.IMAGE, {}))
+    about = own.get(exif.DESCRIPTION)
+    if about is not None and _GENERATED.match(about.data):
+        del own[exif.DESCRIPTION]
+    software = own.get(exif.SOFTWARE)
+    if software is not None and software.data.rstrip(b"\0") == b"tifffile.py":
+        del own[exif.SOFTWARE]
+    kept = {n: one for n, one in {**kept, exif.IMAGE: own}.items() if one}
+    profile, kind = page.tags.get(_PROFILE), page.tags.get(254)
+    notes = {
+        "icc_profile": bytes(profile.value) if profile is not None else None,
+        "exif": kept,
+        "resolution": exif.turned(resolution, orientation),
+        "subfiletype": int(kind.value) if kind is not None else 0,
+    }
+    return {name: value for name, value in notes.items() if value}
+
+
+def _channels_last(array: NDArray[Any], axes: str, name: str) -> tuple[NDArray[Any], bool]:
+    """Bring TIFF axes, one letter each, to (H, W, C) or (D, H, W, C)."""
+    channel = next((letter for letter in "SC" if letter in axes), None)
+    slices = [letter for letter in axes if letter not in ("Y", "X", channel)]
+    if "Y" not in axes or "X" not in axes or len(slices) > 1:
+        raise FileError(f"{name} has axes {axes}; Y, X, channels and one of slices are read")
+    if channel is None:
+        array, axes = array[..., None], axes + "S"
+    order = [axes.index(letter) for letter in (*slices, "Y", "X", channel or "S")]
+    return array.transpose(order), channel is not None
+
+
+class _SegmentRows:
+    """The rows of a page that is stored in strips or tiles, decoded one after the other.
+
+    Rows that were once asked for, and lie before those asked for now, are forgotten.
+    """
+
+    def __init__(self, page: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.segments = page.segments(maxworkers=1, buffersize=1 << 22)
+        self.shape, self.start, self.done = shape, 0, 0
+        # As many rows as there are decoded at once when a strip, or a row of tiles, has begun.
+        self.height = min(page.tilelength if page.is_tiled else page.rowsperstrip, shape[0])
+        self.across = -(-shape[1] // page.tilewidth) if page.is_tiled else 1
+        self.kept = np.empty((0, *shape[1:]), dtype)
+
+    def read(self, begin: int, end: int) -> NDArray[Any]:
+        """Rows begin to end."""
+        bands, skipped = [self.kept[begin - self.start :]], max(0, begin - self.done)
+        while self.done < end:
+            bands.append(self._band())
+        self.kept, self.start = np.concatenate(bands)[skipped:], begin
+        return self.kept[: end - begin]
+
+    def _band(self) -> NDArray[Any]:
+        """The next strip, or row of tiles."""
+        rows = min(self.height, self.shape[0] - self.done)
+        band = np.zeros((rows, *self.shape[1:]), self.kept.dtype)
+        for _ in range(self.across):
+            pixels, place, _ = next(self.segments)
+            if pixels is not None:  # what is left out is 0
+                x = place[3]
+                part = pixels[0, :rows, : self.shape[1] - x]
+                band[:, x : x + part.shape[1]] = part
+        self.done += rows
+        return band
+
+
+# ---- writing ------------------------------------------------------------------------------------
+
+
+def write_pages(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
+    """Write pages, or one volume, as their bands come; nothing is compressed."""
+    size = sum(math.prod(image.array.shape) * image.array.dtype.itemsize for image in images)
+    large = size > _CLASSIC_LIMIT
+    with require("tifffile").TiffWriter(path, bigtiff=large, byteorder="<") as file:
+        for image, rows in zip(images, bands, strict=True):
+            _write_page(file, image, rows, large)
+    _append_directories(images, path, large)
+
+
+def _write_page(file: Any, image: Image, bands: Bands, big: bool) -> None:
+    shape, dtype = image.array.shape, image.array.dtype
+    if image.channels == 1:  # TIFF has no axis for one channel
+        shape, bands = shape[:-1], (band[..., 0] for band in bands)
+    if dtype.kind == "b":  # eight pixels are put in a byte, which takes whole pages
+        file.write(np.concatenate([*bands]), **_options(image, big))
+        return
+    height = shape[0] if image.array.ndim == 3 else shape[1]
+    row = image.size[0] * image.channels * dtype.itemsize
+    rows = (np.ascontiguousarray(band, dtype.newbyteorder("<")) for band in bands)
+    strip = max(1, min(height, _STRIP // row))
+    file.write(
+        rows, shape=shape, dtype=dtype.newbyteorder("<"), rowsperstrip=strip, **_options(image, big)
+    )
+
+
+def _options(image: Image, big: bool) -> dict[str, Any]:
+    """How tifffile is to write a page, apart from its pixels."""
+    channels, volume, extras = image.channels, image.array.ndim > 3, image.extras
+    axes = "ZYXS"[4 - image.array.ndim :]
+    tags = extras.get("exif", {})
+    notes = [(number, *tag, True) for number, tag in tags.get(exif.IMAGE, {}).items()]
+    if "icc_profile" in extras:
+        profile = extras["icc_profile"]
+        notes.append((_PROFILE, 7, len(profile), profile, True))
+    # What they point to is appended later.
+    pointers = [
+        (name, "Q" if big else "I", 1, 0, True)
+        for where, name in _POINTERS.items()
+        if where in tags
+    ]
+    return {
+        "photometric": extras.get("photometric", "rgb" if channels in (3, 4) else "minisblack"),
+        "planarconfig": "contig" if channels > 1 else None,
+        "extrasamples": _extra_samples(image),
+        "subfiletype": extras.get("subfiletype"),
+        "metadata": {"axes": axes if channels > 1 else axes[:-1]} if volume else None,
+        "software": False,
+        "extratags": [*notes, *pointers],
+        **_resolution(extras.get("resolution")),
+    }
+
+
+def _resolution(resolution: exif.Resolution | None) -> dict[str, Any]:
+    if resolution is None:
+        return {}
+    x, y = (struct.unpack("<II", exif.rational(n).data) for n in resolution[:2])
+    return {"resolution": (x, y), "resolutionunit": resolution.unit}
+
+
+def written_alpha(image: Image) -> Alpha | None:
+    """Which channel the file written calls alpha: that of the file read, if it said anything.
+
+    Else it is the last of 2 or 4 channels of a picture that came from an array.
+    """
+    if "extrasamples" in image.extras or image.alpha is not None:
+        return image.alpha
+    channels, array = image.channels, image.format == "NumPy" and image.array.ndim == 3
+    return Alpha(channels - 1, channels - 1) if array and channels in (2, 4) else None
+
+
+def _extra_samples(image: Image) -> tuple[int, ...] | None:
+    """What the channels beyond the colours are: 0 for nothing said, 1 and 2 as in `_alpha`."""
+    known = image.extras.get("extrasamples")
+    if known is not None:
+        return known or None
+    alpha, colours = written_alpha(image), 3 if image.channels in (3, 4) else 1
+    kinds = [0] * (image.channels - colours)
+    if alpha is not None:
+        kinds[alpha.channel - colours] = 1 if alpha.premultiplied else 2
+    return tuple(kinds) or None
+
+
+_POINTERS = {exif.EXIF: "ExifTag", exif.GPS: "GPSTag"}
+
+
+def _append_directories(images: Sequence[Image], path: Path, big: bool) -> None:
+    """Write the directories of EXIF and GPS tags behind the pages, and point to them."""
+    tags = [exif.sized(image.extras.get("exif", {}), image.size) for image in images]
+    if not any(where in one for one in tags for where in _POINTERS):
+        return
+    with path.open("r+b") as file:
+        for one, page in zip(tags, exif.directories(file, big), strict=False):
+            children = {where: tags for where, tags in one.items() if where != exif.IMAGE}
+            place = file.seek(0, os.SEEK_END)
+            place += place % 2
+            data, places = exif.packed(children, place, big)
+            file.seek(place)
+            file.write(data)
+            for where in set(_POINTERS) & set(places):
+                exif.point(file, page, where, places[where], big)

@@ -1,0 +1,127 @@
+"""Every block of code on a page of the documentation runs, or says why it does not."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from gridsample import cli, io
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(
+    r"^(?:<!-- not run: (?P<reason>[^\n]+?) -->\n\n?)?```(?P<language>\w*)\n(?P<code>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+# Commands are to stand in a block that says what they are.
+COMMAND = re.compile(r"^ {4}(?:pip|python3?|gridsample|pytest|git|\.venv/\S+) .*$", re.MULTILINE)
+
+
+class Block(NamedTuple):
+    """A block of code, and the line of the page on which it begins."""
+
+    language: str
+    code: str
+    reason: str | None
+    line: int
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(found["language"], found["code"], found["reason"], text[: found.start()].count("\n"))
+        for found in FENCE.finditer(text)
+    ]
+
+
+def runnable(language: str) -> list[Path]:
+    """The pages that have blocks of a language to run."""
+    return [
+        page
+        for page in PAGES
+        if any(block.language == language and not block.reason for block in blocks(page))
+    ]
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def test_the_blocks_are_found() -> None:
+    assert {name(page) for page in runnable("python")} >= {"README.md", "docs/resizing.md"}
+    assert {name(page) for page in runnable("sh")} >= {"README.md", "docs/files.md"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_block_can_be_seen(page: Path) -> None:
+    text, found = page.read_text(encoding="utf-8"), blocks(page)
+    assert text.count("\n```") + text.startswith("```") == 2 * len(found)
+    assert all(block.language for block in found)
+    assert COMMAND.findall(text) == []
+    marks = re.findall(r"^<!-- not run", text, re.MULTILINE)
+    assert len(marks) == sum(block.reason is not None for block in found)
+
+
+@pytest.mark.parametrize("page", runnable("python"), ids=name)
+def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks(page):
+        if block.language == "python" and not block.reason:
+            source = "\n" * (block.line + 1) + block.code  # errors name the page's own lines
+            exec(compile(source, page, "exec"), names)
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the files that pages speak of, and the command on the path."""
+    monkeypatch.chdir(tmp_path)
+    tifffile = pytest.importorskip("tifffile")
+    nibabel = pytest.importorskip("nibabel")
+    rng = np.random.default_rng(0)
+    photo = rng.integers(0, 256, (48, 64, 3), np.uint8)
+    for file in ("photo.jpg", "photo.png"):
+        io.write(io.Image(photo, "NumPy", has_channel_axis=True), Path(file))
+    tifffile.imwrite("scan.tif", photo, photometric="rgb")
+    tifffile.imwrite("stack.tif", photo[..., 0].reshape(4, 12, 64), photometric="minisblack")
+    brain = nibabel.Nifti1Image(rng.normal(size=(9, 8, 7)).astype(np.float32), np.eye(4))
+    brain.to_filename("brain.nii.gz")
+    commands = tmp_path / "commands"
+    commands.mkdir()
+    for command, words in (("gridsample", "-m gridsample"), ("python", "")):
+        path = commands / command
+        path.write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{commands}{os.pathsep}{os.environ['PATH']}")
+    return tmp_path
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the commands are for a POSIX shell")
+@pytest.mark.parametrize("page", runnable("sh"), ids=name)
+def test_commands_run(page: Path, workplace: Path) -> None:
+    for block in blocks(page):
+        if block.language == "sh" and not block.reason:
+            done = subprocess.run(
+                ["sh", "-ec", block.code], capture_output=True, text=True, check=False
+            )
+            assert (done.returncode, done.stderr) == (0, ""), (page, block.line, done.stderr)
+
+
+def test_the_command_of_the_readme_draws_the_picture_below_it(workplace: Path) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"^gridsample (explain .*)\n```\n\n!\[.*\]\((.*)\)$", text, re.MULTILINE)
+    assert found is not None
+    words, picture = found[1].split(), io.read(ROOT / found[2]).array
+    assert cli.main(words) == 0
+    drawn = io.read(Path(words[-1])).array
+    # Another version of Matplotlib may put a line elsewhere by a pixel, but no disc.
+    assert drawn.shape == picture.shape
+    assert np.abs(drawn.astype(int) - picture).mean() < 2
