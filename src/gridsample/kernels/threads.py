@@ -117,14 +117,12 @@ class Pool:
 
 _pool = Pool()
 
-# Whether this process is a forked child, in which OpenMP's threads are missing, and waited for.
-_forked = False
+# The process that loaded this.  In a forked child OpenMP's threads are missing, and waited for.
+_first = os.getpid()
 
 
 def _start_anew() -> None:
     """In a forked child the threads stayed behind, and locks may be held by nobody."""
-    global _forked
-    _forked = True
     _pool.__init__()  # type: ignore[misc]
 
 
@@ -151,7 +149,7 @@ def work(worker: Worker, orders: int, threads: int) -> None:
     if threads == 1:
         function(orders)
         return
-    team = openmp() if "torch" in sys.modules and not _forked else None
+    team = openmp() if "torch" in sys.modules and os.getpid() == _first else None
     if team is None:
         _pool.run([functools.partial(function, orders)] * threads, threads)
     else:
@@ -159,7 +157,7 @@ def work(worker: Worker, orders: int, threads: int) -> None:
 
 
 @functools.cache
-def openmp() -> Callable[[int, int, int, int], None] | None:
+def openmp() -> Any:
     """OpenMP's way to run a function on a team of threads, of the library that is loaded; or None.
 
     It takes the function's address, the argument, the number of threads, and 0.  GCC's programs

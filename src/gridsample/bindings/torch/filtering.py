@@ -21,7 +21,6 @@ from torch.autograd.function import _SingleLevelFunction as Function
 from gridsample.bindings.torch.derivatives import below, inside, recorded, tracked
 from gridsample.bindings.torch.operators import (
     LIBRARY,
-    TYPES,
     How,
     count,
     empty,
@@ -29,6 +28,7 @@ from gridsample.bindings.torch.operators import (
     memory,
     numpy_type,
 )
+from gridsample.bindings.torch.quick import TYPES
 from gridsample.bindings.torch.traced import traceable
 from gridsample.plan import WIDE_TYPES, check_image_type, type_name
 

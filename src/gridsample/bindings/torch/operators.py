@@ -129,6 +129,7 @@ scatter = torch.ops.gridsample.scatter.default
 backward = torch.ops.gridsample.backward.default
 backward_twice = torch.ops.gridsample.backward_twice.default
 
+
 def numpy_type(given: torch.dtype, name: str) -> np.dtype[Any]:
     """The kernels' type for a tensor's."""
     found = TYPES.get(given)

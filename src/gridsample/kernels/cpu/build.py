@@ -23,7 +23,17 @@ from numba.core.compiler import Compiler
 from numba.core.typed_passes import NopythonRewrites
 from numba.core.untyped_passes import InlineClosureLikes
 
-from gridsample.kernels.cpu import entry, intrinsics, lanes, passes, runs, second, sweeps, taps, tiles
+from gridsample.kernels.cpu import (
+    entry,
+    intrinsics,
+    lanes,
+    passes,
+    runs,
+    second,
+    sweeps,
+    taps,
+    tiles,
+)
 from gridsample.kernels.cpu.lanes import limits
 from gridsample.kernels.lower import Function, fingerprint, lower, rebind
 
@@ -546,7 +556,8 @@ def rows_of(spec: Spec) -> dict[str, Any]:
 
 # All that is compiled into a driver; and this file, which says how.
 SOURCES = ("axis", "kernels.lower", *(f"kernels.cpu.{name}" for name in (
-    "build", "entry", "intrinsics", "lanes", "passes", "runs", "second", "sweeps", "taps", "tiles", "vectors"
+    "build", "entry", "intrinsics", "lanes", "passes", "runs", "second", "sweeps", "taps", "tiles",
+    "vectors",
 )))  # fmt: skip
 
 DRIVERS: dict[str, Function] = {

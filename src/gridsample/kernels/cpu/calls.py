@@ -21,7 +21,6 @@ from gridsample.kernels.cpu.work import (
     ALONE,
     CROWDED,
     Group,
-    Work,
     describe_axes,
     divide,
     divide_group,
@@ -345,9 +344,7 @@ def tile_of(plan: Plan, planes: int) -> int:
     return most if planes > 8 or most == 8 else 8
 
 
-def pays_to_tile(
-    plan: Plan, memory: Memory, image: np.dtype[Any], values: np.dtype[Any]
-) -> bool:
+def pays_to_tile(plan: Plan, memory: Memory, image: np.dtype[Any], values: np.dtype[Any]) -> bool:
     """Whether to lay channels side by side first: points nearly outnumber pixels."""
     planes = len(starts(memory, plan, False)[0])
     pixels, step, expected = math.prod(plan.spatial), 1, []
@@ -558,6 +555,7 @@ def sweep_backward(
         *((run,) if run else ()), *work.tables,
     )  # fmt: skip
     planes, each = len(starts(target, plan, run > 0)[0]), max(1, run) * work.taps
+    tasks: list[list[tuple[int, ...]]]
     if group != ALONE and (group.apart or not need_image):
         whole = False, 0, extent(plan, place, group)
         tasks = [[(*one, *whole)] for one in divide_group(group, range(planes), planes * each)]
@@ -674,7 +672,5 @@ def sweep_second(
         *work.tables,
     )  # fmt: skip
     planes = len(starts(target, plan, False)[0])
-    tasks = share_out(
-        plan, source, ALONE, need_image, planes, work.taps, work.step, threads
-    )
+    tasks = share_out(plan, source, ALONE, need_image, planes, work.taps, work.step, threads)
     return Part(driver_for(spec), fixed, work.scratch_bytes, tasks)

@@ -1,14 +1,14 @@
 """How machine code is entered: a driver's arguments are one row of integers in memory.
 
-A row has a head, and then an integer for each argument: a number, or where an array is.  Rows are
-made once for a plan and layouts of arrays; a call only says where its arrays are.  Its threads, which
-need not be Python's, take rows from a list, copy them, put these places in, and enter the driver.
+A row has a head, and then an integer for each argument: a number, or the address of an array.  Rows
+are made once for a plan and layouts of arrays; a call only says where its arrays are.  Its threads,
+which need not be Python's, take rows from a list, copy them, put these addresses in, and enter the
+driver.
 """
 
 from __future__ import annotations
 
 import ctypes
-import functools
 import inspect
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -25,11 +25,14 @@ from gridsample.kernels import threads as pool
 Array = np.ndarray[Any, Any]
 Ranges = Sequence[tuple[int, ...]]
 I64 = ir.IntType(64)
+# Not annotated in Numba.
+Tuple: Any = nb.types.Tuple
+fill_array: Any = populate_array
 LINE = 64  # bytes in a line of the processor's cache
 
-# A row's head: where the driver's machine code is; how many integers the row has; which of them say
-# where the scratch memory for indices and for reals is; how many bytes the second is after the first.
-# The places of the caller's arrays come next.
+# A row's head: the address of the driver's machine code; how many integers the row has; which of
+# them are the addresses of the scratch memory for indices and for reals; how many bytes the second
+# is after the first.  The addresses of the caller's arrays come next.
 CODE, SIZE, INDICES, REALS, APART = range(5)
 HEAD = 5
 # What `work` is told: how many tasks are taken and how many threads work, which the threads count;
@@ -67,7 +70,11 @@ class Part(NamedTuple):
         places = self.driver.places
         rows = np.zeros((sum(map(len, self.tasks)), HEAD + len(places)), np.int64)
         head = rows[:, :HEAD]
-        head[:, CODE], head[:, SIZE], head[:, APART] = self.driver.code, rows.shape[1], self.scratch[0]
+        head[:, CODE], head[:, SIZE], head[:, APART] = (
+            self.driver.code,
+            rows.shape[1],
+            self.scratch[0],
+        )
         head[:, INDICES], head[:, REALS] = places["indices"], places["reals"]
         first = places["indices"] - len(self.fixed)
         for k, one in enumerate(self.fixed):
@@ -141,7 +148,7 @@ def lend_scratch(size: int) -> int:
 
 def unpacker(kinds: Sequence[Any]) -> Any:
     """What reads arguments of some types from a row: an intrinsic function of its address."""
-    result = nb.types.Tuple(tuple(kinds))
+    result = Tuple(tuple(kinds))
 
     @intrinsic
     def unpack(context: Any, address: Any) -> Any:
@@ -164,7 +171,7 @@ def make_array(context: Any, builder: Any, kind: Any, address: Any) -> Any:
     """A flat array at an address; its length is not known, and nobody asks for it."""
     array = context.make_array(kind)(context, builder)
     size = I64(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
-    populate_array(
+    fill_array(
         array,
         data=builder.inttoptr(address, array.data.type),
         shape=[I64(1 << 62)],
@@ -176,7 +183,7 @@ def make_array(context: Any, builder: Any, kind: Any, address: Any) -> Any:
 
 
 @intrinsic
-def take(context: Any, address: Any) -> Any:
+def _take(context: Any, address: Any) -> Any:
     """Add one to a counter that threads share; what it was before."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -187,7 +194,7 @@ def take(context: Any, address: Any) -> Any:
 
 
 @intrinsic
-def peek(context: Any, address: Any, place: Any) -> Any:
+def _peek(context: Any, address: Any, place: Any) -> Any:
     """An integer in memory."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -198,7 +205,7 @@ def peek(context: Any, address: Any, place: Any) -> Any:
 
 
 @intrinsic
-def poke(context: Any, address: Any, place: Any, value: Any) -> Any:
+def _poke(context: Any, address: Any, place: Any, value: Any) -> Any:
     """Put an integer in memory."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -210,7 +217,7 @@ def poke(context: Any, address: Any, place: Any, value: Any) -> Any:
 
 
 @intrinsic
-def enter(context: Any, code: Any, row: Any) -> Any:
+def _enter(context: Any, code: Any, row: Any) -> Any:
     """Call machine code that takes the address of a row."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -219,6 +226,13 @@ def enter(context: Any, code: Any, row: Any) -> Any:
         return context.get_dummy_value()
 
     return nb.types.void(nb.types.int64, nb.types.int64), generate
+
+
+# They are called without the context, which their types do not say.
+take: Any = _take
+peek: Any = _peek
+poke: Any = _poke
+enter: Any = _enter
 
 
 def work(orders: int) -> None:

@@ -722,7 +722,8 @@ def settle_run(numbers: Array, out: Array, n: int) -> None:
         out[i] = store(numbers[i])
 
 
-# What lowering compiles: what taps that slide make of pixels, loops over separate arrays, which vectorise, and loops that do not.
+# What lowering compiles: what sliding makes of pixels; loops over separate arrays, which vectorise;
+# and loops that do not.
 SLIDING_TAPS = (slide_two, unslide_two, slide_four, unslide_four)
 LOOPS = (
     mask,

@@ -259,7 +259,10 @@ def gather_nearest(
                 if far and inside:
                     fetch_ahead(plane, at, shifts, 1, 1, n)
                 if RUNS:
-                    empty, here = tail(outside, p * length), tail(values, (first + start) * out_step)
+                    empty, here = (
+                        tail(outside, p * length),
+                        tail(values, (first + start) * out_step),
+                    )
                     pick_runs(plane, at, state, here, step, empty, unsigned(length), n)
                     continue
                 coming = tail(points, (start + ahead) * point_step)
@@ -703,9 +706,7 @@ def settle_block(
         done += int64(many)
 
 
-def fetch_block(
-    block: Array, values: Array, begin: int, step: int, numbers: Array, n: int
-) -> None:
+def fetch_block(block: Array, values: Array, begin: int, step: int, numbers: Array, n: int) -> None:
     """As settle_block, from stored values to numbers."""
     done = int64(0)
     while done < int64(n):

@@ -326,7 +326,7 @@ def place_sliding(
             state[i] = kind(reached, not reached, across & down & inward)
 
 
-def any_slide(slid: Array, n: int) -> bool:
+def any_slide(slid: Array, n: int) -> Any:
     """Whether the taps of any point slide."""
     bits: Any = integer(0)
     for i in range(n):
@@ -604,14 +604,14 @@ def add_offsets(places: Array, offset: Array, taps: int, width: int, n: int) -> 
             places[begin + j] = where(here >= 0, integer(here + offset[j]), here)
 
 
-def next_piece(block: Array, point: int, left: int) -> int:
+def next_piece(block: Array, point: int, left: int) -> Any:
     """How many of the ``left`` points from ``point`` on have values that come one after another."""
     if block[GAP] == 0:
         return left
     return minimum(left, block[SHARED] - point % block[SHARED])
 
 
-def find_piece(block: Array, point: int) -> int:
+def find_piece(block: Array, point: int) -> Any:
     """Where the value of a point is, both counted in points over all items."""
     if block[GAP] == 0:
         return point

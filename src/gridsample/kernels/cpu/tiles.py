@@ -1,8 +1,9 @@
 """Drivers that lay the channels of an image side by side first, a tile of them at a time.
 
-Where a pixel's channels lie side by side, a tap is one load of all of them, and its weight and place
-serve all: several times as fast as to go from plane to plane.  Where points outnumber pixels, or
-nearly, it pays to turn planes so.  What is sampled is turned back, a block of points at a time.
+Where a pixel's channels lie side by side, one load reads a tap of all of them, and one weight
+serves them all.  That is several times as fast as to go from plane to plane, so it pays to transpose
+an image first where points outnumber pixels, or nearly.  Results are transposed back, a block of
+points at a time.
 
 Where outside is 0, a tile has a margin of zeros as wide as taps reach, so that there are no edges.
 
@@ -83,7 +84,7 @@ def lay_tile(
     image: Array, starts: Array, first: int, many: int, tile: Array, lines: Array, count: int,
     pixels: int, whole: int,
 ) -> None:  # fmt: skip
-    """Planes -> pixels of ``FEW`` channels, of which the first ``many`` are planes; others are 0."""
+    """Planes -> pixels of ``FEW`` channels; ``many`` of them are planes, and the others are 0."""
     few = int64(FEW)
     if many < few or whole > count * pixels:
         for i in range(unsigned(whole) * unsigned(FEW)):
@@ -158,7 +159,10 @@ def gather_tiles(
         points = tail(grid, grid_begin + item * grid_item + first * point_step)
         for p in range(planes, end):
             channel = p * FEW
-            many, place = minimum(int64(FEW), channels - channel), item * out_item + first * out_step
+            many, place = (
+                minimum(int64(FEW), channels - channel),
+                item * out_item + first * out_step,
+            )
             lay_tile(
                 tail(image, item * image_item), source, channel, many, tile, target_lines, lines,
                 pixels, whole,
@@ -186,7 +190,10 @@ def gather_tiles(
                 start += int64(n)
                 ready = enough(edges, wide, start >= last - first)
                 for begin in range(unsigned(0), ready, wide):
-                    which, n = tail(indices, block[WHICH] + int64(begin)), minimum(wide, ready - begin)
+                    which, n = (
+                        tail(indices, block[WHICH] + int64(begin)),
+                        minimum(wide, ready - begin),
+                    )
                     prepare_edges(
                         block, axes, measures, tables, 1, 1, tile_strides, points, axis_step,
                         point_step, first, which, indices, reals, n,
@@ -195,9 +202,7 @@ def gather_tiles(
                     blend_few_edges(
                         rows, few, tile, places, lost, order, amount, under, hole, wide, taps, n
                     )
-                    settle_tile_edges(
-                        rows, out, target, channel, many, place, out_step, which, n
-                    )
+                    settle_tile_edges(rows, out, target, channel, many, place, out_step, which, n)
                 edges -= ready
 
 

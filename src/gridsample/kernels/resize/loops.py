@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gridsample.kernels.cpu.tiles import turn
+
 Array = Any
 
 # Bound by lowering.
