@@ -1,4 +1,4 @@
-"""The command line: `gridsample warp`, `resize`, `info` and `explain`.
+"""The command line: `gridsample warp`, `resize`, `info`, `explain` and `warmup`.
 
 What the user typed becomes steps, sizes and paths here; `warp` turns them into a grid, `io` into
 files. Whatever goes wrong ends as one line on stderr and exit code 2.
@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample import io, warp
+from gridsample import cli_warmup, io, warp
 from gridsample._version import __version__
 
 _NEGATIVE_NUMBERS = re.compile(r"-(\d|\.\d|inf|nan)[\d.,eE+\-infa]*")
@@ -347,6 +347,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_resize(commands)
     _add_info(commands)
     _add_explain(commands)
+    cli_warmup.add(commands, _progress_bar)
     return parser
 
 

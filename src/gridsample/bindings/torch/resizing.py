@@ -19,6 +19,7 @@ from torch.autograd.function import _SingleLevelFunction as Function
 from gridsample import tables
 from gridsample.bindings.torch.derivatives import below, inside, recorded, tracked
 from gridsample.bindings.torch.operators import LIBRARY, count, empty, memory, numpy_type
+from gridsample.kernels import of_resizing
 from gridsample.plan import WIDE_TYPES, check_image_type, type_name
 
 LIBRARY.define(
@@ -92,8 +93,7 @@ def cpu_resize(
     threads: int | None = None,
 ) -> Tensor:
     """Resize, for CPU tensors."""
-    from gridsample.kernels import resize as kernels
-
+    kernels = of_resizing()
     out = fake_resize(image, size)
     if out.numel():
         ends = tuple(image.shape[2:]), tuple(size)
