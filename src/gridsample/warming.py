@@ -32,8 +32,8 @@ from gridsample.resize import interpolate, interpolate_vjp, real_type
 
 # Channels, and whether they come last: planes; and pixels of one register, of two, and of more.
 LAYOUTS = ((2, False), (3, True), (4, True), (16, True))
-# The size of images along each axis, and how many points a gradient is taken at.
-SIDE, POINTS = 40, 1 << 17
+# The size of images along each axis, and how many numbers the gradients are taken of.
+SIDE, NUMBERS = 40, 1 << 18
 
 
 class Warmed(NamedTuple):
@@ -115,12 +115,13 @@ def warmup(
     if processes is not None and processes < 1:
         raise ValueError(f"processes must be at least 1, got {processes}")
     calls = list(calls_for(names, numbers, wanted, gradients, torch))
-    helpers = min(processes or cores(), len(calls))
-    folder = folders.writable()
-    compiled = share_out(calls, helpers, report) if folder and helpers > 1 else 0
-    for number, call in enumerate(calls, 1):
+    folder, compiled, shared = folders.writable(), 0, False
+    for number, call in enumerate(calls):
         compiled += make(call)
-        report(max(number / len(calls), float(helpers > 1)))
+        if compiled and folder and not shared:  # it seems that they are not on disk
+            compiled += share_out(calls[number + 1 :], processes or cores(), report)
+            shared = True
+        report(1.0 if shared else (number + 1) / len(calls))
     return Warmed(Path(folder) if folder else None, compiled, time.monotonic() - began)
 
 
@@ -214,7 +215,7 @@ def work_of(call: Call, items: int) -> Work:
             [partial(interpolate_vjp, **one) for one in resizings[-1:] if has_gradient],
         )
     # So many points that two threads share the work, in other kernels than one thread does it with.
-    side = math.ceil(POINTS ** (1 / rank)) if call.gradients else SIDE
+    side = math.ceil((NUMBERS / call.channels) ** (1 / rank)) if call.gradients else SIDE
     grid, theta = np.zeros((1, *(side,) * rank, rank), real), np.zeros((1, rank, rank + 1), real)
     where, need = grid, "need_grid"
     forward, backward = cast(Any, grid_sample), cast(Any, grid_sample_vjp)
@@ -236,9 +237,10 @@ def work_of(call: Call, items: int) -> Work:
 # Processes ----------------------------------------------------------------------------------------
 
 
-def share_out(calls: list[Call], helpers: int, report: Callable[[float], None]) -> int:
+def share_out(calls: list[Call], processes: int, report: Callable[[float], None]) -> int:
     """Have other processes make the calls, and return how many kernels they compiled."""
-    if not sys.executable or getattr(sys, "frozen", False):  # it would not run what it is told to
+    helpers, program = min(processes, len(calls)), sys.executable
+    if helpers < 2 or not program or getattr(sys, "frozen", False):  # it is no interpreter
         return 0
     code = "import sys; sys.path[:] = sys.argv[1:]; from gridsample import warming; warming.serve()"
     workers: queue.SimpleQueue[subprocess.Popen[str]] = queue.SimpleQueue()
@@ -247,7 +249,7 @@ def share_out(calls: list[Call], helpers: int, report: Callable[[float], None]) 
         for _ in range(helpers):
             started.append(
                 subprocess.Popen(
-                    [sys.executable, "-P", "-c", code, *sys.path],
+                    [program, "-P", "-c", code, *sys.path],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,

@@ -30,6 +30,7 @@ class Guard:
         """Nobody compiles."""
         self.lock = threading.RLock()
         self.forking = threading.local()
+        self.registered = False
         self.lost = False  # this process is a child that was forked during a compilation
 
     @contextlib.contextmanager
@@ -42,7 +43,26 @@ class Guard:
         if self.lost:
             raise RuntimeError(MESSAGE)
         with self.lock:
+            if not self.registered:
+                self.registered = True
+                self.register()
             yield
+
+    def register(self) -> None:
+        """Be told of forks.
+
+        Whoever is registered last is told first.  Others take locks that a compilation needs, so
+        that we must not wait after them: logging, and executors, which compilers import.
+        """
+        import concurrent.futures.thread  # noqa: F401
+        import logging  # noqa: F401
+
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(
+                before=self.before,
+                after_in_parent=self.after_in_parent,
+                after_in_child=self.after_in_child,
+            )
 
     def before(self) -> None:
         """Wait for another thread's compilation."""
@@ -77,10 +97,3 @@ def numba_is_locked() -> bool:
 
 guard = Guard()
 held = guard.held
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=guard.before,
-        after_in_parent=guard.after_in_parent,
-        after_in_child=guard.after_in_child,
-    )
