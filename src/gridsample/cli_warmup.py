@@ -17,9 +17,9 @@ before a test suite, and when a service is deployed.
 
 _NOTES = """\
 what is covered:
-  grid_sample, affine_sample and, in the modes that it has, interpolate; of contiguous images with
-  channels first, or last if there are 3, 4 or at least 8; with grids of float32, or of float64 for
-  images of float64.
+  grid_sample, affine_sample and interpolate, as far as they have the modes; of contiguous images
+  with channels first, or last if there are 3, 4 or at least 8; with grids of float32, or of
+  float64 for images of float64; under every boundary but antisymmetric and antimirror.
 
 where the kernels are kept:
   In the folder named by GRIDSAMPLE_CACHE_DIR, if that is set, else in the user's cache folder. The

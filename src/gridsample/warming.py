@@ -7,6 +7,7 @@ which loads them.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -22,12 +23,12 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from gridsample import methods, tables
+from gridsample import tables, weights
 from gridsample.affine import affine_sample, affine_sample_vjp
 from gridsample.api import grid_sample, grid_sample_vjp
 from gridsample.kernels.compile import folders
 from gridsample.kernels.threads import cores
-from gridsample.plan import is_differentiable
+from gridsample.plan import find_method, is_differentiable
 from gridsample.resize import interpolate, interpolate_vjp, real_type
 
 # Channels, and whether they come last: planes; and pixels of one register, of two, and of more.
@@ -79,15 +80,16 @@ def warmup(
     is covered compiles nothing, in this process or in any other of the same user, machine and
     versions.  Call it before forking where children sample: they inherit what is loaded here.
 
-    Covered are `grid_sample`, `affine_sample` and, in the modes that it has, `interpolate`; of
-    contiguous images with channels first, or last if there are 3, 4 or at least 8; with grids of
-    float32, or of float64 where the image's sums are; under every boundary that does not turn the
-    sign; whatever the sizes, if an array has fewer than 2^31 elements.
+    Covered are `grid_sample`, `affine_sample` and `interpolate`, as far as they have the modes; of
+    contiguous images with channels first, or last if there are 3, 4 or at least 8; with contiguous
+    grids of float32, or of float64 for images whose sums are made in it, in any coordinates but
+    displacements; under every boundary that does not turn the sign; for any sizes with fewer than
+    2^31 elements.
 
     Args:
         dtypes: of images, one name or several.
         ranks: numbers of spatial axes, 1 to 3, one or several.
-        modes: as in `grid_sample`, one or several.
+        modes: names of modes of `grid_sample`, of `interpolate`, or of both; one or several.
         gradients: whether to cover the gradients of the image and the grid, too.
         torch: whether to cover tensors on the CPU, too; with gradients, their second derivatives.
         processes: how many compile at once, this one included; by default one for each core.
@@ -107,28 +109,36 @@ def warmup(
         >>> gridsample.warmup("float32", 2, "bilinear").folder  # doctest: +SKIP
         PosixPath('/home/me/.cache/gridsample')
     """
-    began, report = time.monotonic(), progress or (lambda share: None)
+    began, shown = time.monotonic(), 0.0
     names = [dtypes] if isinstance(dtypes, str) else list(dtypes)
     wanted = [modes] if isinstance(modes, str) else list(modes)
     numbers = [ranks] if isinstance(ranks, int) else list(ranks)
     check(names, numbers, wanted, torch)
     if processes is not None and processes < 1:
         raise ValueError(f"processes must be at least 1, got {processes}")
+
+    def report(share: float) -> None:
+        nonlocal shown
+        shown = max(shown, share)
+        if progress is not None:
+            progress(shown)
+
     calls = list(calls_for(names, numbers, wanted, gradients, torch))
     folder, compiled, shared = folders.writable(), 0, False
-    for number, call in enumerate(calls):
+    for number, call in enumerate(calls, 1):
         compiled += make(call)
         if compiled and folder and not shared:  # it seems that they are not on disk
-            compiled += share_out(calls[number + 1 :], processes or cores(), report)
+            compiled += share_out(calls[number:], processes or cores(), report)
             shared = True
-        report(1.0 if shared else (number + 1) / len(calls))
+        report(number / len(calls))
     return Warmed(Path(folder) if folder else None, compiled, time.monotonic() - began)
 
 
 def check(dtypes: list[str], ranks: list[int], modes: list[str], torch: bool) -> None:
     """Refuse what there is no kernel for, before any is compiled."""
     for name in modes:
-        methods.get(name)
+        if not resizes(name):
+            find_method(name)
     for rank in ranks:
         if rank not in (1, 2, 3):
             raise ValueError(f"ranks must be 1, 2 or 3, got {rank!r}")
@@ -146,6 +156,16 @@ def check(dtypes: list[str], ranks: list[int], modes: list[str], torch: bool) ->
 # What is called -----------------------------------------------------------------------------------
 
 
+def samples(mode: str) -> bool:
+    """Whether `grid_sample` has a mode."""
+    return weights.ALIASES.get(mode, mode) in weights.METHODS
+
+
+def resizes(mode: str) -> bool:
+    """Whether `interpolate` has a mode."""
+    return tables.ALIASES.get(mode, mode) in tables.METHODS
+
+
 def calls_for(
     dtypes: list[str], ranks: list[int], modes: list[str], gradients: bool, torch: bool
 ) -> Iterator[Call]:
@@ -158,9 +178,10 @@ def calls_for(
                         continue
                     for channels, last in LAYOUTS:
                         how = dtype, rank, mode, channels, last, gradients, with_torch
-                        yield Call("grid_sample", *how)
-                        yield Call("affine_sample", *how)
-                        if tables.ALIASES.get(mode, mode) in tables.METHODS:
+                        if samples(mode):
+                            yield Call("grid_sample", *how)
+                            yield Call("affine_sample", *how)
+                        if resizes(mode):
                             yield Call("interpolate", *how)
 
 
@@ -237,50 +258,64 @@ def work_of(call: Call, items: int) -> Work:
 # Processes ----------------------------------------------------------------------------------------
 
 
+Worker = subprocess.Popen[str]
+
+CODE = "import sys; sys.path[:] = sys.argv[1:]; from gridsample import warming; warming.serve()"
+
+
 def share_out(calls: list[Call], processes: int, report: Callable[[float], None]) -> int:
-    """Have other processes make the calls, and return how many kernels they compiled."""
-    helpers, program = min(processes, len(calls)), sys.executable
-    if helpers < 2 or not program or getattr(sys, "frozen", False):  # it is no interpreter
+    """Have other processes make the calls, and return how many kernels they compiled.
+
+    What they fail to do, its caller does.
+    """
+    count, program = min(processes, len(calls)), sys.executable
+    if count < 2 or not program or getattr(sys, "frozen", False):  # it is no interpreter
         return 0
-    code = "import sys; sys.path[:] = sys.argv[1:]; from gridsample import warming; warming.serve()"
-    workers: queue.SimpleQueue[subprocess.Popen[str]] = queue.SimpleQueue()
-    started = []
+    workers: list[Worker] = []
+    idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    compiled = 0
     try:
-        for _ in range(helpers):
-            started.append(
-                subprocess.Popen(
-                    [program, "-P", "-c", code, *sys.path],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                    text=True,
+        with contextlib.suppress(OSError):  # it cannot be run, or no more often
+            for _ in range(count):
+                workers.append(
+                    subprocess.Popen([program, "-P", "-c", CODE, *sys.path], text=True, **pipes)
                 )
-            )
-            workers.put(started[-1])
-
-        def ask(call: Call) -> int:
-            worker = workers.get()
-            try:
-                assert worker.stdin is not None
-                assert worker.stdout is not None
-                worker.stdin.write(json.dumps(call) + "\n")
-                worker.stdin.flush()
-                return int(worker.stdout.readline() or 0)
-            except OSError:  # it has died: what it would have done is done here, later
-                return 0
-            finally:
-                workers.put(worker)
-
-        compiled = 0
-        with ThreadPoolExecutor(helpers) as pool:
-            for number, more in enumerate(pool.map(ask, calls), 1):
-                compiled += more
-                report(number / (len(calls) + 1))
+                idle.put(workers[-1])
+        if workers:
+            with ThreadPoolExecutor(len(workers)) as pool, ended(workers):
+                for number, more in enumerate(pool.map(partial(ask, idle), calls), 1):
+                    compiled += more
+                    report(number / (len(calls) + 1))
         return compiled
     finally:
-        for worker in started:
-            worker.kill()
+        for worker in workers:
             worker.communicate()
+
+
+@contextlib.contextmanager
+def ended(workers: list[Worker]) -> Iterator[None]:
+    """End the processes at the end, or when interrupted: then nobody waits for them any longer."""
+    try:
+        yield
+    finally:
+        for worker in workers:
+            worker.kill()
+
+
+def ask(idle: queue.SimpleQueue[Worker], call: Call) -> int:
+    """Have an idle process make a call; one that has died does nothing."""
+    worker = idle.get()
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    try:
+        worker.stdin.write(json.dumps(call) + "\n")
+        worker.stdin.flush()
+        return int(worker.stdout.readline() or 0)
+    except OSError:
+        return 0
+    finally:
+        idle.put(worker)
 
 
 def serve() -> None:
