@@ -14,26 +14,26 @@ import gridsample
 from gridsample import cli, warming
 from gridsample.kernels.compile import folders
 
-# Calls as users make them, on images of various sizes, and what they had to compile.
+# Calls as users make them, on images of various sizes.
 CALLS = """
-import itertools, logging, sys
-logging.basicConfig(level=logging.INFO)
+import itertools, sys
 import numpy as np
 import gridsample
+from gridsample import warming
 
 def calls(dtype, real, mode, gradients):
-    shapes = [(1, 1, 30, 41), (2, 3, 480, 640), (1, 16, 64, 64), (3, 5, 7, 63)]
-    shapes += [(1, 48, 64, 3), (2, 300, 401, 4), (1, 33, 47, 8), (4, 20, 30, 64)]
+    shapes = [(1, 1, 30, 41), (2, 3, 80, 160), (1, 16, 64, 64), (3, 5, 7, 63)]
+    shapes += [(1, 48, 64, 3), (2, 60, 81, 4), (1, 33, 47, 8), (4, 20, 30, 64)]
     for shape, boundary in itertools.product(shapes, ("zeros", "border", "wrap")):
         last = shape[-1] < 20 or shape[1] == 20
         image = np.ones(shape, dtype)
         how = {"channel_axis": -1 if last else 1}
-        grid = np.zeros((1 if shape[0] == 3 else shape[0], 50, 70, 2), real)
+        grid = np.zeros((1 if shape[0] == 3 else shape[0], 150, 200, 2), real)
         out = gridsample.grid_sample(image, grid, mode, boundary, **how)
         theta = np.zeros((1, 2, 3), real)
-        size = (1, 1, 200, 300)
+        size = (1, 1, 150, 200)
         turned = gridsample.affine_sample(image, theta, size, mode, boundary, **how)
-        for new in ((5, 90), (250, 60), (640, 960), (24, 32), (240, 320), (10, 20)):
+        for new in ((5, 90), (200, 30), (40, 80), (30, 40), (99, 99)):
             gridsample.interpolate(image, new, mode=mode, **how)
         if gradients:
             gridsample.grid_sample_vjp(out, image, grid, mode, boundary, **how)
@@ -42,48 +42,69 @@ def calls(dtype, real, mode, gradients):
             small = gridsample.interpolate(image, (9, 90), mode=mode, antialias=True, **how)
             gridsample.interpolate_vjp(small, image, (9, 90), mode=mode, antialias=True, **how)
 
-def tensor_calls(dtype, mode):
+def tensor_calls(dtype, mode, gradients):
     import torch
-    from torch.nn import functional
     kind = getattr(torch, dtype)
-    for shape in [(1, 1, 30, 41), (2, 3, 480, 640), (4, 64, 20, 30)]:
-        for channels_last in (False, True):
-            if channels_last and shape[1] == 1:
-                continue
+    smooth = mode != "nearest"
+    for shape in [(1, 1, 30, 41), (2, 3, 80, 160), (4, 16, 20, 30)]:
+        for channels_last in (False, True)[: shape[1]]:
             image = torch.ones(shape, dtype=kind)
             if channels_last:
                 image = image.contiguous(memory_format=torch.channels_last)
-            image.requires_grad_()
-            theta = torch.eye(2, 3, dtype=kind).repeat(shape[0], 1, 1).requires_grad_()
-            size = (shape[0], shape[1], 60, 80)
+            image.requires_grad_(gradients)
+            theta = torch.eye(2, 3, dtype=kind).repeat(shape[0], 1, 1).requires_grad_(gradients)
+            size = (shape[0], shape[1], 90, 80)
             grid = gridsample.affine_grid(theta, size)
+            wanted = [image, theta] if smooth else [image]
             for out in (
                 gridsample.grid_sample(image, grid, mode),
                 gridsample.grid_sample(image, grid.detach(), mode),
                 gridsample.affine_sample(image, theta, size, mode),
             ):
-                wanted = [image] if mode == "nearest" else [image, theta]
-                first = torch.autograd.grad(
-                    out.square().sum(), wanted, create_graph=True, allow_unused=True
-                )
-                torch.autograd.grad(
-                    sum(one.square().sum() for one in first if one is not None), wanted,
-                    allow_unused=True,
-                )
-            smooth = mode != "nearest"
-            gridsample.interpolate(image, (15, 90), mode=mode, antialias=smooth).sum().backward()
+                if gradients:
+                    how = {"allow_unused": True}
+                    first = torch.autograd.grad(
+                        out.square().sum(), wanted, create_graph=True, **how
+                    )
+                    total = sum(one.square().sum() for one in first if one is not None)
+                    torch.autograd.grad(total, wanted, **how)
+            small = gridsample.interpolate(image, (15, 90), mode=mode, antialias=smooth)
+            if gradients:
+                small.sum().backward()
 """
 
-END = """
-from gridsample.kernels.compile.cache import tally
-assert tally["loaded"]
-assert not tally["compiled"], "not covered"
+# Which kernels are needed is found out without compiling any: what stands for them does nothing.
+COLLECT = """
+from gridsample.kernels import resize
+from gridsample.kernels.cpu import calls as planned
+needed = set()
+
+class Kernel:
+    def __init__(self, spec):
+        self.spec = spec
+    def call(self, *arguments):
+        needed.add(self.spec)
+    def __call__(self, *arguments):
+        kinds = [(one.dtype, one.flags.writeable) if isinstance(one, np.ndarray) else type(one)
+                 for one in arguments]
+        needed.add((self.spec, *kinds))
+
+planned.driver_for = resize.driver_for = Kernel
+
+def kernels_of(work):
+    needed.clear()
+    work()
+    return needed.copy()
+
+def make(*arguments):
+    for call in warming.calls_for(*arguments):
+        warming.make(call)
 """
 
 
 def run(code: str, folder: Path) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", CALLS + code],
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join(sys.path),
@@ -97,27 +118,54 @@ def run(code: str, folder: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
-    ("options", "calls"),
+    ("dtype", "mode", "gradients", "torch"),
     [
-        ("'float32', 2, 'nearest'", "calls('float32', 'float32', 'nearest', False)"),
-        ("'uint8', 2, 'bilinear'", "calls('uint8', 'float32', 'bilinear', False)"),
-        (
-            "'float32', 2, 'bilinear', gradients=True, torch=True, processes=2",
-            "calls('float32', 'float32', 'bilinear', True); tensor_calls('float32', 'bilinear')",
-        ),
-        (
-            "'float64', (2,), ['bicubic'], gradients=True, torch=True, processes=2",
-            "calls('float64', 'float64', 'bicubic', True); tensor_calls('float64', 'bicubic')",
-        ),
+        ("uint8", "nearest", False, False),
+        ("uint8", "bicubic", False, False),
+        ("float32", "bilinear", True, False),
+        pytest.param("float32", "bilinear", True, True, marks=pytest.mark.slow),
+        ("float64", "bicubic", True, False),
+        ("float16", "nearest", False, False),
+        ("bfloat16", "bilinear", False, True),
     ],
 )
-def test_covered_calls_compile_nothing(tmp_path: Path, options: str, calls: str) -> None:
-    warm = f"import gridsample; print(gridsample.warmup({options}).compiled)"
+def test_what_is_covered_needs_no_other_kernels(
+    tmp_path: Path, dtype: str, mode: str, gradients: bool, torch: bool
+) -> None:
+    real = "float64" if dtype == "float64" else "float32"
+    arrays = f"calls({dtype!r}, {real!r}, {mode!r}, {gradients})" if dtype != "bfloat16" else ""
+    tensors = f"tensor_calls({dtype!r}, {mode!r}, {gradients})" if torch else ""
+    output = run(
+        f"""{COLLECT}
+def work():
+    {arrays}
+    {tensors}
+
+covered = kernels_of(lambda: make([{dtype!r}], [2], [{mode!r}], {gradients}, {torch}))
+wanted = kernels_of(work)
+for one in wanted - covered:
+    print("not covered:", one)
+print(len(wanted) > 8)
+""",
+        tmp_path,
+    )
+    assert output == "True\n"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_what_was_warmed_up_compiles_nothing(tmp_path: Path) -> None:
+    warm = "print(gridsample.warmup('float32', 2, 'nearest', processes=2).compiled)"
     assert int(run(warm, tmp_path)) == len(list(tmp_path.glob("*.kernel"))) > 8
-    run(CALLS + calls + END, tmp_path)
+    run(
+        """
+calls('float32', 'float32', 'nearest', False)
+from gridsample.kernels.compile.cache import tally
+assert tally["loaded"] and not tally["compiled"]
+""",
+        tmp_path,
+    )
     assert int(run(warm, tmp_path)) == 0
 
 

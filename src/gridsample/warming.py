@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -82,9 +83,9 @@ def warmup(
 
     Covered are `grid_sample`, `affine_sample` and `interpolate`, as far as they have the modes; of
     contiguous images with channels first, or last if there are 3, 4 or at least 8; with contiguous
-    grids of float32, or of float64 for images whose sums are made in it, in any coordinates but
-    displacements; under every boundary that does not turn the sign; for any sizes with fewer than
-    2^31 elements.
+    grids of float32, or of float64 for images whose sums are made in it, and for tensors of the
+    image's dtype; in any coordinates but displacements; under every boundary that does not turn
+    the sign; for any sizes with fewer than 2^31 elements.
 
     Args:
         dtypes: of images, one name or several.
@@ -227,9 +228,11 @@ def work_of(call: Call, items: int) -> Work:
     how: dict[str, Any] = {"mode": call.mode, "channel_axis": axis}
     has_gradient = is_differentiable(stored)
     if call.function == "interpolate":
-        sizes = SIDE // 2, SIDE - 9, SIDE + 9
+        # Each axis made smaller, left alone or made larger: that decides in which order they go,
+        # and so what lies between two.
+        sizes = [(SIDE // 2,) * rank, *product((SIDE - 9, SIDE, SIDE + 9), repeat=rank)]
         small = {"size": 2, "antialias": not call.mode.startswith("nearest")}
-        resizings: list[Any] = [{"size": n, **how} for n in sizes] + [{**small, **how}]
+        resizings: list[Any] = [{"size": one, **how} for one in sizes] + [{**small, **how}]
         return Work(
             [image],
             [partial(interpolate, **one) for one in resizings],

@@ -19,7 +19,8 @@ def differentiate(
     """
     kind: torch.dtype = getattr(torch, dtype)
     tensors = [torch.from_numpy(one) for one in operands]
-    tensors[0] = tensors[0].to(kind)
+    if kind.is_floating_point:  # a grid has the image's type, as torch wants it
+        tensors = [one.to(kind) for one in tensors]
     wanted = tensors if gradients and (kind.is_floating_point or kind.is_complex) else []
     for function in functions:
         function(*tensors)
