@@ -82,14 +82,14 @@ class KernelCache:
 
     def load_overload(self, signature: Any, context: Any) -> Any:
         """The code for a signature as Numba wants it; None if it is not there."""
-        key = str(signature)
-        if key not in self.found and not self.find(signature):
+        name = self.name(signature)
+        payload = self.found.pop(str(signature), None) or folders.read(name)
+        if payload is None:
             return None
         try:
-            kept = pickle.loads(self.found.pop(key))
+            kept = pickle.loads(payload)
             result = CompileResult._rebuild(context, *kept)  # type: ignore[no-untyped-call]
         except Exception as error:  # whatever it is, the kernel can be compiled
-            name = self.name(signature)
             folders.refuse(name, folders.writable(), f"{type(error).__name__}: {error}")
             return None
         tally["loaded"] += 1
@@ -121,6 +121,7 @@ def keep(dispatcher: Any, function: Function) -> Any:
         with contextlib.nullcontext() if known else turn, forks.held():
             began = time.monotonic()
             entry = compile_(signature)
+            cache.found.pop(str(signature), None)  # another thread may have loaded it
             log.debug("%s is ready after %.3f s", name, time.monotonic() - began)
             return entry
 
