@@ -164,7 +164,7 @@ cpu.gather(dataclasses.replace(plan, spatial=(5, 5)), image, grid, out)
 
 @pytest.mark.slow
 def test_bounds_are_kept_when_numba_checks_them(tmp_path):
-    checked = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    checked = {"NUMBA_BOUNDSCHECK": "1", "GRIDSAMPLE_CACHE_DIR": str(tmp_path)}
     fuzz = (
         "import test_fuzz\nfor rank in (1, 2, 3): test_fuzz.assert_fuzz_survives(rank, 'float32')"
     )

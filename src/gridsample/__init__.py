@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from gridsample.explanation import Explanation, explain
     from gridsample.filters import spline_filter
     from gridsample.resize import interpolate, interpolate_vjp
+    from gridsample.warming import warmup
 
 __all__ = [
     "Explanation",
@@ -53,6 +54,7 @@ __all__ = [
     "splat",
     "splat_count",
     "spline_filter",
+    "warmup",
 ]
 
 # Names that most programs do not need: their modules are loaded when they are.
@@ -64,6 +66,7 @@ _LATER = {
     "spline_filter": "filters",
     "interpolate": "resize",
     "interpolate_vjp": "resize",
+    "warmup": "warming",
 }
 
 

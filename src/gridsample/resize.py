@@ -16,6 +16,7 @@ import numpy as np
 
 from gridsample import tables
 from gridsample.api import find_binding, hand_over, is_overridden, library
+from gridsample.kernels import of_resizing
 from gridsample.plan import (
     WIDE_TYPES,
     Mode,
@@ -389,8 +390,7 @@ def resize_array(
     image: Array, asked: Resizing, last: bool, transposed: bool, threads: int | None
 ) -> Array:
     """Resize (N, C, *spatial) to the size asked for, by the matrices or their transposes."""
-    from gridsample.kernels import resize as kernels
-
+    kernels = of_resizing()
     shape, dtype = (*image.shape[:2], *asked.size), image.dtype.newbyteorder("=")
     if last:
         shape = (shape[0], *shape[2:], shape[1])
@@ -449,8 +449,7 @@ def resize_rows(
         >>> [band[..., 0].tolist() for band in bands]
         [[[2.5, 4.5], [10.5, 12.5]], [[18.5, 20.5]]]
     """
-    from gridsample.kernels import resize as kernels
-
+    kernels = of_resizing()
     check_image((1, *shape), -1, threads)
     spatial = tuple(shape[:-1])
     asked = plan_resizing(spatial, size, scale_factor, mode, align_corners, None, antialias)

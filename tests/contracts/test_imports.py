@@ -24,8 +24,8 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 # What is imported on first use only, and the rooms (how their paths begin) where that may be at
 # the top of a file.
 ROOMS = {
-    "numba": ["kernels/cpu", "kernels/resize"],
-    "llvmlite": ["kernels/cpu", "kernels/resize"],
+    "numba": ["kernels/compile", "kernels/cpu", "kernels/resize"],
+    "llvmlite": ["kernels/compile", "kernels/cpu", "kernels/resize"],
     "triton": ["kernels/gpu"],
     "torch": ["bindings/torch", "nn.py", "nn_resize.py", "onnx.py", "torch_compat.py"],
     "jax": ["bindings/jax"],
@@ -60,6 +60,7 @@ PUBLIC = {
     "spline_filter",
     "interpolate",
     "interpolate_vjp",
+    "warmup",
 }
 
 

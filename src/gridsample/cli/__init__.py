@@ -1,4 +1,4 @@
-"""The command line: `gridsample warp`, `resize`, `info` and `explain`.
+"""The command line: `gridsample warp`, `resize`, `info`, `explain` and `warmup`.
 
 What the user typed becomes steps, sizes and paths here; `files` does to files what they say.
 Whatever goes wrong ends as one line on stderr and exit code 2.
@@ -18,9 +18,9 @@ from typing import Any, NoReturn
 
 from gridsample import io
 from gridsample._version import __version__
-from gridsample.cli import words
+from gridsample.cli import warmup, words
 from gridsample.cli.files import resize_file, warp_file
-from gridsample.cli.terminal import Terminated, ending_cleanly, quiet_libraries
+from gridsample.cli.terminal import Terminated, ending_cleanly, progress_bar, quiet_libraries
 from gridsample.methods import names as method_names
 from gridsample.plan import BOUNDARIES
 
@@ -232,6 +232,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_resize(commands)
     _add_info(commands)
     _add_explain(commands)
+    warmup.add(commands, progress_bar)
     return parser
 
 

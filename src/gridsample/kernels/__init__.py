@@ -27,10 +27,22 @@ from __future__ import annotations
 import functools
 from types import ModuleType
 
+from gridsample.kernels.compile import forks
+
 
 @functools.cache
 def on_cpu() -> ModuleType:
     """The CPU's kernels, which are imported, and Numba with them, when they are first needed."""
-    from gridsample.kernels import cpu
+    with forks.held():
+        from gridsample.kernels import cpu
 
     return cpu
+
+
+@functools.cache
+def of_resizing() -> ModuleType:
+    """The kernels that resize, which are imported when they are first needed, as `on_cpu`."""
+    with forks.held():
+        from gridsample.kernels import resize
+
+    return resize

@@ -85,7 +85,7 @@ def names_used(code: types.CodeType) -> frozenset[str]:
 def fingerprint(*modules: str) -> str:
     """A short hash of the sources of modules that are compiled: no cache outlives a change of them.
 
-    A compiler's own cache looks at the file of the outermost function only.  Modules go by their
+    It is part of every kernel's name, by which the kernel is found on disk.  Modules go by their
     names inside the package; if none is named, all kernels are meant.
     """
     package = Path(__file__).parent.parent

@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.kernels import threads as pool
+from gridsample.kernels.compile import forks
 from gridsample.weights import bspline_table
 
 Array = np.ndarray[Any, Any]
@@ -321,8 +322,9 @@ def filter_blocks(
 @functools.cache
 def driver(real: np.dtype[Any]) -> Any:
     """`filter_blocks`, compiled for a precision."""
-    from gridsample.kernels.cpu.build import compile_driver, compile_inner, compile_piece
-    from gridsample.kernels.lower import fingerprint, lower, rebind
+    with forks.held():
+        from gridsample.kernels.cpu.build import compile_driver, compile_inner, compile_piece
+        from gridsample.kernels.lower import fingerprint, lower, rebind
 
     names: dict[str, Any] = {"ONE": real.type(1), "TINY": tiny(real)}
     tag = f"{real.name}_{fingerprint()}"

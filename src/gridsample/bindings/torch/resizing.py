@@ -30,6 +30,7 @@ from gridsample.bindings.torch.operators import (
     numpy_type,
 )
 from gridsample.bindings.torch.traced import traceable
+from gridsample.kernels import of_resizing
 from gridsample.plan import WIDE_TYPES, check_image_type, type_name
 
 LIBRARY.define(
@@ -108,8 +109,7 @@ def cpu_resize(
     rounding: str = "exact",
 ) -> Tensor:
     """Resize, for CPU tensors."""
-    from gridsample.kernels import resize as kernels
-
+    kernels = of_resizing()
     out = fake_resize(image, size)
     if out.numel():
         ends = tuple(image.shape[2:]), tuple(size)

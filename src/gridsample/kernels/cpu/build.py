@@ -8,7 +8,6 @@ stays small.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import gc
 from collections.abc import Callable
@@ -17,12 +16,12 @@ from typing import Any, NamedTuple
 import numba as nb
 import numpy as np
 from llvmlite import binding as llvm
-from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.typed_passes import NopythonRewrites
 from numba.core.untyped_passes import InlineClosureLikes
 
+from gridsample.kernels.compile.cache import keep
 from gridsample.kernels.cpu import (
     entry,
     intrinsics,
@@ -263,15 +262,6 @@ class WholeCompiler(PartCompiler):
                 gc.enable()
 
 
-class QuickCache(FunctionCache):
-    """Numba's cache on disk, without first loading all that only compiling needs."""
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The compiled function for a signature, or None."""
-        with self._guard_against_spurious_io_errors():
-            return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-
-
 def compile_inner(
     function: Function,
     *more: str,
@@ -409,10 +399,7 @@ def compile_body(function: Function) -> Any:
 
 def compile_driver(function: Function) -> Any:
     """Compile what enters a driver, and keep it on disk where there is a place to write to."""
-    driver = jit(function, pipeline_class=WholeCompiler, **OPTIONS)
-    with contextlib.suppress(RuntimeError):  # no writable folder for a cache
-        driver._cache = QuickCache(function)  # type: ignore[no-untyped-call]
-    return driver
+    return keep(jit(function, pipeline_class=WholeCompiler, **OPTIONS), function)
 
 
 @functools.cache

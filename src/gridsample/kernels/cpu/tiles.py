@@ -2,8 +2,8 @@
 
 Where a pixel's channels lie side by side, one load reads a tap of all of them, and one weight
 serves them all.  That is several times as fast as to go from plane to plane, so it pays to
-transpose an image first where points outnumber pixels, or nearly.  Results are transposed back, a block of
-points at a time.
+transpose an image first where points outnumber pixels, or nearly.  Results are transposed back, a
+block of points at a time.
 
 Where outside is 0, a tile has a margin of zeros as wide as taps reach, so that there are no edges.
 

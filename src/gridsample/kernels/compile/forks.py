@@ -1,0 +1,99 @@
+"""Forks while kernels are being loaded or compiled.
+
+A forked child has only the thread that forked.  If another thread was importing Numba or compiling,
+the child would wait for that thread's locks for ever.  So a fork waits until the compilation in
+progress has ended.  If that takes too long, or if the program itself is compiling with Numba, the
+child raises an error where it would hang.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Iterator
+
+# A fork waits this long for a compilation in another thread, which usually takes a few seconds.
+SECONDS = 60.0
+
+MESSAGE = (
+    "this process was forked while another thread of its parent was compiling, and cannot load or "
+    "compile kernels; call gridsample.warmup() before forking, or start processes with 'spawn'"
+)
+
+
+class Guard:
+    """A lock that is held while kernels are loaded or compiled, and by whoever forks."""
+
+    def __init__(self) -> None:
+        """Nobody compiles."""
+        self.lock = threading.RLock()
+        self.forking = threading.local()
+        self.registered = False
+        self.lost = False  # this process is a child that was forked during a compilation
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Load or compile; a fork in another thread waits until this ends.
+
+        Raises:
+            RuntimeError: this process was forked while its parent compiled.
+        """
+        if self.lost:
+            raise RuntimeError(MESSAGE)
+        with self.lock:
+            if not self.registered:
+                self.registered = True
+                self.register()
+            yield
+
+    def register(self) -> None:
+        """Be told of forks.
+
+        Whoever is registered last is told first.  Others take locks that a compilation needs, so
+        that we must not wait after them: logging, and executors, which compilers import.
+        """
+        import concurrent.futures.thread  # noqa: F401
+        import logging  # noqa: F401
+
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(
+                before=self.before,
+                after_in_parent=self.after_in_parent,
+                after_in_child=self.after_in_child,
+            )
+
+    def before(self) -> None:
+        """Wait for another thread's compilation."""
+        self.forking.waited = False  # and so it stays if the wait is interrupted
+        self.forking.waited = not self.lost and self.lock.acquire(timeout=SECONDS)
+
+    def after_in_parent(self) -> None:
+        """Let others compile again."""
+        if self.forking.waited:
+            self.lock.release()
+
+    def after_in_child(self) -> None:
+        """Find out whether this child can compile."""
+        self.lost = self.lost or not self.forking.waited or numba_is_locked()
+        self.after_in_parent()
+
+
+def numba_is_locked() -> bool:
+    """Whether Numba's own lock is held by another thread: in a child, one that does not exist.
+
+    That thread compiled a function of the program's own.
+    """
+    module = sys.modules.get("numba.core.compiler_lock")
+    lock = getattr(getattr(module, "global_compiler_lock", None), "_lock", None)
+    if lock is None:
+        return False
+    if lock.acquire(blocking=False):
+        lock.release()
+        return False
+    return True
+
+
+guard = Guard()
+held = guard.held

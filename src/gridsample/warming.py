@@ -1,0 +1,333 @@
+"""Compile kernels before they are needed: for containers, services, test suites, and before a fork.
+
+Which kernels a call needs follows from many things, so the calls themselves are made, with small
+arrays of zeros: by several processes at once, which put the kernels on disk, and then by this one,
+which loads them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import queue
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from gridsample import tables, weights
+from gridsample.affine import affine_sample, affine_sample_vjp
+from gridsample.api import grid_sample, grid_sample_vjp
+from gridsample.kernels.compile import folders
+from gridsample.kernels.threads import cores
+from gridsample.plan import find_method, is_differentiable
+from gridsample.resize import interpolate, interpolate_vjp, real_type
+
+# Channels, and whether they come last: planes; and pixels of one register, of two, and of more.
+LAYOUTS = ((2, False), (3, True), (4, True), (16, True))
+# The size of images along each axis, and how many numbers the gradients are taken of.
+SIDE, NUMBERS = 40, 1 << 18
+
+
+class Warmed(NamedTuple):
+    """What `warmup` has done.
+
+    Attributes:
+        folder: where the kernels are kept; None if no folder can be written to.
+        compiled: how many kernels were compiled; those that were there already do not count.
+        seconds: how long it took.
+    """
+
+    folder: Path | None
+    compiled: int
+    seconds: float
+
+
+class Call(NamedTuple):
+    """A call to make: of what, and with what."""
+
+    function: str
+    dtype: str
+    rank: int
+    mode: str
+    channels: int
+    last: bool
+    gradients: bool
+    torch: bool
+
+
+def warmup(
+    dtypes: str | Iterable[str] = ("float32", "uint8"),
+    ranks: int | Iterable[int] = 2,
+    modes: str | Iterable[str] = ("nearest", "bilinear", "bicubic"),
+    *,
+    gradients: bool = False,
+    torch: bool = False,
+    processes: int | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Warmed:
+    """Compile the kernels of the usual calls, keep them on disk, and load them.
+
+    A kernel is compiled when a call first needs it, which takes seconds.  After this, a call that
+    is covered compiles nothing, in this process or in any other of the same user, machine and
+    versions.  Call it before forking where children sample: they inherit what is loaded here.
+
+    Covered are `grid_sample`, `affine_sample` and `interpolate`, as far as they have the modes; of
+    contiguous images with channels first, or last if there are 3, 4 or at least 8; with contiguous
+    grids of float32, or of float64 for images whose sums are made in it, and for tensors of the
+    image's dtype; in any coordinates but displacements; under every boundary that does not turn
+    the sign; for any sizes with fewer than 2^31 elements.
+
+    Args:
+        dtypes: of images, one name or several.
+        ranks: numbers of spatial axes, 1 to 3, one or several.
+        modes: names of modes of `grid_sample`, of `interpolate`, or of both; one or several.
+        gradients: whether to cover the gradients of the image and the grid, too.
+        torch: whether to cover tensors on the CPU, too; with gradients, their second derivatives.
+        processes: how many compile at once, this one included; by default one for each core.
+        progress: called with the share that is done, 0 to 1.
+
+    Returns:
+        Where the kernels are, how many were compiled, and how long it took.
+
+    Raises:
+        ImportError: ``torch`` is asked for and is not installed.
+        TypeError: a dtype that images cannot have.
+        ValueError: an unknown dtype or mode, a rank that is not 1, 2 or 3, or fewer than one
+            process.
+
+    Example:
+        >>> import gridsample
+        >>> gridsample.warmup("float32", 2, "bilinear").folder  # doctest: +SKIP
+        PosixPath('/home/me/.cache/gridsample')
+    """
+    began, shown = time.monotonic(), 0.0
+    names = [dtypes] if isinstance(dtypes, str) else list(dtypes)
+    wanted = [modes] if isinstance(modes, str) else list(modes)
+    numbers = [ranks] if isinstance(ranks, int) else list(ranks)
+    check(names, numbers, wanted, torch)
+    if processes is not None and processes < 1:
+        raise ValueError(f"processes must be at least 1, got {processes}")
+
+    def report(share: float) -> None:
+        nonlocal shown
+        shown = max(shown, share)
+        if progress is not None:
+            progress(shown)
+
+    calls = list(calls_for(names, numbers, wanted, gradients, torch))
+    folder, compiled, shared = folders.writable(), 0, False
+    for number, call in enumerate(calls, 1):
+        compiled += make(call)
+        if compiled and folder and not shared:  # it seems that they are not on disk
+            compiled += share_out(calls[number:], processes or cores(), report)
+            shared = True
+        report(number / len(calls))
+    return Warmed(Path(folder) if folder else None, compiled, time.monotonic() - began)
+
+
+def check(dtypes: list[str], ranks: list[int], modes: list[str], torch: bool) -> None:
+    """Refuse what there is no kernel for, before any is compiled."""
+    for name in modes:
+        if not resizes(name):
+            find_method(name)
+    for rank in ranks:
+        if rank not in (1, 2, 3):
+            raise ValueError(f"ranks must be 1, 2 or 3, got {rank!r}")
+    for name in dtypes:
+        if not (torch and name == "bfloat16"):
+            try:
+                dtype = np.dtype(name)
+            except TypeError:
+                raise ValueError(f"dtypes must be names of NumPy's types, got {name!r}") from None
+            real_type(dtype)
+    if torch:
+        import gridsample.bindings.torch  # noqa: F401
+
+
+# What is called -----------------------------------------------------------------------------------
+
+
+def samples(mode: str) -> bool:
+    """Whether `grid_sample` has a mode."""
+    return weights.ALIASES.get(mode, mode) in weights.METHODS
+
+
+def resizes(mode: str) -> bool:
+    """Whether `interpolate` has a mode."""
+    return tables.ALIASES.get(mode, mode) in tables.METHODS
+
+
+def calls_for(
+    dtypes: list[str], ranks: list[int], modes: list[str], gradients: bool, torch: bool
+) -> Iterator[Call]:
+    """The calls that need all the kernels."""
+    for dtype in dtypes:
+        for rank in ranks:
+            for mode in modes:
+                for with_torch in (False, True) if torch else (False,):
+                    if dtype == "bfloat16" and not with_torch:
+                        continue
+                    for channels, last in LAYOUTS:
+                        how = dtype, rank, mode, channels, last, gradients, with_torch
+                        if samples(mode):
+                            yield Call("grid_sample", *how)
+                            yield Call("affine_sample", *how)
+                        if resizes(mode):
+                            yield Call("interpolate", *how)
+
+
+class Work(NamedTuple):
+    """A call's functions and operands: an image and, but for resizing, a grid or affine maps."""
+
+    operands: list[Any]
+    forward: list[Callable[..., Any]]  # of the operands
+    backward: list[Callable[..., Any]]  # of the upstream gradient and the operands
+
+
+def make(call: Call) -> int:
+    """Make a call, and return how many kernels were compiled for it."""
+    from gridsample.kernels.compile.cache import tally
+
+    before = tally["compiled"]
+    for items in (1, 4) if call.function == "interpolate" else (1,):
+        work = work_of(call, items)
+        if call.torch:
+            from gridsample.bindings.torch.warming import differentiate
+
+            differentiate(work.forward, work.operands, call.dtype, call.gradients)
+            continue
+        for forward in work.forward:
+            out = forward(*work.operands)
+        for backward in work.backward if call.gradients else ():
+            backward(upstream_of(out), *work.operands)
+    return tally["compiled"] - before
+
+
+def upstream_of(out: Any) -> Any:
+    """An upstream gradient for an output."""
+    return out if is_differentiable(out.dtype) else out.astype(real_type(out.dtype))
+
+
+def work_of(call: Call, items: int) -> Work:
+    """What a call needs."""
+    rank, axis = call.rank, -1 if call.last else 1
+    stored = np.dtype("float32" if call.dtype == "bfloat16" else call.dtype)
+    real, size = real_type(stored), (SIDE,) * rank
+    shape = (items, *size, call.channels) if call.last else (items, call.channels, *size)
+    image = np.zeros(shape, stored)
+    how: dict[str, Any] = {"mode": call.mode, "channel_axis": axis}
+    has_gradient = is_differentiable(stored)
+    if call.function == "interpolate":
+        # Each axis made smaller, left alone or made larger: that decides in which order they go,
+        # and so what lies between two.
+        sizes = [(SIDE // 2,) * rank, *product((SIDE - 9, SIDE, SIDE + 9), repeat=rank)]
+        small = {"size": 2, "antialias": not call.mode.startswith("nearest")}
+        resizings: list[Any] = [{"size": one, **how} for one in sizes] + [{**small, **how}]
+        return Work(
+            [image],
+            [partial(interpolate, **one) for one in resizings],
+            [partial(interpolate_vjp, **one) for one in resizings[-1:] if has_gradient],
+        )
+    # So many points that two threads share the work, in other kernels than one thread does it with.
+    side = math.ceil((NUMBERS / call.channels) ** (1 / rank)) if call.gradients else SIDE
+    grid, theta = np.zeros((1, *(side,) * rank, rank), real), np.zeros((1, rank, rank + 1), real)
+    where, need = grid, "need_grid"
+    forward, backward = cast(Any, grid_sample), cast(Any, grid_sample_vjp)
+    if call.function == "affine_sample":
+        where, need, forward, backward = theta, "need_theta", affine_sample, affine_sample_vjp
+        how["size"] = (1, call.channels, *(side,) * rank)
+    needs = [(True, True), (True, False), (False, True)] if has_gradient else [(False, True)]
+    return Work(
+        [image, where],
+        [partial(forward, **how, threads=threads) for threads in (1, 2)],
+        [
+            partial(backward, **how, **{"need_input": a, need: b, "threads": threads})
+            for a, b in needs
+            for threads in (1, 2)
+        ],
+    )
+
+
+# Processes ----------------------------------------------------------------------------------------
+
+
+Worker = subprocess.Popen[str]
+
+CODE = "import sys; sys.path[:] = sys.argv[1:]; from gridsample import warming; warming.serve()"
+
+
+def share_out(calls: list[Call], processes: int, report: Callable[[float], None]) -> int:
+    """Have other processes make the calls, and return how many kernels they compiled.
+
+    What they fail to do, its caller does.
+    """
+    count, program = min(processes, len(calls)), sys.executable
+    if count < 2 or not program or getattr(sys, "frozen", False):  # it is no interpreter
+        return 0
+    workers: list[Worker] = []
+    idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    compiled = 0
+    try:
+        with contextlib.suppress(OSError):  # it cannot be run, or no more often
+            for _ in range(count):
+                workers.append(
+                    subprocess.Popen([program, "-P", "-c", CODE, *sys.path], text=True, **pipes)
+                )
+                idle.put(workers[-1])
+        if workers:
+            with ThreadPoolExecutor(len(workers)) as pool, ended(workers):
+                for number, more in enumerate(pool.map(partial(ask, idle), calls), 1):
+                    compiled += more
+                    report(number / (len(calls) + 1))
+        return compiled
+    finally:
+        for worker in workers:
+            worker.communicate()
+
+
+@contextlib.contextmanager
+def ended(workers: list[Worker]) -> Iterator[None]:
+    """End the processes at the end, or when interrupted: then nobody waits for them any longer."""
+    try:
+        yield
+    finally:
+        for worker in workers:
+            worker.kill()
+
+
+def ask(idle: queue.SimpleQueue[Worker], call: Call) -> int:
+    """Have an idle process make a call; one that has died does nothing."""
+    worker = idle.get()
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    try:
+        worker.stdin.write(json.dumps(call) + "\n")
+        worker.stdin.flush()
+        return int(worker.stdout.readline() or 0)
+    except OSError:
+        return 0
+    finally:
+        idle.put(worker)
+
+
+def serve() -> None:
+    """What such a process does: calls are read, and the numbers of kernels compiled are written."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print is no answer
+    for line in sys.stdin:
+        try:
+            compiled = make(Call(*json.loads(line)))
+        except Exception:  # it will happen to whoever asked, too, and be raised there
+            compiled = 0
+        print(compiled, file=answers, flush=True)
