@@ -16,6 +16,7 @@ import numpy as np
 
 from gridsample import tables
 from gridsample.api import find_binding, library
+from gridsample.options import changed
 from gridsample.plan import (
     WIDE_TYPES,
     Mode,
@@ -306,7 +307,7 @@ def interpolate_vjp(
         planes, values = (t.movedim(-1, 1) if last else t for t in (input, grad_output))
         asked = plan_resizing(tuple(planes.shape[2:]), *options)
         check_upstream(values.shape, planes.shape, asked)
-        asked = asked._replace(size=tuple(planes.shape[2:]))
+        asked = changed(asked, size=tuple(planes.shape[2:]))
         result = resizing.resize(values, *asked, True, threads).to(input.dtype)
         return result.movedim(1, -1) if last else result
     image, last = as_image(input, "input", channel_axis, threads)
@@ -318,7 +319,7 @@ def interpolate_vjp(
         raise TypeError(f"grad_output has dtype {values.dtype}, but input is real: {image.dtype}")
     asked = plan_resizing(image.shape[2:], *options)
     check_upstream(values.shape, image.shape, asked)
-    asked = asked._replace(size=image.shape[2:])
+    asked = changed(asked, size=image.shape[2:])
     return resize_array(values, asked, last, True, threads).astype(image.dtype, copy=False)
 
 

@@ -7,7 +7,6 @@ them, with what they are asked for (`asked`).
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -62,9 +61,9 @@ def grid_sample(
     else:
         check_tensors(input=image, grid=grid)
         asked = check_call(tuple(image.shape), tuple(grid.shape), options)
-    how = asked.how if threads is None else asked.how._replace(threads=threads)
+    how = asked.how if threads is None else asked.how.changed(threads=threads)
     if options.fill_value.__class__ is not int or options.fill_value:
-        how = how._replace(fill=as_fill(image, options, asked))
+        how = how.changed(fill=as_fill(image, options, asked))
     last = asked.last
     planes = image.movedim(-1, 1) if last else image
     if asked.orders:
@@ -97,7 +96,7 @@ def share_inside(image: Tensor, grid: Tensor, how: How, last: bool) -> Tensor:
     """The share of each point's weight that is on an image: a sample of ones among zeros."""
     wide = torch.float64 in (REALS[image.dtype], grid.dtype)
     one = torch.ones((), dtype=torch.float64 if wide else torch.float32, device=image.device)
-    how = how._replace(padding_mode=("constant",) * len(how.mode), fill=())
+    how = how.changed(padding_mode=("constant",) * len(how.mode), fill=())
     mask = find_sampler(image)(one.expand(1, 1, *image.shape[2:]), grid, *how)
     mask = torch.where(mask.isnan(), 0, mask)  # a point that is nowhere
     return mask.movedim(1, -1) if last else mask
@@ -121,7 +120,7 @@ def grid_sample_vjp(
         operators.check_differentiable(image)
     if image.is_complex() and grad_output.is_floating_point():
         grad_output = grad_output.to(grad_output.dtype.to_complex())
-    how = asked.how._replace(threads=options.threads, fill=as_fill(image, options, asked))
+    how = asked.how.changed(threads=options.threads, fill=as_fill(image, options, asked))
     last, filtered = asked.last, bool(asked.orders)
     values, planes = (tensor.movedim(-1, 1) if last else tensor for tensor in (grad_output, image))
     source = prefilter(planes, grid, asked.orders, how) if filtered else planes
@@ -145,7 +144,7 @@ def grid_derivatives(image: Tensor, grid: Tensor, options: Options, degree: int)
     check_tensors(input=image, grid=grid)
     check_here("input", image)
     asked = check_call(tuple(image.shape), tuple(grid.shape), options)
-    how = asked.how._replace(threads=options.threads, fill=as_fill(image, options, asked))
+    how = asked.how.changed(threads=options.threads, fill=as_fill(image, options, asked))
     planes = image.movedim(-1, 1) if asked.last else image
     operators.numpy_type(image.dtype, "input")
     rank, kind = grid.shape[-1], torch.promote_types(image.dtype, grid.dtype)
@@ -158,11 +157,13 @@ def grid_derivatives(image: Tensor, grid: Tensor, options: Options, degree: int)
         gradient: Tensor = derivatives.backward(ones, planes, points, False, True, *how)[1]
         result = gradient.unsqueeze(1)
     else:
-        every = [*itertools.product(range(rank), repeat=degree)]
+        single = [(a,) for a in range(rank)]
+        every: Any = single if degree == 1 else [(*j, *k) for j in single for k in single]
         parts = {}
         for axes in {tuple(sorted(axes)) for axes in every}:
-            order = [axes.count(a) for a in range(rank)]
-            parts[axes] = derivatives.gather(planes, grid, *how._replace(order=order))
+            # torch.compile cannot follow a tuple's count before torch 2.9, nor itertools.product.
+            order = [sum([axis == a for axis in axes]) for a in range(rank)]
+            parts[axes] = derivatives.gather(planes, grid, *how.changed(order=order))
         result = torch.stack([parts[tuple(sorted(axes))] for axes in every], -1)
         result = torch.unflatten(result, -1, (rank,) * degree).to(kind)
     return result.movedim(1, -1 - degree) if asked.last else result

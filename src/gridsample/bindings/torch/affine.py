@@ -90,9 +90,13 @@ def affine_sample_vjp(
         grad_output = grad_output.to(grad_output.dtype.to_complex())
     values, planes = (t.movedim(-1, 1) if asked.last else t for t in (grad_output, image))
     source = prefilter(planes, theta, asked.orders, how) if asked.orders else planes
-    call = find_call(source, theta, out, how)
-    check_values(values, call.plan, "grad_output")
-    first, second = both_gradients(call, values, source, theta, out, how, need_input, need_theta)
+    needed = need_input, need_theta
+    if operators.is_plain(values, source, theta):
+        call = find_call(source, theta, out, how)
+        check_values(values, call.plan, "grad_output")
+        first, second = both_gradients(call, values, source, theta, out, how, *needed)
+    else:
+        first, second = gradients_by_grid(values, source, theta, out, how, *needed)
     if need_input and asked.orders:
         first = prefilter(first, theta, asked.orders, how, adjoint=True).to(image.dtype)
     if need_input and asked.last:
@@ -106,7 +110,7 @@ def ask(image: Tensor, theta: Tensor, out: Size, options: Options) -> tuple[Aske
     check_tensors(input=image, theta=theta)
     asked = check_call(tuple(image.shape), (len(theta), *out, theta.shape[1]), options)
     fill = as_fill(image, options, asked)
-    return asked, asked.how._replace(threads=options.threads, fill=fill)
+    return asked, asked.how.changed(threads=options.threads, fill=fill)
 
 
 def can_fuse(image: Tensor, theta: Tensor, asked: Asked, how: How) -> bool:
@@ -148,13 +152,18 @@ def both_gradients(
     call: Call, values: Tensor, image: Tensor, theta: Tensor, out: Size, how: How,
     need_image: bool, need_theta: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The needed gradients, one that is not is empty: by a grid where they may be differentiated.
-
-    Or where there is no plain memory.
-    """
+    """The needed gradients; one that is not is empty."""
     given = values, image, theta
     if operators.is_plain(*given) and not derivatives.has_record(*given):
         return run_backward(call, values, image, theta, how, need_image, need_theta)
+    return gradients_by_grid(*given, out, how, need_image, need_theta)
+
+
+def gradients_by_grid(
+    values: Tensor, image: Tensor, theta: Tensor, out: Size, how: How, need_image: bool,
+    need_theta: bool,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """As `both_gradients`, where they may be differentiated again or there is no plain memory."""
     grid = grid_of(theta, out, how)
     first, second = derivatives.backward(values, image, grid, need_image, need_theta, *how)
     if need_theta:

@@ -12,7 +12,7 @@ from gridsample.bindings.torch import derivatives, operators
 from gridsample.bindings.torch.asked import check_call, check_here, check_tensors
 from gridsample.bindings.torch.filtering import COEFFICIENTS, REALS, prefilter
 from gridsample.bindings.torch.operators import numpy_type
-from gridsample.options import Options
+from gridsample.options import Options, changed
 from gridsample.plan import channels_last, check_flag, check_size, check_threads, check_values
 
 
@@ -55,8 +55,8 @@ def transpose(values: Tensor, grid: Tensor, spatial: Sequence[int], options: Opt
     check_threads(options.threads)
     check_here("grid", grid)
     size = (*values.shape[:2], *spatial)
-    asked = check_call(size, tuple(grid.shape), options._replace(channel_axis=1))
-    how = asked.how._replace(threads=options.threads)
+    asked = check_call(size, tuple(grid.shape), changed(options, channel_axis=1))
+    how = asked.how.changed(threads=options.threads)
     if not asked.orders:
         result: Tensor = derivatives.scatter(values, grid, size, *how)
         return result
