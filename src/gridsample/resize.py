@@ -16,6 +16,7 @@ import numpy as np
 
 from gridsample import tables
 from gridsample.api import find_binding, library
+from gridsample.checks import as_array, check_dense
 from gridsample.options import changed
 from gridsample.plan import (
     WIDE_TYPES,
@@ -231,6 +232,7 @@ def interpolate(
         array([[[[4., 8.]]]])
     """
     find_binding(input=input)  # which refuses what it does not know
+    check_dense(input=input)
     options = size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
     if library(input) == "torch":
         from gridsample.bindings.torch import resizing
@@ -291,12 +293,12 @@ def interpolate_vjp(
     """
     options = size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
     find_binding(input=input, grad_output=grad_output)
-    if library(input) == "torch":
+    if "torch" in (library(input), library(grad_output)):
         from gridsample.bindings.torch import resizing
+        from gridsample.bindings.torch.asked import check_tensors
 
+        check_tensors(input=input, grad_output=grad_output)
         for name, tensor in (("input", input), ("grad_output", grad_output)):
-            if library(tensor) != "torch":
-                raise TypeError(f"{name} is a {type(tensor).__name__}, but input is a tensor")
             if not (tensor.is_floating_point() or tensor.is_complex()):
                 raise TypeError(f"{name} has dtype {tensor.dtype}, of which there is no gradient")
         if grad_output.is_complex() and not input.is_complex():
@@ -338,8 +340,6 @@ def check_upstream(values: Sequence[int], image: Sequence[int], asked: Resizing)
 
 def as_image(given: Any, name: str, channel_axis: int, threads: int | None) -> tuple[Array, bool]:
     """An array with its channels first, and whether they came last."""
-    from gridsample.bindings.numpy import as_array
-
     array = as_array(given, name)
     last = check_image(array.shape, channel_axis, threads)
     real_type(array.dtype)

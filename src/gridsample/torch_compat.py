@@ -18,7 +18,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from gridsample import api, fields, resize
-from gridsample.plan import Mode, check_boundary, find_method, listed
+from gridsample.checks import check_dense
+from gridsample.plan import Mode, check_boundary, check_flag, find_method, listed
 
 # What is on devices that there are no kernels of ours for is left to torch.
 TORCHS = functional.interpolate
@@ -34,7 +35,7 @@ def given_corners(align_corners: bool | None, function: str) -> bool:
             "1.3; say align_corners=True if that is what you mean",
             stacklevel=3,
         )
-    return bool(align_corners)
+    return check_flag(align_corners, "align_corners")
 
 
 def grid_sample(
@@ -105,6 +106,7 @@ def interpolate(
         ValueError: a size and a scale_factor, or none; or other options that contradict each other.
         TypeError: a size that is not made of integers.
     """
+    check_dense(input=input)
     rank = input.dim() - 2
     try:
         for name in listed(mode):

@@ -18,6 +18,7 @@ from gridsample.bindings.torch.affine import affine_grid, affine_sample, affine_
 from gridsample.bindings.torch.asked import (
     HERE,
     as_fill,
+    as_grid,
     check_call,
     check_here,
     check_tensors,
@@ -28,7 +29,7 @@ from gridsample.bindings.torch.filtering import REALS, prefilter, spline_filter
 from gridsample.bindings.torch.operators import How, method_of
 from gridsample.bindings.torch.transpose import splat, splat_count
 from gridsample.options import Options
-from gridsample.plan import check_boundary, check_flag, check_threads
+from gridsample.plan import check_boundary, check_flag, check_grid_gradient, check_threads
 
 __all__ = [
     "affine_grid",
@@ -55,11 +56,14 @@ def grid_sample(
     masked = check_flag(return_mask, "return_mask")
     if out is not None:
         raise TypeError("out is taken with NumPy arrays only; tensors get a new tensor")
-    call = None
-    if operators.is_plain(image, grid):
+    call, plain = None, operators.is_plain(image, grid)
+    if not plain:
+        check_tensors(input=image, grid=grid)
+    if not grid.is_floating_point():
+        grid = as_grid(grid, options)
+    if plain:
         asked, call = prepare(image.shape, image.dtype, grid.shape, grid.dtype, *keyed(options))
     else:
-        check_tensors(input=image, grid=grid)
         asked = check_call(tuple(image.shape), tuple(grid.shape), options)
     how = asked.how if threads is None else asked.how.changed(threads=threads)
     if options.fill_value.__class__ is not int or options.fill_value:
@@ -109,6 +113,8 @@ def grid_sample_vjp(
     """`gridsample.grid_sample_vjp` for tensors; the gradients can be differentiated again."""
     check_threads(options.threads)
     check_tensors(grad_output=grad_output, input=image, grid=grid)
+    given, grid = grid, as_grid(grid, options)
+    check_grid_gradient(given.dtype, need_grid and grid is not given)
     asked = check_call(tuple(image.shape), tuple(grid.shape), options)
     check_here("input", image)
     if grad_output.dim() != grid.dim():
@@ -124,9 +130,7 @@ def grid_sample_vjp(
     last, filtered = asked.last, bool(asked.orders)
     values, planes = (tensor.movedim(-1, 1) if last else tensor for tensor in (grad_output, image))
     source = prefilter(planes, grid, asked.orders, how) if filtered else planes
-    first, second = derivatives.backward(
-        values, source, grid, bool(need_input), bool(need_grid), *how
-    )
+    first, second = derivatives.backward(values, source, grid, need_input, need_grid, *how)
     if need_input and filtered:
         first = prefilter(first, grid, asked.orders, how, adjoint=True).to(image.dtype)
     if last and need_input:
@@ -142,6 +146,7 @@ def grid_derivatives(image: Tensor, grid: Tensor, options: Options, degree: int)
     """
     check_threads(options.threads)
     check_tensors(input=image, grid=grid)
+    grid = as_grid(grid, options)
     check_here("input", image)
     asked = check_call(tuple(image.shape), tuple(grid.shape), options)
     how = asked.how.changed(threads=options.threads, fill=as_fill(image, options, asked))

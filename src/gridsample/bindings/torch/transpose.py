@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gridsample.bindings.torch import derivatives, operators
-from gridsample.bindings.torch.asked import check_call, check_here, check_tensors
+from gridsample.bindings.torch.asked import as_grid, check_call, check_here, check_tensors
 from gridsample.bindings.torch.filtering import COEFFICIENTS, REALS, prefilter
 from gridsample.bindings.torch.operators import numpy_type
 from gridsample.options import Options, changed
@@ -21,6 +21,7 @@ def splat(
 ) -> Tensor:
     """`gridsample.splat` for tensors."""
     check_tensors(values=values, grid=grid)
+    grid = as_grid(grid, options)
     spatial = check_size(size, tuple(grid.shape))
     last = channels_last(options.channel_axis, len(spatial) + 2)
     items = check_values(tuple(values.shape), tuple(grid.shape), last)
@@ -44,6 +45,7 @@ def splat(
 def splat_count(grid: Tensor, size: Any, options: Options) -> Tensor:
     """`gridsample.splat_count` for tensors."""
     check_tensors(grid=grid)
+    grid = as_grid(grid, options)
     spatial = check_size(size, tuple(grid.shape))
     last = channels_last(options.channel_axis, len(spatial) + 2)
     result = transpose_ones(grid, spatial, options)
