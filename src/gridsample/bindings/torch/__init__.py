@@ -13,23 +13,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gridsample.bindings.torch import batching, derivatives, onnx, operators  # noqa: F401
+from gridsample.bindings.torch import batching, derivatives, elsewhere, onnx, operators  # noqa: F401
 from gridsample.bindings.torch.affine import affine_grid, affine_sample, affine_sample_vjp
 from gridsample.bindings.torch.asked import (
-    HERE,
     as_fill,
     as_grid,
     check_call,
-    check_here,
     check_tensors,
     keyed,
     prepare,
 )
+from gridsample.bindings.torch.elsewhere import by_cpu, is_elsewhere
 from gridsample.bindings.torch.filtering import REALS, prefilter, spline_filter
-from gridsample.bindings.torch.operators import How, method_of
+from gridsample.bindings.torch.operators import How
 from gridsample.bindings.torch.transpose import splat, splat_count
 from gridsample.options import Options
-from gridsample.plan import check_boundary, check_flag, check_grid_gradient, check_threads
+from gridsample.plan import check_flag, check_grid_gradient, check_threads
 
 __all__ = [
     "affine_grid",
@@ -59,6 +58,9 @@ def grid_sample(
     call, plain = None, operators.is_plain(image, grid)
     if not plain:
         check_tensors(input=image, grid=grid)
+        if is_elsewhere(image):
+            found = None if masked else elsewhere.grid_sample(image, grid, options)
+            return by_cpu(grid_sample, image, grid, options, masked) if found is None else found
     if not grid.is_floating_point():
         grid = as_grid(grid, options)
     if plain:
@@ -75,22 +77,20 @@ def grid_sample(
     elif call is not None:
         result = derivatives.plain_gather(planes, grid, how, call)
     else:
-        result = find_sampler(image)(planes, grid, *how)
+        result = find_sampler()(planes, grid, *how)
     result = result.movedim(1, -1) if last else result
     return (result, share_inside(planes, grid, how, last)) if masked else result
 
 
-def find_sampler(image: Tensor) -> Callable[..., Tensor]:
-    """What samples an image: where its memory is, or whatever a model is being written to."""
-    if onnx.exporting():
-        return onnx.gather_as_node
-    sampler: Callable[..., Tensor] = operators.gather
-    return sampler if image.device.type in HERE else sample_elsewhere
+def find_sampler() -> Callable[..., Tensor]:
+    """What samples an image: a kernel, or a node of the model that is being written."""
+    sampler: Callable[..., Tensor] = onnx.gather_as_node if onnx.exporting() else operators.gather
+    return sampler
 
 
 def sample_spline(image: Tensor, grid: Tensor, orders: Sequence[int], how: How) -> Tensor:
     """Sample the spline that meets an image."""
-    result = find_sampler(image)(prefilter(image, grid, orders, how), grid, *how)
+    result = find_sampler()(prefilter(image, grid, orders, how), grid, *how)
     if operators.differentiable(image):
         return result.to(image.dtype)
     return operators.as_integers(result, image.dtype, how.fill)
@@ -101,7 +101,7 @@ def share_inside(image: Tensor, grid: Tensor, how: How, last: bool) -> Tensor:
     wide = torch.float64 in (REALS[image.dtype], grid.dtype)
     one = torch.ones((), dtype=torch.float64 if wide else torch.float32, device=image.device)
     how = how.changed(padding_mode=("constant",) * len(how.mode), fill=())
-    mask = find_sampler(image)(one.expand(1, 1, *image.shape[2:]), grid, *how)
+    mask = find_sampler()(one.expand(1, 1, *image.shape[2:]), grid, *how)
     mask = torch.where(mask.isnan(), 0, mask)  # a point that is nowhere
     return mask.movedim(1, -1) if last else mask
 
@@ -116,7 +116,10 @@ def grid_sample_vjp(
     given, grid = grid, as_grid(grid, options)
     check_grid_gradient(given.dtype, need_grid and grid is not given)
     asked = check_call(tuple(image.shape), tuple(grid.shape), options)
-    check_here("input", image)
+    if is_elsewhere(image):
+        needed = need_input, need_grid
+        found = by_cpu(grid_sample_vjp, grad_output, image, given, options, *needed)
+        return found  # type: ignore[no-any-return]
     if grad_output.dim() != grid.dim():
         raise ValueError(
             f"grad_output must have the output's {grid.dim()} dimensions, "
@@ -147,7 +150,8 @@ def grid_derivatives(image: Tensor, grid: Tensor, options: Options, degree: int)
     check_threads(options.threads)
     check_tensors(input=image, grid=grid)
     grid = as_grid(grid, options)
-    check_here("input", image)
+    if is_elsewhere(image):
+        return by_cpu(grid_derivatives, image, grid, options, degree)  # type: ignore[no-any-return]
     asked = check_call(tuple(image.shape), tuple(grid.shape), options)
     how = asked.how.changed(threads=options.threads, fill=as_fill(image, options, asked))
     planes = image.movedim(-1, 1) if asked.last else image
@@ -172,46 +176,3 @@ def grid_derivatives(image: Tensor, grid: Tensor, options: Options, degree: int)
         result = torch.stack([parts[tuple(sorted(axes))] for axes in every], -1)
         result = torch.unflatten(result, -1, (rank,) * degree).to(kind)
     return result.movedim(1, -1 - degree) if asked.last else result
-
-
-# Devices that there are no kernels for ------------------------------------------------------------
-
-# The numbers by which torch calls what it knows.
-TORCH_MODES = {"linear": 0, "nearest": 1, "cubic": 2}
-TORCH_BOUNDARIES = {"zeros": 0, "border": 1, "reflection": 2}
-
-
-def sample_elsewhere(image: Tensor, grid: Tensor, *options: Any) -> Tensor:
-    """Sample as torch does, on a device that only torch has kernels for."""
-    how = How(*options)
-    rank = len(how.mode)
-    methods = {method_of(name).name for name in how.mode}
-    boundaries = {check_boundary(name) for name in how.padding_mode}
-    if not (
-        len(methods) == len(boundaries) == 1
-        and methods <= TORCH_MODES.keys()
-        and boundaries <= TORCH_BOUNDARIES.keys()
-        and rank in ((2,) if "cubic" in methods else (2, 3))
-        and grid.dim() == image.dim()
-        and image.is_floating_point()
-        and image.dtype == grid.dtype
-        and how.coords == "normalized"
-        and how.extrapolate
-    ):
-        raise ValueError(
-            f"input is on {image.device}, where only what torch.nn.functional.grid_sample does is "
-            "available: one mode and one padding_mode of torch's for all axes, two or three axes, "
-            "cubic in two, floating input and grid of the same dtype and rank, coordinates as "
-            "torch's, extrapolated; "
-            f"got mode {tuple(how.mode)}, padding_mode {tuple(how.padding_mode)}, "
-            f"coords {how.coords!r}, extrapolate={how.extrapolate}, "
-            f"input {image.dtype} {tuple(image.shape)}, grid {grid.dtype} {tuple(grid.shape)}"
-        )
-    items = grid.shape[0] if image.shape[0] == 1 else image.shape[0]
-    return torch.grid_sampler(
-        image.expand(items, *image.shape[1:]),
-        grid.expand(items, *grid.shape[1:]),
-        TORCH_MODES[methods.pop()],
-        TORCH_BOUNDARIES[boundaries.pop()],
-        how.align_corners,
-    )

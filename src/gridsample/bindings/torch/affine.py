@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.autograd import Function
 
 from gridsample.bindings.torch import cuda, derivatives, operators
-from gridsample.bindings.torch.asked import Asked, as_fill, check_call, check_here, check_tensors
+from gridsample.bindings.torch.asked import Asked, as_fill, check_call, check_tensors
+from gridsample.bindings.torch.elsewhere import by_cpu, is_elsewhere
 from gridsample.bindings.torch.filtering import prefilter
 from gridsample.bindings.torch.operators import (
     Call,
@@ -78,7 +79,9 @@ def affine_sample_vjp(
     """`gridsample.affine_sample_vjp` for tensors; the gradients can be differentiated again."""
     check_tensors(grad_output=grad_output, input=image, theta=theta)
     asked, how = ask(image, theta, out, options)
-    check_here("input", image)
+    if is_elsewhere(image):
+        given = grad_output, image, theta, out, options, need_input, need_theta
+        return by_cpu(affine_sample_vjp, *given)  # type: ignore[no-any-return]
     if need_input:
         operators.check_differentiable(image)
     if grad_output.dim() != len(out) + 2:

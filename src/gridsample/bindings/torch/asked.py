@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gridsample.bindings.torch import cuda, operators
+from gridsample.bindings.torch import operators
 from gridsample.bindings.torch.operators import How, spell
 from gridsample.checks import check_constant, check_dense
 from gridsample.options import Options, check_fill
@@ -25,9 +25,6 @@ from gridsample.plan import (
     per_axis,
     type_name,
 )
-
-# The devices that there are kernels for; on the second, tensors have a shape alone.
-HERE = ("cpu", "meta", *cuda.DEVICES)
 
 
 def check_tensors(**given: Any) -> None:
@@ -49,12 +46,6 @@ def check_tensors(**given: Any) -> None:
                 f"{first[0]} and {name} must be on one device, "
                 f"got {first[1].device} and {one.device}"
             )
-
-
-def check_here(name: str, tensor: Tensor) -> None:
-    """Refuse a device without kernels."""
-    if tensor.device.type not in HERE:
-        raise ValueError(f"{name} is on {tensor.device}; accepted: {', '.join(HERE)}")
 
 
 # What grids of integers become: see `gridsample.plan.grid_type`.

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from gridsample.bindings.torch import derivatives, operators
-from gridsample.bindings.torch.asked import as_grid, check_call, check_here, check_tensors
+from gridsample.bindings.torch.asked import as_grid, check_call, check_tensors
+from gridsample.bindings.torch.elsewhere import by_cpu, is_elsewhere
 from gridsample.bindings.torch.filtering import COEFFICIENTS, REALS, prefilter
 from gridsample.bindings.torch.operators import numpy_type
 from gridsample.options import Options, changed
@@ -21,6 +22,8 @@ def splat(
 ) -> Tensor:
     """`gridsample.splat` for tensors."""
     check_tensors(values=values, grid=grid)
+    if is_elsewhere(grid):
+        return by_cpu(splat, values, grid, size, options, normalize)  # type: ignore[no-any-return]
     grid = as_grid(grid, options)
     spatial = check_size(size, tuple(grid.shape))
     last = channels_last(options.channel_axis, len(spatial) + 2)
@@ -45,6 +48,8 @@ def splat(
 def splat_count(grid: Tensor, size: Any, options: Options) -> Tensor:
     """`gridsample.splat_count` for tensors."""
     check_tensors(grid=grid)
+    if is_elsewhere(grid):
+        return by_cpu(splat_count, grid, size, options)  # type: ignore[no-any-return]
     grid = as_grid(grid, options)
     spatial = check_size(size, tuple(grid.shape))
     last = channels_last(options.channel_axis, len(spatial) + 2)
@@ -55,7 +60,6 @@ def splat_count(grid: Tensor, size: Any, options: Options) -> Tensor:
 def transpose(values: Tensor, grid: Tensor, spatial: Sequence[int], options: Options) -> Tensor:
     """The transpose of sampling, the filter's included, of values (N, C, *out)."""
     check_threads(options.threads)
-    check_here("grid", grid)
     size = (*values.shape[:2], *spatial)
     asked = check_call(size, tuple(grid.shape), changed(options, channel_axis=1))
     how = asked.how.changed(threads=options.threads)
