@@ -113,7 +113,8 @@ def pixel_call():
     image, _, size = call(2)
     theta = np.array([[[0.1, 0.02, 0.5], [-0.03, 0.11, 1.0]], [[0.5, 0, -1], [0, 0.08, 2]]])
     own = np.stack(np.meshgrid(*map(np.arange, size[2:]), indexing="ij")[::-1], -1)
-    grid = own @ theta[:, np.newaxis, :, :2].swapaxes(-1, -2) + theta[:, np.newaxis, np.newaxis, :, 2]
+    turned = theta[:, np.newaxis, :, :2].swapaxes(-1, -2)
+    grid = own @ turned + theta[:, np.newaxis, np.newaxis, :, 2]
     return image, theta, size, own, grid
 
 
