@@ -20,6 +20,7 @@ from gridsample.kernels.cpu.sweeps import CHUNK, MAP
 from gridsample.kernels.cpu.work import (
     ALONE,
     CROWDED,
+    FEW,
     Group,
     describe_axes,
     divide,
@@ -382,9 +383,10 @@ def sweep_tiles(
         points.begin, points.item, points.axis, points.point,
         target_starts, target_item, target.strides[0], *work.tables,
     )  # fmt: skip
+    some = max(1, FEW // (plan.points * few * work.taps))
     tasks = [
-        [(item, item + 1, 0, plan.points, tile, tile + 1)]
-        for item in range(plan.grid_items)
+        [(item, min(item + some, plan.grid_items), 0, plan.points, tile, tile + 1)]
+        for item in range(0, plan.grid_items, some)
         for tile in range(-(-planes // few))
     ]
     work = work.tiled(whole, few)
