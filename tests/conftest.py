@@ -1,8 +1,13 @@
 """What holds for every test."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Iterator
+from typing import Any
 
 import hypothesis
+import pytest
 
 # No window opens, whatever draws.
 os.environ["MPLBACKEND"] = "Agg"
@@ -12,3 +17,56 @@ hypothesis.settings.register_profile(
     "gridsample", deadline=None, derandomize="CI" in os.environ, print_blob=True
 )
 hypothesis.settings.load_profile("gridsample")
+
+# The reasons for which a test may be skipped, and when that is.  Whatever is compared with is in
+# the extra "test", so that a package that is missing is no reason.
+MAY_SKIP = {
+    "needs mprotect": "not on POSIX",
+    "signals of POSIX": "not on POSIX",
+    "no fork here": "not on POSIX",
+    "no forkserver here": "not on POSIX",
+    "protects pages": "not on Linux",
+    "the peak is reset by a file of Linux's": "not on Linux",
+    "the peak cannot be reset here": "/proc is not to be written to, as in some containers",
+    "the system does not tell": "a system that has no peak of memory",
+    "torch has no gloo": "a build of torch without it",
+    "this SciPy comes without its tests": "a distribution's SciPy",
+    "needs the repository's history": "a copy without .git",
+    "needs a CUDA GPU": "marked gpu",
+    "needs two GPUs": "marked gpu",
+    "takes 12 GB": "marked gpu",
+    "could not import 'cupy'": "marked gpu",
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """An option for environments that are not the extra "test" on purpose."""
+    parser.addoption(
+        "--may-skip", action="append", default=[], help="one more reason for which tests may skip"
+    )
+
+
+def forbid(report: Any, config: pytest.Config) -> None:
+    """Make a skip for a reason that is not listed a failure."""
+    if not report.skipped or hasattr(report, "wasxfail"):
+        return
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    if not any(one in reason for one in (*MAY_SKIP, *config.getoption("--may-skip"))):
+        report.outcome = "failed"
+        report.longrepr = f"{reason}: not among the reasons in tests/conftest.py (MAY_SKIP)"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """A test that skips."""
+    report = yield
+    forbid(report, item.config)
+    return report  # type: ignore[return-value]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    """A file that skips as a whole."""
+    report = yield
+    forbid(report, collector.config)
+    return report  # type: ignore[return-value]

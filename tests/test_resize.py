@@ -381,7 +381,7 @@ def test_images_that_are_refused() -> None:
         ((tensor, tensor.int()), "input has dtype .* no gradient"),
         ((tensor.int(), tensor), "grad_output has dtype .* no gradient"),
         ((tensor.to(torch.complex64), tensor), "but input is real"),
-        ((tensor.numpy(), tensor), "grad_output is a ndarray"),
+        ((tensor.numpy(), tensor), "grad_output is a numpy.ndarray, but input is a tensor"),
     ):
         with pytest.raises(TypeError, match=match):
             gridsample.interpolate_vjp(*given, 2)

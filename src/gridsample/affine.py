@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 from gridsample.api import BINDINGS, find_binding, hand_over, is_overridden, library
+from gridsample.checks import as_array, check_dense
 from gridsample.options import Options
-from gridsample.plan import Mode, check_output, check_theta
+from gridsample.plan import Mode, check_flag, check_output, check_theta
 
 
 def affine_sample(
@@ -152,8 +151,9 @@ def affine_sample_vjp(
     binding: ModuleType = find_binding(grad_output=grad_output, input=input, theta=theta)
     maps, out = check_maps(theta, size)
     result: tuple[Any, Any] = binding.affine_sample_vjp(
-        grad_output, input, maps, out, options, bool(need_input), bool(need_theta)
-    )
+        grad_output, input, maps, out, options, check_flag(need_input, "need_input"),
+        check_flag(need_theta, "need_theta"),
+    )  # fmt: skip
     return result
 
 
@@ -167,7 +167,8 @@ def check_map_coords(coords: Any) -> str:
 def check_maps(theta: Any, size: Sequence[int]) -> tuple[Any, tuple[int, ...]]:
     """Affine maps, and the spatial shape of what is sampled by them."""
     shape = check_output(size, 3, 5)
-    maps = theta if library(theta) in BINDINGS else np.asarray(theta)
+    check_dense(theta=theta)
+    maps = theta if library(theta) in BINDINGS else as_array(theta, "theta")
     check_theta(tuple(maps.shape), shape)
     kind = str(maps.dtype).removeprefix("torch.")
     if kind not in ("float16", "bfloat16", "float32", "float64"):

@@ -13,7 +13,7 @@ import numpy as np
 
 from gridsample.bindings import numpy as of_numpy
 from gridsample.options import Options
-from gridsample.plan import Mode
+from gridsample.plan import Mode, check_flag
 
 # Libraries that have a binding, and those that are known to have none.
 BINDINGS = ("torch", "cupy")
@@ -127,7 +127,8 @@ def grid_sample(
         grid: where to sample, (N, *out, D) for D spatial axes, float16 to float64.  The last axis
             holds x, y, z; x runs along the *last* spatial axis.  ``out`` may have any rank.  N may
             be 1 here or in the input, and is then broadcast.  A NaN coordinate gives NaN, or the
-            fill value in an integer image.
+            fill value in an integer image.  With coords="pixel" it may hold integers, which count
+            as float32 (8 and 16 bits) or float64 and have no gradient.
         mode: how pixels are weighed: "nearest" (ties to even), "bilinear" (also "linear",
             "trilinear"), "bicubic" (also "cubic", "tricubic": Keys, a = -0.75), or any other of
             `gridsample.methods.names()`, in every rank; or a `gridsample.methods.Method`; or a
@@ -270,9 +271,8 @@ def grid_sample_vjp(
         channel_axis, threads,
     )  # fmt: skip
     binding = find_binding(grad_output=grad_output, input=input, grid=grid)
-    result: tuple[Any, Any] = binding.grid_sample_vjp(
-        grad_output, input, grid, options, need_input, need_grid
-    )
+    needed = check_flag(need_input, "need_input"), check_flag(need_grid, "need_grid")
+    result: tuple[Any, Any] = binding.grid_sample_vjp(grad_output, input, grid, options, *needed)
     return result
 
 

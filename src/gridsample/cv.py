@@ -20,6 +20,7 @@ import numpy as np
 
 from gridsample.affine import affine_sample
 from gridsample.api import grid_sample, library
+from gridsample.checks import as_array, as_reals, check_constant, check_dense
 from gridsample.plan import NARROW_TYPES
 from gridsample.strips import Positions, joined, sample, sample_axis, saturated
 
@@ -99,7 +100,7 @@ def as_image(src: Any) -> Array:
             f"src is a {type(src).__module__}.{type(src).__qualname__}; accepted: NumPy arrays; "
             "for tensors there are gridsample.grid_sample and gridsample.ndimage"
         )
-    image = np.asarray(src)
+    image = as_array(src, "src")
     if image.dtype.kind not in "biuf":
         raise TypeError(f"src has dtype {image.dtype}; accepted: bool, integers and floats")
     if image.ndim not in (2, 3) or 0 in image.shape[:2]:
@@ -134,7 +135,8 @@ def chosen(given: Any, known: dict[int, str], name: str) -> str:
 
 def border_values(given: Any, channels: int) -> Array:
     """A number a channel of OpenCV's scalar: four numbers, those not given 0, over and over."""
-    numbers = np.atleast_1d(np.asarray(given, np.float64))
+    check_constant(borderValue=given)
+    numbers = np.atleast_1d(as_reals(given, "borderValue"))
     if numbers.ndim != 1 or len(numbers) > 4:
         raise ValueError(f"borderValue must be a number or up to four, got {given!r}")
     return np.resize(np.pad(numbers, (0, 4 - len(numbers))), channels)
@@ -148,6 +150,7 @@ def destination(dst: Any, shape: tuple[int, ...], dtype: np.dtype[Any], kept: bo
     """
     if dst is None and not kept:
         return np.empty(shape, dtype)
+    check_dense(dst=dst)
     if not isinstance(dst, np.ndarray) or dst.shape != shape or dst.dtype != dtype:
         got = dst.shape if isinstance(dst, np.ndarray) else dst
         needed = " with BORDER_TRANSPARENT" if kept else ""
@@ -323,7 +326,7 @@ def split_maps(map1: Any, map2: Any, whole: bool) -> tuple[Array, Array]:
 
     whole: that fractions do not count, as for INTER_NEAREST in OpenCV.
     """
-    first, second = np.asarray(map1), None if map2 is None else np.asarray(map2)
+    first, second = as_array(map1, "map1"), None if map2 is None else as_array(map2, "map2")
     second = None if second is not None and second.size == 0 < first.size else second
     pair = first.ndim == 3 and first.shape[2] == 2
     if pair and first.dtype == np.int16:
@@ -351,7 +354,7 @@ def split_maps(map1: Any, map2: Any, whole: bool) -> tuple[Array, Array]:
 
 def inverse(matrix: Any, rows: int, flags: int) -> Array:
     """The matrix that maps the destination to the source, (3, 3)."""
-    given = np.asarray(matrix, np.float64)
+    given = as_reals(matrix, "M")
     if given.shape != (rows, 3):
         raise ValueError(f"M must be a {rows} x 3 matrix, got shape {given.shape}")
     full = np.eye(3)

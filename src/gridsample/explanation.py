@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gridsample import axis
+from gridsample.checks import as_array
 from gridsample.plan import AXES, BOUNDARIES, Mode, Plan, hashable, make_plan
 from gridsample.weights import Method
 
@@ -386,7 +387,7 @@ def _check_coordinates(at: Any) -> tuple[float, ...]:
 
 
 def _check_image(image: Any, size: tuple[int, ...]) -> Array:
-    array = np.asarray(image)
+    array = as_array(image, "image")
     if array.dtype.kind not in "biuf":
         raise TypeError(f"image has dtype {array.dtype}; accepted: bool, integers, floating point")
     if array.shape != size[::-1]:

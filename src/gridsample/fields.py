@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gridsample.api import BINDINGS, find_binding, hand_over, is_overridden, library
-from gridsample.plan import check_output, check_theta, coordinates
+from gridsample.checks import as_array, check_dense
+from gridsample.plan import check_flag, check_output, check_theta, coordinates
 
 Array = np.ndarray[Any, Any]
 
@@ -39,12 +40,13 @@ def identity_grid(
                [ 0.5, -0.5]])
     """
     batch, _, *out = check_output(size, 3, 5)
+    corners = check_flag(align_corners, "align_corners")
     kind = np.dtype(dtype)
     if kind.name not in ("float16", "float32", "float64"):
         raise TypeError(f"dtype must be float16, float32 or float64, got {kind}")
     grid = np.empty((*out, len(out)), kind)
     for a, n in enumerate(out):
-        along = coordinates(n, align_corners, kind).reshape(n, *(1,) * (len(out) - 1 - a))
+        along = coordinates(n, corners, kind).reshape(n, *(1,) * (len(out) - 1 - a))
         grid[..., len(out) - 1 - a] = along
     return np.broadcast_to(grid, (batch, *grid.shape))
 
@@ -78,22 +80,26 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) ->
     """
     if is_overridden(theta):
         return hand_over(affine_grid, locals(), theta)
+    corners = check_flag(align_corners, "align_corners")
+    binding = find_binding(theta=theta)
+    check_dense(theta=theta)
     if library(theta) in BINDINGS:
-        return find_binding(theta=theta).affine_grid(theta, size, align_corners)
+        return binding.affine_grid(theta, size, corners)
     shape = check_output(size, 3, 5)
-    matrices = np.asarray(theta)
+    matrices = as_array(theta, "theta")
     check_theta(matrices.shape, shape)
     batch, _, *out = shape
     rank = len(out)
     if matrices.dtype.name not in ("float16", "float32", "float64"):
         raise TypeError(f"theta has dtype {matrices.dtype}; accepted: float16, float32, float64")
-    real = np.float64 if matrices.dtype.name == "float64" else np.float32
+    kind = matrices.dtype
+    real = np.float64 if kind.name == "float64" else np.float32
     matrices = matrices.astype(real)
     grid = np.empty((batch, *out, rank), real)
     with np.errstate(invalid="ignore", over="ignore"):  # what is no number stays none
         grid[...] = matrices[:, :, rank].reshape(batch, *(1,) * rank, rank)
         for a, n in enumerate(out):
             column = matrices[:, :, rank - 1 - a].reshape(batch, *(1,) * rank, rank)
-            along = coordinates(n, align_corners, real).reshape(n, *(1,) * (rank - 1 - a), 1)
+            along = coordinates(n, corners, real).reshape(n, *(1,) * (rank - 1 - a), 1)
             grid += column * along
-    return grid.astype(np.asarray(theta).dtype.newbyteorder("="), copy=False)
+    return grid.astype(kind.newbyteorder("="), copy=False)

@@ -6,9 +6,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from gridsample.api import find_binding, hand_over, is_overridden
+from gridsample.checks import as_array, check_dense
 from gridsample.plan import check_boundary, check_flag, check_threads
 
 
@@ -69,9 +68,8 @@ def spline_filter(
     from gridsample.kernels.prefilter import extension
 
     binding = find_binding(input=input)
-    if isinstance(input, np.ma.MaskedArray):
-        raise TypeError("input is a masked array, whose mask would be lost; fill it first")
-    image = np.asarray(input) if binding.__name__.endswith(".numpy") else input
+    check_dense(input=input)
+    image = as_array(input, "input") if binding.__name__.endswith(".numpy") else input
     check_threads(threads)
     chosen = check_axes(axes, len(image.shape))
     corners = check_flag(align_corners, "align_corners")

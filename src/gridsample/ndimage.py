@@ -27,6 +27,7 @@ import numpy as np
 
 from gridsample.affine import affine_sample
 from gridsample.api import grid_sample, library
+from gridsample.checks import as_array, as_reals, check_constant, check_dense
 from gridsample.filters import spline_filter as coefficients
 from gridsample.strips import (
     POINTS,
@@ -194,6 +195,7 @@ class Spline(NamedTuple):
 
 def spline_of(order: Any, mode: Any, cval: Any, prefilter: Any) -> Spline:
     """A call's spline, if there is such a one."""
+    check_constant(cval=cval)
     return Spline(check_order(order), find_mode(mode), cval, bool(prefilter))
 
 
@@ -229,13 +231,17 @@ def check_rank(*shapes: Sequence[int]) -> None:
         raise RuntimeError(f"input and output rank must be > 0, got shapes {shapes}")
 
 
-def as_array(given: Any) -> Any:
-    """A tensor as it is; anything else as a NumPy array."""
-    return given if library(given) == "torch" else np.asarray(given)
+def as_image(given: Any, name: str = "input") -> Any:
+    """A dense tensor as it is; anything else as a NumPy array."""
+    if library(given) != "torch":
+        return as_array(given, name)
+    check_dense(**{name: given})
+    return given
 
 
 def one_each(given: Any, rank: int, name: str) -> list[Any]:
     """One entry an axis, from one or from a sequence of them."""
+    check_dense(**{name: given})
     if isinstance(given, str) or not np.iterable(given):
         return [given] * rank
     entries = list(given)
@@ -264,7 +270,7 @@ def new_output(output: Any, image: Any, shape: tuple[int, ...]) -> Any:
             warnings.warn("promoting specified output dtype to complex", stacklevel=3)
             dtype = np.promote_types(dtype, np.complex64)
         output = np.zeros(shape, dtype)
-    output = np.asarray(output)
+    output = as_array(output, "output")
     if output.shape != tuple(shape):
         raise RuntimeError(f"output shape not correct: it must be {shape}, got {output.shape}")
     if is_complex and output.dtype.kind != "c":
@@ -356,9 +362,13 @@ def as_real(array: Any, like: Any) -> Any:
     return as_like(array, like).to(precision(like))
 
 
-def as_numbers(given: Any, like: Any) -> Any:
+def as_numbers(given: Any, like: Any, name: str) -> Any:
     """A tensor in a tensor's precision; whatever else in float64, as it is not derived by."""
-    return as_real(given, like) if library(given) == "torch" else np.asarray(given, np.float64)
+    if not library(like) == library(given) == "torch":
+        return as_reals(given, name)
+    if given.dtype.is_complex:
+        raise TypeError(f"{name} must hold real numbers, got dtype {given.dtype}")
+    return as_real(as_image(given, name), like)
 
 
 def transposed(array: Any, axes: Sequence[int]) -> Any:
@@ -629,9 +639,12 @@ def map_coordinates(
         array([2., 7.])
     """
     spline = spline_of(order, mode, cval, prefilter)
-    image, places = as_array(input), as_array(coordinates)
+    image, places = as_image(input), as_image(coordinates, "coordinates")
     if library(places) == "torch" != library(image):
-        raise TypeError("coordinates are a tensor and input is none; both must be of one library")
+        raise TypeError(
+            "coordinates are a tensor and input is none; both must be of one library; make it one: "
+            "input = torch.as_tensor(input, device=coordinates.device)"
+        )
     places = as_like(places, image)
     if kind(places) == "c":
         raise TypeError(f"coordinates: Complex type not supported: {places.dtype}")
@@ -707,7 +720,7 @@ def geometric_transform(
                [2., 5.]])
     """
     spline = spline_of(order, mode, cval, prefilter)
-    image = as_array(input)
+    image = as_image(input)
     shape = tuple(map(operator.index, image.shape if output_shape is None else output_shape))
     check_rank(image.shape, shape)
     if goes_to_scipy(image) or type(mapping).__name__ == "LowLevelCallable":
@@ -830,15 +843,19 @@ def affine_transform(
                [2., 5.]])
     """
     spline = spline_of(order, mode, cval, prefilter)
-    image = as_array(input)
+    image = as_image(input)
     if output_shape is None:
         output_shape = output.shape if isinstance(output, np.ndarray) else image.shape
     shape = tuple(map(operator.index, output_shape))
     check_rank(image.shape, shape)
     result = new_output(output, image, shape)
-    matrix, offset = split_matrix(as_numbers(matrix, image), offset, image.ndim, len(shape))
+    matrix = as_numbers(matrix, image, "matrix")
+    matrix, offset = split_matrix(matrix, offset, image.ndim, len(shape))
     if matrix.ndim == 1:
-        matrix, offset = ([as_numbers(one, image) for one in each] for each in (matrix, offset))
+        matrix, offset = (
+            [as_numbers(one, image, name) for one in each]
+            for name, each in (("matrix", matrix), ("offset", offset))
+        )
         places = [scaled(*each) for each in zip(shape, matrix, offset, strict=True)]
         return store(separable(image, places, spline), result)
     matrix, offset = as_real(matrix, image), [as_real(one, image) for one in offset]
@@ -933,7 +950,7 @@ def rotate(
                [0., 3.]])
     """
     spline = spline_of(order, mode, cval, prefilter)
-    image = as_array(input)
+    image = as_image(input)
     plane = rotation_plane(axes, image.ndim)
     c, s = turned(angle)
     matrix = np.array([[c, s], [-s, c]])
@@ -1031,9 +1048,9 @@ def shift(
         array([9. , 9. , 2.5, 2. ])
     """
     spline = spline_of(order, mode, cval, prefilter)
-    image = as_array(input)
+    image = as_image(input)
     check_rank(image.shape)
-    shifts = [as_numbers(one, image) for one in one_each(shift, image.ndim, "shift")]
+    shifts = [as_numbers(one, image, "shift") for one in one_each(shift, image.ndim, "shift")]
     result = new_output(output, image, tuple(image.shape))
     steps = zip(shifts, image.shape, strict=True)
     places = [as_like(np.arange(n), by) - by for by, n in steps]
@@ -1081,9 +1098,9 @@ def zoom(
         array([0., 2., 4., 6.])
     """
     spline = spline_of(order, mode, cval, prefilter)
-    image = as_array(input)
+    image = as_image(input)
     check_rank(image.shape)
-    factors = one_each(zoom if np.ndim(zoom) else float(zoom), image.ndim, "zoom")
+    factors = one_each(as_reals(zoom, "zoom").tolist(), image.ndim, "zoom")
     shape = tuple(round(n * factor) for n, factor in zip(image.shape, factors, strict=True))
     result = new_output(output, image, shape)
     if grid_mode and mode in ("constant", "wrap"):
@@ -1136,7 +1153,7 @@ def spline_filter1d(
         >>> (c[1:-3] + 4 * c[2:-2] + c[3:-1]) / 6  # the spline at the middle pixel
         array([6.])
     """
-    image = as_array(input)
+    image = as_image(input)
     order, how = check_order(order), find_mode(mode)
     result = filter_output(output, image)
     if order > 1 and image.ndim:
@@ -1190,7 +1207,7 @@ def spline_filter(
         array([[1., 1.],
                [1., 1.]])
     """
-    image = as_array(input)
+    image = as_image(input)
     check_order(order, 2)
     find_mode(mode)
     result = filter_output(output, image)

@@ -12,6 +12,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from gridsample.api import grid_sample
+from gridsample.checks import check_dense
 from gridsample.fields import affine_grid
 from gridsample.nn_resize import CenterPool, Downsample, PatchDownsample, Pyramid, Upsample
 from gridsample.options import Options
@@ -148,6 +149,7 @@ class AffineGrid(nn.Module):
 
     def forward(self, theta: Tensor) -> Tensor:
         """The grid of each matrix."""
+        check_dense(theta=theta)
         grid: Tensor = affine_grid(theta, (theta.shape[0], 1, *self.size), self.align_corners)
         return grid
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from gridsample.checks import check_dense
 from gridsample.plan import AXES, Mode, listed
 from gridsample.resize import Factor, interpolate, plan_resizing
 
@@ -279,6 +280,7 @@ class CenterPool(nn.Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """The means."""
+        check_dense(input=input)
         if input.dim() != 2 + len(self.centers):
             raise ValueError(
                 f"input must be (N, C, *spatial) with {len(self.centers)} spatial axes, as there "
@@ -346,6 +348,7 @@ class Pyramid(nn.Module):
 
     def forward(self, input: Tensor) -> list[Tensor]:
         """The levels, the largest first."""
+        check_dense(input=input)
         images = [input]
         for _ in range(self.levels):
             half = [math.ceil(n / 2) for n in images[-1].shape[2:]]

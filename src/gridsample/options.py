@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from gridsample.plan import Mode
+
+Record = TypeVar("Record", bound=tuple[Any, ...])
 
 
 class Options(NamedTuple):
@@ -23,6 +25,15 @@ class Options(NamedTuple):
     prefilter: bool = True
     channel_axis: int = 1
     threads: int | None = None
+
+
+def changed(record: Record, **fields: Any) -> Record:
+    """A named tuple with other values in some fields.
+
+    Before torch 2.9, `torch.compile` cannot follow a named tuple's own `_replace`.
+    """
+    kind: Any = type(record)
+    return kind(*[fields.get(k, one) for k, one in zip(kind._fields, record, strict=True)])  # type: ignore[no-any-return]
 
 
 def check_fill(

@@ -352,7 +352,29 @@ def check_image_type(dtype: np.dtype[Any]) -> None:
 def check_grid_type(dtype: np.dtype[Any]) -> None:
     """Refuse a grid that is not floating."""
     if type_name(dtype) not in GRID_TYPES:
-        raise TypeError(f"grid has dtype {dtype}; accepted: {', '.join(GRID_TYPES)}")
+        raise TypeError(
+            f"grid has dtype {dtype}; accepted: {', '.join(GRID_TYPES)}, and integers with "
+            "coords='pixel'"
+        )
+
+
+def grid_type(dtype: np.dtype[Any], coords: Any) -> np.dtype[Any]:
+    """The type that a grid's numbers are taken as: pixels may be counted in integers.
+
+    Those of 8 and 16 bits are taken as float32, which holds all of them, and others as float64.
+    """
+    if dtype.kind in "iu" and coords == "pixel":
+        return np.dtype(np.float64 if type_name(dtype) in WIDE_TYPES else np.float32)
+    return dtype
+
+
+def check_grid_gradient(dtype: Any, is_integer: bool) -> None:
+    """Refuse the gradient of a grid of integers."""
+    if is_integer:
+        raise TypeError(
+            f"grid has dtype {dtype}, of which there is no gradient; "
+            "pass need_grid=False to get the input's alone"
+        )
 
 
 def channels_last(channel_axis: Any, dimensions: int) -> bool:

@@ -16,7 +16,9 @@ import numpy as np
 
 from gridsample import tables
 from gridsample.api import find_binding, hand_over, is_overridden, library
+from gridsample.checks import as_array, check_dense
 from gridsample.kernels import of_resizing
+from gridsample.options import changed
 from gridsample.plan import (
     WIDE_TYPES,
     Mode,
@@ -257,6 +259,7 @@ def interpolate(
     if is_overridden(input):
         return hand_over(interpolate, locals(), input)
     find_binding(input=input)  # which refuses what it does not know
+    check_dense(input=input)
     options = size, scale_factor, mode, align_corners, recompute_scale_factor, antialias, rounding
     if library(input) == "torch":
         from gridsample.bindings.torch import resizing
@@ -319,12 +322,12 @@ def interpolate_vjp(
         return hand_over(interpolate_vjp, locals(), grad_output, input)
     options = size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
     find_binding(input=input, grad_output=grad_output)
-    if library(input) == "torch":
+    if "torch" in (library(input), library(grad_output)):
         from gridsample.bindings.torch import resizing
+        from gridsample.bindings.torch.asked import check_tensors
 
+        check_tensors(input=input, grad_output=grad_output)
         for name, tensor in (("input", input), ("grad_output", grad_output)):
-            if library(tensor) != "torch":
-                raise TypeError(f"{name} is a {type(tensor).__name__}, but input is a tensor")
             if not (tensor.is_floating_point() or tensor.is_complex()):
                 raise TypeError(f"{name} has dtype {tensor.dtype}, of which there is no gradient")
         if grad_output.is_complex() and not input.is_complex():
@@ -335,7 +338,7 @@ def interpolate_vjp(
         planes, values = (t.movedim(-1, 1) if last else t for t in (input, grad_output))
         asked = plan_resizing(tuple(planes.shape[2:]), *options)
         check_upstream(values.shape, planes.shape, asked)
-        asked = asked._replace(size=tuple(planes.shape[2:]))
+        asked = changed(asked, size=tuple(planes.shape[2:]))
         result = resizing.resize(values, *asked, True, threads).to(input.dtype)
         return result.movedim(1, -1) if last else result
     image, last = as_image(input, "input", channel_axis, threads)
@@ -347,7 +350,7 @@ def interpolate_vjp(
         raise TypeError(f"grad_output has dtype {values.dtype}, but input is real: {image.dtype}")
     asked = plan_resizing(image.shape[2:], *options)
     check_upstream(values.shape, image.shape, asked)
-    asked = asked._replace(size=image.shape[2:])
+    asked = changed(asked, size=image.shape[2:])
     return resize_array(values, asked, last, True, threads).astype(image.dtype, copy=False)
 
 
@@ -366,8 +369,6 @@ def check_upstream(values: Sequence[int], image: Sequence[int], asked: Resizing)
 
 def as_image(given: Any, name: str, channel_axis: int, threads: int | None) -> tuple[Array, bool]:
     """An array with its channels first, and whether they came last."""
-    from gridsample.bindings.numpy import as_array
-
     array = as_array(given, name)
     last = check_image(array.shape, channel_axis, threads)
     real_type(array.dtype)

@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn import functional
 
 import gridsample
-from gridsample.bindings.torch import sample_elsewhere
 
 SIZES = {1: (7,), 2: (5, 7), 3: (3, 5, 4)}
 
@@ -268,26 +267,6 @@ def test_meta_tensors_have_the_right_shape() -> None:
         torch.empty(4, 9, 2, device="meta"),
     )
     assert (out.shape, out.dtype, out.device.type) == ((4, 3, 9), torch.float16, "meta")
-
-
-def test_other_devices_get_what_torch_can_do() -> None:
-    image, grid = image_and_grid(2)
-    fixed = (False, (0, 0))
-    torch.testing.assert_close(
-        sample_elsewhere(image[:1], grid, ("bicubic",) * 2, ("border",) * 2, *fixed),
-        functional.grid_sample(
-            image[:1].expand(2, -1, -1, -1), grid, "bicubic", "border", align_corners=False
-        ),
-    )
-    for arguments in (
-        (image, grid, ("linear", "cubic"), ("border",) * 2),
-        (image, grid, ("linear",) * 2, ("border", "zeros")),
-        (image, grid.float(), ("linear",) * 2, ("zeros",) * 2),
-        (image.int(), grid.int(), ("linear",) * 2, ("zeros",) * 2),
-        (image, grid[:, 0], ("linear",) * 2, ("zeros",) * 2),
-    ):
-        with pytest.raises(ValueError, match=r"only what torch\.nn\.functional\.grid_sample does"):
-            sample_elsewhere(*arguments, *fixed)
 
 
 # Affine grids -------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 import gridsample
+import gridsample.bindings.torch  # registers the operators
 
 OPERATORS = torch.ops.gridsample
 
@@ -70,6 +71,32 @@ def test_compiled_without_a_break(backend: str, dynamic: bool, last: bool) -> No
         for mine, eager in zip(*results, strict=True):
             torch.testing.assert_close(mine, eager, rtol=1e-5, atol=1e-5)
             assert mine.stride() == eager.stride()
+
+
+VALUES, MAPS = torch.ones(2, 3, 4, 6), torch.eye(2, 3).repeat(2, 1, 1)
+EVERY: dict[str, Any] = {
+    "fill": lambda x, g: gridsample.grid_sample(x, g, "cubic", "constant", fill_value=(1, 2, 3)),
+    "mask": lambda x, g: gridsample.grid_sample(x, g, return_mask=True, threads=1),
+    "spline": lambda x, g: gridsample.grid_sample(x, g, "spline3", "mirror"),
+    "vjp": lambda x, g: gridsample.grid_sample_vjp(VALUES, x, g, "cubic"),
+    "gradient": gridsample.grid_gradient,
+    "hessian": gridsample.grid_hessian,
+    "splat": lambda x, g: gridsample.splat(VALUES, g, (5, 7), normalize=True),
+    "affine": lambda x, g: gridsample.affine_sample(x, MAPS, (2, 3, 4, 6)),
+    "affine_vjp": lambda x, g: gridsample.affine_sample_vjp(VALUES, x, MAPS, (2, 3, 4, 6)),
+    "filter": lambda x, g: gridsample.spline_filter(x),
+    "resize": lambda x, g: gridsample.interpolate(x, (4, 6), mode="bilinear", antialias=True),
+    "resize_vjp": lambda x, g: gridsample.interpolate_vjp(VALUES, x, (4, 6), mode="bilinear"),
+}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_function_compiled_without_a_break(name: str) -> None:
+    torch.compiler.reset()
+    given = tensors()
+    expected = EVERY[name](*given)
+    compiled = torch.compile(EVERY[name], fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(*given), expected)
 
 
 def test_exported_with_sizes_left_open() -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import gridsample
-from gridsample.bindings.torch import resizing
+import gridsample.bindings.torch.resizing  # registers the operator
 
 OPERATOR = torch.ops.gridsample.resize.default
 
@@ -153,28 +153,3 @@ def test_conjugates_and_shapes_without_numbers() -> None:
     torch.testing.assert_close(out, gridsample.interpolate(given, 3, mode="linear").conj())
     meta = torch.empty(2, 3, 4, 5, device="meta", dtype=torch.int16)
     assert gridsample.interpolate(meta, scale_factor=2).shape == (2, 3, 8, 10)
-
-
-class Elsewhere(Tensor):
-    """A tensor that says it is on a device without kernels of ours."""
-
-    device = torch.device("cuda")  # type: ignore[assignment]
-
-
-def test_elsewhere_it_is_what_torch_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    called: dict[str, Any] = {}
-
-    def stand_in(given: Any, size: Any, scale: Any, mode: str, corners: Any, **how: Any) -> str:
-        called.update(size=size, scale=scale, mode=mode, corners=corners, **how)
-        return "torch's"
-
-    monkeypatch.setattr(resizing.torchs, "interpolate", stand_in)
-    far = image(1, 1, 4, 4).as_subclass(Elsewhere)
-    arguments = (far, (8, 8), ("linear", "linear"), True, False, (2.0, 2.0), "exact", False, None)
-    assert resizing.resize(*arguments) == "torch's"
-    assert called == {
-        "size": None, "scale": [2.0, 2.0], "mode": "bilinear", "corners": True, "antialias": False
-    }  # fmt: skip
-    for methods, smooth in ((("lanczos3",) * 2, False), (("linear", "area"), False)):
-        with pytest.raises(ValueError, match="only what torch"):
-            resizing.resize(far, (8, 8), methods, False, smooth, (0.0, 0.0), "exact", False, None)

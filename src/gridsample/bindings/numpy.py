@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gridsample.checks import as_array, check_constant
 from gridsample.kernels import on_cpu
 from gridsample.kernels.memory import converted
 from gridsample.options import Options, check_fill
@@ -21,10 +22,12 @@ from gridsample.plan import (
     channels_last,
     check_coords,
     check_flag,
+    check_grid_gradient,
     check_image_type,
     check_size,
     check_threads,
     check_values,
+    grid_type,
     hashable,
     is_differentiable,
     make_plan,
@@ -37,16 +40,11 @@ UPSTREAM_TYPES = (*GRID_TYPES, "complex64", "complex128")
 SPLAT_TYPES = tuple(name for name in WIDE_TYPES + NARROW_TYPES if name != "bfloat16")
 
 
-def as_array(given: Any, name: str) -> Array:
-    """An array, if it is one or nests numbers."""
-    if isinstance(given, np.ma.MaskedArray):
-        raise TypeError(
-            f"{name} is a masked array, whose mask would be lost; fill it first: {name}.filled(0)"
-        )
-    try:
-        return np.asarray(given)
-    except ValueError as error:
-        raise ValueError(f"{name} is not an array: {error}") from None
+def as_grid(given: Any, options: Options) -> Array:
+    """A grid as an array; one of integers that count pixels becomes floating."""
+    grid = as_array(given, "grid")
+    kind = grid_type(grid.dtype, options.coords)
+    return grid if kind is grid.dtype else grid.astype(kind)
 
 
 def plan_call(image: Array, grid: Array, options: Options) -> tuple[Plan, bool]:
@@ -88,6 +86,7 @@ def as_fill(options: Options, plan: Plan) -> Array | None:
     """
     if type(options.fill_value) in (int, float) and options.fill_value == 0:
         return None
+    check_constant(fill_value=options.fill_value)
     fill = as_array(options.fill_value, "fill_value")
     # A broadcast array can have more entries than anybody can look at.
     few = fill.size <= max(1, plan.channels)
@@ -211,7 +210,7 @@ def grid_sample(
     image: Any, grid: Any, options: Options, return_mask: bool = False, out: Any = None
 ) -> Array | tuple[Array, Array]:
     """`gridsample.grid_sample` for NumPy arrays."""
-    image, grid = as_array(image, "input"), as_array(grid, "grid")
+    image, grid = as_array(image, "input"), as_grid(grid, options)
     plan, last = plan_call(image, grid, options)
     fill, filtered = as_fill(options, plan), prefilters(plan, options)
     masked = check_flag(return_mask, "return_mask")
@@ -252,12 +251,14 @@ def grid_sample_vjp(
     need_grid: bool = True,
 ) -> tuple[Array | None, Array | None]:
     """`gridsample.grid_sample_vjp` for NumPy arrays."""
-    image, grid, upstream = (
+    image, given, upstream = (
         as_array(image, "input"),
         as_array(grid, "grid"),
         as_array(grad_output, "grad_output"),
     )
-    return gradients(upstream, image, grid, grid, options, (bool(need_input), bool(need_grid)))
+    grid = as_grid(given, options)
+    check_grid_gradient(given.dtype, need_grid and grid is not given)
+    return gradients(upstream, image, grid, grid, options, (need_input, need_grid))
 
 
 def gradients(
@@ -348,7 +349,7 @@ def grid_derivatives(image: Any, grid: Any, options: Options, degree: int) -> Ar
 
     `gridsample.grid_gradient` and `gridsample.grid_hessian` for NumPy arrays.
     """
-    image, grid = as_array(image, "input"), as_array(grid, "grid")
+    image, grid = as_array(image, "input"), as_grid(grid, options)
     plan, last = plan_call(image, grid, options)
     fill, filtered = as_fill(options, plan), prefilters(plan, options)
     rank = len(plan.spatial)
@@ -398,7 +399,7 @@ def check_upstream(upstream: Array, plan: Plan, last: bool) -> None:
 
 def splat(values: Any, grid: Any, size: Any, options: Options, normalize: bool = False) -> Array:
     """`gridsample.splat` for NumPy arrays."""
-    values, grid = as_array(values, "values"), as_array(grid, "grid")
+    values, grid = as_array(values, "values"), as_grid(grid, options)
     spatial = check_size(size, grid.shape)
     last = channels_last(options.channel_axis, len(spatial) + 2)
     if values.dtype.name not in SPLAT_TYPES:
@@ -421,7 +422,7 @@ def splat(values: Any, grid: Any, size: Any, options: Options, normalize: bool =
 
 def splat_count(grid: Any, size: Any, options: Options) -> Array:
     """`gridsample.splat_count` for NumPy arrays."""
-    grid = as_array(grid, "grid")
+    grid = as_grid(grid, options)
     spatial = check_size(size, grid.shape)
     last = channels_last(options.channel_axis, len(spatial) + 2)
     plan = plan_splat(np.dtype(np.float32), grid, grid.shape[0], 1, spatial, options)

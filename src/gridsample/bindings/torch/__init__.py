@@ -7,31 +7,30 @@ them, with what they are asked for (`asked`).
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from gridsample.bindings.torch import batching, derivatives, onnx, operators  # noqa: F401
+from gridsample.bindings.torch import batching, derivatives, elsewhere, onnx, operators  # noqa: F401
 from gridsample.bindings.torch.affine import affine_grid, affine_sample, affine_sample_vjp
 from gridsample.bindings.torch.asked import (
-    HERE,
     as_fill,
+    as_grid,
     check_call,
-    check_here,
     check_tensors,
     keyed,
     prepare,
 )
 from gridsample.bindings.torch.contacts import shape_of
+from gridsample.bindings.torch.elsewhere import by_cpu, is_elsewhere
 from gridsample.bindings.torch.filtering import REALS, prefilter, spline_filter
-from gridsample.bindings.torch.operators import How, method_of
+from gridsample.bindings.torch.operators import How
 from gridsample.bindings.torch.traced import traceable
 from gridsample.bindings.torch.transpose import splat, splat_count
 from gridsample.options import Options
-from gridsample.plan import check_boundary, check_flag, check_threads
+from gridsample.plan import check_flag, check_grid_gradient, check_threads
 
 __all__ = [
     "affine_grid",
@@ -62,15 +61,21 @@ def grid_sample(
     masked = check_flag(return_mask, "return_mask")
     if out is not None:
         raise TypeError("out is taken with NumPy arrays only; tensors get a new tensor")
-    call = None
-    if operators.is_plain(image, grid):
+    call, plain = None, operators.is_plain(image, grid)
+    if not plain:
+        check_tensors(input=image, grid=grid)
+        if is_elsewhere(image):
+            found = None if masked else elsewhere.grid_sample(image, grid, options)
+            return by_cpu(grid_sample, image, grid, options, masked) if found is None else found
+    if not grid.is_floating_point():
+        grid = as_grid(grid, options)
+    if plain:
         asked, call = prepare(image.shape, image.dtype, grid.shape, grid.dtype, *keyed(options))
     else:
-        check_tensors(input=image, grid=grid)
         asked = check_call(shape_of(image), shape_of(grid), options)
-    how = asked.how if threads is None else asked.how._replace(threads=threads)
+    how = asked.how if threads is None else asked.how.changed(threads=threads)
     if options.fill_value.__class__ is not int or options.fill_value:
-        how = how._replace(fill=as_fill(image, options, asked))
+        how = how.changed(fill=as_fill(image, options, asked))
     last = asked.last
     planes = image.movedim(-1, 1) if last else image
     if asked.orders:
@@ -78,21 +83,19 @@ def grid_sample(
     elif call is not None:
         result = derivatives.plain_gather(planes, grid, how, call)
     else:
-        result = find_sampler(image)(planes, grid, *how)
+        result = find_sampler()(planes, grid, *how)
     result = result.movedim(1, -1) if last else result
     return (result, share_inside(planes, grid, how, last)) if masked else result
 
 
-def find_sampler(image: Tensor) -> Callable[..., Tensor]:
-    """What samples an image: where its memory is, or whatever a model is being written to."""
-    if onnx.exporting():
-        return onnx.gather_as_node
-    return gather if image.device.type in HERE else sample_elsewhere
+def find_sampler() -> Callable[..., Tensor]:
+    """What samples an image: a kernel, or a node of the model that is being written."""
+    return onnx.gather_as_node if onnx.exporting() else gather
 
 
 def sample_spline(image: Tensor, grid: Tensor, orders: Sequence[int], how: How) -> Tensor:
     """Sample the spline that meets an image."""
-    result = find_sampler(image)(prefilter(image, grid, orders, how), grid, *how)
+    result = find_sampler()(prefilter(image, grid, orders, how), grid, *how)
     if operators.differentiable(image):
         return result.to(image.dtype)
     return operators.as_integers(result, image.dtype, how.fill)
@@ -102,8 +105,8 @@ def share_inside(image: Tensor, grid: Tensor, how: How, last: bool) -> Tensor:
     """The share of each point's weight that is on an image: a sample of ones among zeros."""
     wide = torch.float64 in (REALS[image.dtype], grid.dtype)
     one = torch.ones((), dtype=torch.float64 if wide else torch.float32, device=image.device)
-    how = how._replace(padding_mode=("constant",) * len(how.mode), fill=())
-    mask = find_sampler(image)(one.expand(1, 1, *image.shape[2:]), grid, *how)
+    how = how.changed(padding_mode=("constant",) * len(how.mode), fill=())
+    mask = find_sampler()(one.expand(1, 1, *image.shape[2:]), grid, *how)
     mask = torch.where(mask.isnan(), 0, mask)  # a point that is nowhere
     return mask.movedim(1, -1) if last else mask
 
@@ -115,8 +118,13 @@ def grid_sample_vjp(
     """`gridsample.grid_sample_vjp` for tensors; the gradients can be differentiated again."""
     check_threads(options.threads)
     check_tensors(grad_output=grad_output, input=image, grid=grid)
+    given, grid = grid, as_grid(grid, options)
+    check_grid_gradient(given.dtype, need_grid and grid is not given)
     asked = check_call(shape_of(image), shape_of(grid), options)
-    check_here("input", image)
+    if is_elsewhere(image):
+        needed = need_input, need_grid
+        found = by_cpu(grid_sample_vjp, grad_output, image, given, options, *needed)
+        return found  # type: ignore[no-any-return]
     if grad_output.dim() != grid.dim():
         raise ValueError(
             f"grad_output must have the output's {grid.dim()} dimensions, "
@@ -126,13 +134,11 @@ def grid_sample_vjp(
         operators.check_differentiable(image)
     if image.is_complex() and grad_output.is_floating_point():
         grad_output = grad_output.to(grad_output.dtype.to_complex())
-    how = asked.how._replace(threads=options.threads, fill=as_fill(image, options, asked))
+    how = asked.how.changed(threads=options.threads, fill=as_fill(image, options, asked))
     last, filtered = asked.last, bool(asked.orders)
     values, planes = (tensor.movedim(-1, 1) if last else tensor for tensor in (grad_output, image))
     source = prefilter(planes, grid, asked.orders, how) if filtered else planes
-    first, second = derivatives.backward(
-        values, source, grid, bool(need_input), bool(need_grid), *how
-    )
+    first, second = derivatives.backward(values, source, grid, need_input, need_grid, *how)
     if need_input and filtered:
         first = prefilter(first, grid, asked.orders, how, adjoint=True).to(image.dtype)
     if last and need_input:
@@ -148,9 +154,11 @@ def grid_derivatives(image: Tensor, grid: Tensor, options: Options, degree: int)
     """
     check_threads(options.threads)
     check_tensors(input=image, grid=grid)
-    check_here("input", image)
+    grid = as_grid(grid, options)
+    if is_elsewhere(image):
+        return by_cpu(grid_derivatives, image, grid, options, degree)  # type: ignore[no-any-return]
     asked = check_call(shape_of(image), shape_of(grid), options)
-    how = asked.how._replace(threads=options.threads, fill=as_fill(image, options, asked))
+    how = asked.how.changed(threads=options.threads, fill=as_fill(image, options, asked))
     planes = image.movedim(-1, 1) if asked.last else image
     operators.numpy_type(image.dtype, "input")
     rank, kind = grid.shape[-1], torch.promote_types(image.dtype, grid.dtype)
@@ -163,54 +171,13 @@ def grid_derivatives(image: Tensor, grid: Tensor, options: Options, degree: int)
         gradient: Tensor = derivatives.backward(ones, planes, points, False, True, *how)[1]
         result = gradient.unsqueeze(1)
     else:
-        every = [*itertools.product(range(rank), repeat=degree)]
+        single = [(a,) for a in range(rank)]
+        every: Any = single if degree == 1 else [(*j, *k) for j in single for k in single]
         parts = {}
         for axes in {tuple(sorted(axes)) for axes in every}:
-            order = [axes.count(a) for a in range(rank)]
-            parts[axes] = derivatives.gather(planes, grid, *how._replace(order=order))
+            # torch.compile cannot follow a tuple's count before torch 2.9, nor itertools.product.
+            order = [sum([axis == a for axis in axes]) for a in range(rank)]
+            parts[axes] = derivatives.gather(planes, grid, *how.changed(order=order))
         result = torch.stack([parts[tuple(sorted(axes))] for axes in every], -1)
         result = torch.unflatten(result, -1, (rank,) * degree).to(kind)
     return result.movedim(1, -1 - degree) if asked.last else result
-
-
-# Devices that there are no kernels for ------------------------------------------------------------
-
-# The numbers by which torch calls what it knows.
-TORCH_MODES = {"linear": 0, "nearest": 1, "cubic": 2}
-TORCH_BOUNDARIES = {"zeros": 0, "border": 1, "reflection": 2}
-
-
-def sample_elsewhere(image: Tensor, grid: Tensor, *options: Any) -> Tensor:
-    """Sample as torch does, on a device that only torch has kernels for."""
-    how = How(*options)
-    rank = len(how.mode)
-    methods = {method_of(name).name for name in how.mode}
-    boundaries = {check_boundary(name) for name in how.padding_mode}
-    if not (
-        len(methods) == len(boundaries) == 1
-        and methods <= TORCH_MODES.keys()
-        and boundaries <= TORCH_BOUNDARIES.keys()
-        and rank in ((2,) if "cubic" in methods else (2, 3))
-        and grid.dim() == image.dim()
-        and image.is_floating_point()
-        and image.dtype == grid.dtype
-        and how.coords == "normalized"
-        and how.extrapolate
-    ):
-        raise ValueError(
-            f"input is on {image.device}, where only what torch.nn.functional.grid_sample does is "
-            "available: one mode and one padding_mode of torch's for all axes, two or three axes, "
-            "cubic in two, floating input and grid of the same dtype and rank, coordinates as "
-            "torch's, extrapolated; "
-            f"got mode {tuple(how.mode)}, padding_mode {tuple(how.padding_mode)}, "
-            f"coords {how.coords!r}, extrapolate={how.extrapolate}, "
-            f"input {image.dtype} {tuple(image.shape)}, grid {grid.dtype} {tuple(grid.shape)}"
-        )
-    items = grid.shape[0] if image.shape[0] == 1 else image.shape[0]
-    return torch.grid_sampler(
-        image.expand(items, *image.shape[1:]),
-        grid.expand(items, *grid.shape[1:]),
-        TORCH_MODES[methods.pop()],
-        TORCH_BOUNDARIES[boundaries.pop()],
-        how.align_corners,
-    )

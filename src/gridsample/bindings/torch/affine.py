@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.autograd import Function
 
 from gridsample.bindings.torch import contacts, cuda, derivatives, operators
-from gridsample.bindings.torch.asked import Asked, as_fill, check_call, check_here, check_tensors
+from gridsample.bindings.torch.asked import Asked, as_fill, check_call, check_tensors
+from gridsample.bindings.torch.elsewhere import by_cpu, is_elsewhere
 from gridsample.bindings.torch.filtering import prefilter
 from gridsample.bindings.torch.operators import (
     Call,
@@ -103,7 +104,9 @@ def affine_sample_vjp(
     """`gridsample.affine_sample_vjp` for tensors; the gradients can be differentiated again."""
     check_tensors(grad_output=grad_output, input=image, theta=theta)
     asked, how = ask(image, theta, out, options)
-    check_here("input", image)
+    if is_elsewhere(image):
+        given = grad_output, image, theta, out, options, need_input, need_theta
+        return by_cpu(affine_sample_vjp, *given)  # type: ignore[no-any-return]
     if need_input:
         operators.check_differentiable(image)
     if grad_output.dim() != len(out) + 2:
@@ -115,11 +118,13 @@ def affine_sample_vjp(
         grad_output = grad_output.to(grad_output.dtype.to_complex())
     values, planes = (t.movedim(-1, 1) if asked.last else t for t in (grad_output, image))
     source = prefilter(planes, theta, asked.orders, how) if asked.orders else planes
-    sizes = *values.shape, *source.shape, *theta.shape, *out
-    call = find_call(source, theta, out, how) if all(type(n) is int for n in sizes) else None
-    if call is not None:
+    needed = need_input, need_theta
+    if operators.is_plain(values, source, theta):
+        call = find_call(source, theta, out, how)
         check_values(values, call.plan, "grad_output")
-    first, second = both_gradients(call, values, source, theta, out, how, need_input, need_theta)
+        first, second = both_gradients(call, values, source, theta, out, how, *needed)
+    else:
+        first, second = gradients_by_grid(values, source, theta, out, how, *needed)
     if need_input and asked.orders:
         first = prefilter(first, theta, asked.orders, how, adjoint=True).to(image.dtype)
     if need_input and asked.last:
@@ -134,7 +139,7 @@ def ask(image: Tensor, theta: Tensor, out: Size, options: Options) -> tuple[Aske
     items, rank, _ = contacts.shape_of(theta)
     asked = check_call(contacts.shape_of(image), (items, *out, rank), options)
     fill = as_fill(image, options, asked)
-    return asked, asked.how._replace(threads=options.threads, fill=fill)
+    return asked, asked.how.changed(threads=options.threads, fill=fill)
 
 
 def can_fuse(image: Tensor, theta: Tensor, asked: Asked, how: How) -> bool:
@@ -173,18 +178,24 @@ def grid_of(theta: Tensor, out: Size, how: How) -> Tensor:
 
 
 def both_gradients(
-    call: Call | None, values: Tensor, image: Tensor, theta: Tensor, out: Size, how: How,
+    call: Call, values: Tensor, image: Tensor, theta: Tensor, out: Size, how: How,
     need_image: bool, need_theta: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The needed gradients; one that is not needed is empty.
-
-    They go by way of a grid where they may be differentiated, where there is no plain memory, and
-    where sizes are not known yet, so that there is no call.
-    """
+    """The needed gradients; one that is not needed is empty."""
     given = values, image, theta
-    plain = operators.is_plain(*given) and not derivatives.has_record(*given)
-    if plain and call is not None:
+    if operators.is_plain(*given) and not derivatives.has_record(*given):
         return run_backward(call, values, image, theta, how, need_image, need_theta)
+    return gradients_by_grid(*given, out, how, need_image, need_theta)
+
+
+def gradients_by_grid(
+    values: Tensor, image: Tensor, theta: Tensor, out: Size, how: How, need_image: bool,
+    need_theta: bool,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """As `both_gradients`, where they may be differentiated again or there is no plain memory.
+
+    There sizes may not be known yet, either.
+    """
     grid = grid_of(theta, out, how)
     first, second = derivatives.backward(values, image, grid, need_image, need_theta, *how)
     if need_theta:

@@ -9,11 +9,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gridsample.bindings.torch import cuda, operators
+from gridsample.bindings.torch import operators
 from gridsample.bindings.torch.contacts import shape_of
 from gridsample.bindings.torch.operators import How, spell
+from gridsample.bindings.torch.quick import TYPES
+from gridsample.checks import check_constant, check_dense
 from gridsample.options import Options, check_fill
 from gridsample.plan import (
+    WIDE_TYPES,
     Shape,
     channels_last,
     check_coords,
@@ -23,19 +26,21 @@ from gridsample.plan import (
     find_method,
     hashable,
     per_axis,
+    type_name,
 )
-
-# The devices that there are kernels for; on the second, tensors have a shape alone.
-HERE = ("cpu", "meta", *cuda.DEVICES)
 
 
 def check_tensors(**given: Any) -> None:
-    """Refuse what is no tensor, and tensors that are not on one device."""
+    """Refuse what is no dense tensor, and tensors that are not on one device."""
+    check_dense(**given)
+    tensors = [name for name, one in given.items() if isinstance(one, Tensor)]
     for name, one in given.items():
         if not isinstance(one, Tensor):
+            kind, other = type(one), tensors[0]
             raise TypeError(
-                f"{name} is a {type(one).__module__}.{type(one).__qualname__}, "
-                "but other arguments are tensors; accepted: torch.Tensor for all"
+                f"{name} is a {kind.__module__}.{kind.__qualname__}, but {other} is a tensor; "
+                f"accepted: torch.Tensor for all; make it one: "
+                f"{name} = torch.as_tensor({name}, device={other}.device)"
             )
     first, *others = given.items()
     for name, one in others:
@@ -46,10 +51,19 @@ def check_tensors(**given: Any) -> None:
             )
 
 
-def check_here(name: str, tensor: Tensor) -> None:
-    """Refuse a device without kernels."""
-    if tensor.device.type not in HERE:
-        raise ValueError(f"{name} is on {tensor.device}; accepted: {', '.join(HERE)}")
+# What grids of integers become: see `gridsample.plan.grid_type`.
+INTEGERS = {
+    kind: torch.float64 if type_name(array) in WIDE_TYPES else torch.float32
+    for kind, array in TYPES.items()
+    if array.kind in "iu"
+}
+
+
+def as_grid(grid: Tensor, options: Options) -> Tensor:
+    """A grid; one of integers that count pixels becomes floating."""
+    if options.coords == "pixel" and grid.dtype in INTEGERS:
+        return grid.to(INTEGERS[grid.dtype])
+    return grid
 
 
 class Asked(NamedTuple):
@@ -113,8 +127,7 @@ def keyed(options: Options) -> Options:
 def as_fill(image: Tensor, options: Options, asked: Asked) -> list[float]:
     """The fill value, as the operators take it."""
     given: Any = options.fill_value
-    if isinstance(given, Tensor) and given.requires_grad:
-        raise TypeError("fill_value is a tensor that requires a gradient; it has none: detach it")
+    check_constant(fill_value=given)
     kinds = (int, float, complex)
     channels = shape_of(image)[-1 if asked.last else 1]
     if isinstance(given, (*kinds, tuple, list)) or not hasattr(given, "tolist"):
@@ -122,6 +135,7 @@ def as_fill(image: Tensor, options: Options, asked: Asked) -> list[float]:
         entries = [*given] if several else [given]
         shape = (len(entries),) if several else ()
     else:
+        check_dense(fill_value=given)
         shape = tuple(given.shape)
         # A broadcast array can have more entries than anybody can look at.
         few = math.prod(shape) <= max(1, channels)

@@ -89,7 +89,7 @@ class Join(NamedTuple):
         """How to sample: where a fill is told for each channel, it is told for the new ones too."""
         how = How(*options)
         each = len(how.fill) > 1 + is_complex
-        return how._replace(fill=[*how.fill] * self.joined) if each else how
+        return how.changed(fill=[*how.fill] * self.joined) if each else how
 
     @property
     def joined(self) -> int:

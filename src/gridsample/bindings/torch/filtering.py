@@ -19,6 +19,7 @@ from torch.autograd.forward_ad import _set_fwd_grad_enabled
 from torch.autograd.function import _SingleLevelFunction as Function
 
 from gridsample.bindings.torch.derivatives import below, inside, recorded, tracked
+from gridsample.bindings.torch.elsewhere import by_cpu, is_elsewhere
 from gridsample.bindings.torch.operators import (
     LIBRARY,
     How,
@@ -58,7 +59,10 @@ def spline_filter(
     threads: int | None,
 ) -> Tensor:  # fmt: skip
     """`gridsample.spline_filter` for tensors."""
-    result: Tensor = whole(image, order, list(extended), list(axes), adjoint, threads)
+    options = order, list(extended), list(axes), adjoint, threads
+    if is_elsewhere(image):
+        return by_cpu(spline_filter, image, *options)  # type: ignore[no-any-return]
+    result: Tensor = whole(image, *options)
     return result
 
 

@@ -31,6 +31,7 @@ from torch.autograd import forward_ad
 from gridsample.bindings.torch import quick
 from gridsample.bindings.torch.quick import TYPES
 from gridsample.kernels import on_cpu
+from gridsample.options import changed
 from gridsample.plan import (
     BFLOAT16,
     BOUNDARIES,
@@ -91,10 +92,14 @@ class How(NamedTuple):
     fill: Sequence[float] = ()
     threads: int | None = None
 
+    def changed(self, **fields: Any) -> How:
+        """The same with other values in some fields."""
+        return changed(self, **fields)
+
     @property
     def linear(self) -> How:
         """The same without a fill: what is linear in the image."""
-        return self._replace(fill=()) if self.fill else self
+        return self.changed(fill=()) if self.fill else self
 
     @property
     def blends(self) -> bool:
@@ -103,7 +108,7 @@ class How(NamedTuple):
 
     def raised(self, axis: int) -> How:
         """The same with the order along an axis raised by one."""
-        return self._replace(order=[n + (k == axis) for k, n in enumerate(self.order)])
+        return self.changed(order=[n + (k == axis) for k, n in enumerate(self.order)])
 
 
 SCHEMA = (

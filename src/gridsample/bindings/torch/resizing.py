@@ -19,6 +19,7 @@ from torch.autograd.function import _SingleLevelFunction as Function
 from gridsample import tables
 from gridsample.bindings.torch.contacts import torchs
 from gridsample.bindings.torch.derivatives import below, inside, recorded, tracked
+from gridsample.bindings.torch.elsewhere import by_cpu, try_torchs
 from gridsample.bindings.torch.onnx import exporting
 from gridsample.bindings.torch.onnx_resizing import resize_as_node
 from gridsample.bindings.torch.operators import (
@@ -70,28 +71,49 @@ def resize(
     if image.device.type in ("cpu", "meta"):
         result: Tensor = whole(image, *options, transposed, threads, rounding)
         return result
+    found = None if transposed else resize_as_torch(image, *options)
+    if found is None:
+        found = by_cpu(resize, image, *options, rounding, transposed, threads)
+    return found
+
+
+def resize_as_torch(
+    image: Tensor, size: list[int], methods: list[str], align_corners: bool, antialias: bool,
+    scales: list[float],
+) -> Tensor | None:  # fmt: skip
+    """Resize by torch's own operator; None where that cannot do it."""
     rank = len(size)
     name = TORCH_NAMES.get(methods[0], {}).get(rank)
     smooths = antialias and methods[0] != "area"
     if (
         name is None
-        or transposed
         or len(set(methods)) > 1
         or (smooths and name not in ("bilinear", "bicubic"))
+        or not (image.is_floating_point() or name.startswith("nearest"))
     ):
-        raise ValueError(
-            f"input is on {image.device}, where only what torch.nn.functional.interpolate does is "
-            f"available; got modes {tuple(methods)} with antialias={antialias}"
-        )
+        return None
     by_scale = any(scales) and name != "area"
-    return torchs.interpolate(
+    return try_torchs(
+        lambda: torchs.interpolate(
+            image,
+            None if by_scale else size,
+            scales if by_scale else None,
+            name,
+            align_corners if tables.METHODS[methods[0]].aligns else None,
+            antialias=smooths,
+        ),
         image,
-        None if by_scale else list(size),
-        list(scales) if by_scale else None,
-        name,
-        align_corners if tables.METHODS[methods[0]].aligns else None,
-        antialias=smooths,
+        torchs_operator(name, rank, smooths),
+        recorded=torch.is_grad_enabled() and image.requires_grad,
     )
+
+
+def torchs_operator(name: str, rank: int, smooths: bool) -> str:
+    """What torch calls the operator that its interpolate comes to."""
+    if name == "area":
+        return f"_adaptive_avg_pool{max(rank, 2)}d"  # one axis goes as two
+    hidden = smooths or name == "nearest-exact"
+    return f"{'_' * hidden}upsample_{name.replace('-', '_')}{rank}d{'_aa' * smooths}"
 
 
 # What is computed ---------------------------------------------------------------------------------

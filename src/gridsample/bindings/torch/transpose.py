@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from gridsample.bindings.torch import derivatives, operators
-from gridsample.bindings.torch.asked import check_call, check_here, check_tensors
+from gridsample.bindings.torch.asked import as_grid, check_call, check_tensors
 from gridsample.bindings.torch.contacts import shape_of
+from gridsample.bindings.torch.elsewhere import by_cpu, is_elsewhere
 from gridsample.bindings.torch.filtering import COEFFICIENTS, REALS, prefilter
 from gridsample.bindings.torch.operators import numpy_type
-from gridsample.options import Options
+from gridsample.options import Options, changed
 from gridsample.plan import channels_last, check_flag, check_size, check_threads, check_values
 
 
@@ -22,6 +23,9 @@ def splat(
 ) -> Tensor:
     """`gridsample.splat` for tensors."""
     check_tensors(values=values, grid=grid)
+    if is_elsewhere(grid):
+        return by_cpu(splat, values, grid, size, options, normalize)  # type: ignore[no-any-return]
+    grid = as_grid(grid, options)
     spatial = check_size(size, shape_of(grid))
     last = channels_last(options.channel_axis, len(spatial) + 2)
     items = check_values(shape_of(values), shape_of(grid), last)
@@ -45,6 +49,9 @@ def splat(
 def splat_count(grid: Tensor, size: Any, options: Options) -> Tensor:
     """`gridsample.splat_count` for tensors."""
     check_tensors(grid=grid)
+    if is_elsewhere(grid):
+        return by_cpu(splat_count, grid, size, options)  # type: ignore[no-any-return]
+    grid = as_grid(grid, options)
     spatial = check_size(size, shape_of(grid))
     last = channels_last(options.channel_axis, len(spatial) + 2)
     result = transpose_ones(grid, spatial, options)
@@ -54,10 +61,9 @@ def splat_count(grid: Tensor, size: Any, options: Options) -> Tensor:
 def transpose(values: Tensor, grid: Tensor, spatial: Sequence[int], options: Options) -> Tensor:
     """The transpose of sampling, the filter's included, of values (N, C, *out)."""
     check_threads(options.threads)
-    check_here("grid", grid)
     size = (*shape_of(values)[:2], *spatial)
-    asked = check_call(size, shape_of(grid), options._replace(channel_axis=1))
-    how = asked.how._replace(threads=options.threads)
+    asked = check_call(size, shape_of(grid), changed(options, channel_axis=1))
+    how = asked.how.changed(threads=options.threads)
     if not asked.orders:
         result: Tensor = derivatives.scatter(values, grid, size, *how)
         return result
