@@ -86,7 +86,7 @@ CALLS: dict[str, Call] = {
     ),
 }
 
-# Those that take tensors alone, and what torch calls errors there.
+# Those that take tensors alone.
 OF_TORCH: dict[str, Call] = {
     **listed(
         torch_compat,
@@ -119,11 +119,6 @@ TENSORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "masked tensor": (lambda t: torch.masked.masked_tensor(t, t > 0), "masked tensor"),
 }
-# What torch's own functions raise where others raise a TypeError.
-TORCHS_ERRORS: dict[str, type[Exception]] = {
-    "torch_compat.affine_grid": ValueError,
-    "torch_compat.grid_sample": RuntimeError,
-}
 # NumPy alone: a tensor in an array's place is not accepted, or taken as an array.
 OF_NUMPY = ("cv.", "explain")
 
@@ -138,6 +133,8 @@ def cases() -> Iterator[Any]:
                     for kind in kinds:
                         if value.ndim == 1 and kind in ("nested", "jagged"):
                             continue  # there is none of numbers
+                        if (name, kind) == ("torch_compat.interpolate", "quantized"):
+                            continue  # torch resizes them
                         yield pytest.param(name, argument, kind, id=f"{name} {argument} {kind}")
 
 
@@ -155,22 +152,36 @@ def test_every_public_function_is_here() -> None:
         **{f"cv.{name}": getattr(cv, name) for name in cv.__all__},
     }
     functions = {name for name, one in public.items() if inspect.isfunction(one)}
-    assert functions - {"identity_grid"} == CALLS.keys()
+    assert functions - {"identity_grid", "warmup"} == CALLS.keys()
     modules = {f"nn.{name}" for name in nn.__all__}
     # These begin with layers of torch's own.
     assert modules - {"nn.PatchDownsample", "nn.SpatialTransformer"} <= OF_TORCH.keys()
 
 
-@pytest.mark.filterwarnings("ignore:.*prototype.*", "ignore:Sparse.*", "ignore:.*quantize")
+@pytest.mark.filterwarnings(
+    "ignore:.*prototype.*", "ignore:Sparse.*", "ignore:.*quantize", "ignore:.*for MaskedTensor"
+)
 @pytest.mark.parametrize(("name", "argument", "kind"), [*cases()])
 def test_what_is_not_dense(name: str, argument: str, kind: str) -> None:
     function, given = (CALLS | OF_TORCH)[name]
     make, words = (ARRAYS | TENSORS)[kind]
     given = dict(given) if kind in ARRAYS else as_tensors(given)
     given[argument] = make(given[argument])
-    error = TORCHS_ERRORS.get(name, TypeError)
+    # The drop-in raises torch's own error, to which a note is added.
+    error = Exception if name.startswith("torch_compat.") else TypeError
     with pytest.raises(error, match=f"{argument} is a .*{words}.*make it one first: {argument}\\."):
         function(**given)
+
+
+@pytest.mark.filterwarnings("ignore:.*quantize")
+def test_torch_resizes_what_is_quantized() -> None:
+    """So the drop-in does, too."""
+    image = torch.quantize_per_tensor(torch.from_numpy(IMAGE), 1.0, 0, torch.quint8)
+    found, expected = (
+        one(image, size=(4, 6), mode="bilinear")
+        for one in (torch_compat.interpolate, torch.nn.functional.interpolate)
+    )
+    assert torch.equal(found.int_repr(), expected.int_repr())
 
 
 @pytest.mark.parametrize("name", CALLS)

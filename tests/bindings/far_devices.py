@@ -210,7 +210,7 @@ def test_torchs_own_resizing_is_used(rank: int) -> None:
             CALLS.clear()
             x = Far(image.clone()).requires_grad_()
             found = resizing.resize(
-                x, (3,) * rank, (method,) * rank, False, smooth, (0.0,) * rank, False, None
+                x, (3,) * rank, (method,) * rank, False, smooth, (0.0,) * rank, "exact", False, None
             )
             found.sum().backward()
             name = f"aten::{resizing.torchs_operator(names[rank], rank, smooth)}"
