@@ -113,7 +113,8 @@ def pixel_call():
     image, _, size = call(2)
     theta = np.array([[[0.1, 0.02, 0.5], [-0.03, 0.11, 1.0]], [[0.5, 0, -1], [0, 0.08, 2]]])
     own = np.stack(np.meshgrid(*map(np.arange, size[2:]), indexing="ij")[::-1], -1)
-    grid = own @ theta[:, np.newaxis, :, :2].mT + theta[:, np.newaxis, np.newaxis, :, 2]
+    turned = theta[:, np.newaxis, :, :2].swapaxes(-1, -2)
+    grid = own @ turned + theta[:, np.newaxis, np.newaxis, :, 2]
     return image, theta, size, own, grid
 
 
@@ -127,7 +128,7 @@ def test_maps_of_pixels():
     _, by_theta = gridsample.affine_sample_vjp(ones, image, theta, size, "cubic", **more)
     _, by_grid = gridsample.grid_sample_vjp(ones, image, grid, "cubic", **more)
     homogeneous = np.concatenate([own, np.ones((*own.shape[:-1], 1))], -1).reshape(-1, 3)
-    expected = by_grid.reshape(2, -1, 2).mT @ homogeneous
+    expected = by_grid.reshape(2, -1, 2).swapaxes(1, 2) @ homogeneous
     np.testing.assert_allclose(by_theta, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
 
 
