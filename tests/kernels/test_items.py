@@ -69,6 +69,15 @@ def test_gradients_of_an_item_are_its_own(mode, boundary, channels, axis, images
             np.testing.assert_array_equal(one, other)
 
 
+def test_one_number_may_stand_for_all_values():
+    image, grid = drawn(67, 3, 7, 9), coordinates(67, 3, 5, 2)
+    ones = np.ones((67, 3, 3, 5), np.float32)
+    expected = gridsample.grid_sample_vjp(ones, image, grid)
+    found = gridsample.grid_sample_vjp(np.broadcast_to(np.float32(1), ones.shape), image, grid)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_displacements_of_items_start_anew():
     image, field = drawn(67, 2, 4, 5), drawn(67, 4, 5, 2) * np.float32(2)
     out = gridsample.grid_sample(image, field, coords="displacement")

@@ -183,7 +183,9 @@ def group_items(
     """How items share blocks, where each has few points in an image of its own."""
     step = values.strides[0]
     listed = points.item == plan.points * points.point
-    gap = values.item // step - plan.points if step > 0 and values.item % step == 0 else -1
+    gap = 0 if step == values.item == 0 else -1  # one number stands for all values
+    if step > 0 and values.item % step == 0:
+        gap = values.item // step - plan.points
     if (
         affine or plan.grid_items == 1 or plan.points >= CROWDED or not listed or gap < 0
         or (run and gap)
