@@ -144,6 +144,24 @@ def test_a_run_without_tests_is_none(
     assert "pytest ended with status 5:\nno tests ran" in capsys.readouterr().err
 
 
+def test_half_of_it_is_taken_from_an_earlier_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    def run(python: str, folder: Path, words: list[str], in_place: str = "", *rest: Any, **_: Any):
+        ran.append(in_place)
+        return Run({"a": "failed" if in_place else "passed"})
+
+    monkeypatch.setattr(running, "run", run)
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    words = ["mine", str(tmp_path), "--in-place", "torch"]
+    assert command.main([*words, "--json", str(first)]) == 1 and ran == ["", "torch"]
+    assert command.main([*words, "--plain", str(first), "--json", str(second)]) == 1
+    assert ran == ["", "torch", "torch"]
+    assert json.loads(first.read_text()) == json.loads(second.read_text())
+
+
 @pytest.mark.slow
 def test_a_run_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
     (tmp_path / "test_slow.py").write_text("import threading\nthreading.Event().wait()\n")

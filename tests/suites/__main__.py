@@ -45,6 +45,9 @@ def parser() -> argparse.ArgumentParser:
     it.add_argument("--limit", type=float, metavar="S", help="seconds that each run may take")
     it.add_argument("--json", type=Path, metavar="FILE", help="where all outcomes go, too")
     it.add_argument(
+        "--plain", type=Path, metavar="FILE", help="take what is as it is from an earlier --json"
+    )
+    it.add_argument(
         "--option", action="append", default=[], help="what pytest is told besides: --option=-x"
     )
     return it
@@ -115,7 +118,10 @@ def main(words: Sequence[str] | None = None) -> int:
         return 2
     told = words_of(project, given.processes)
     where = given.python, given.path and given.path.resolve(), told
-    plain = running.run(*where, limit=given.limit)
+    if given.plain:
+        plain = Run(**json.loads(given.plain.read_text())["plain"])
+    else:
+        plain = running.run(*where, limit=given.limit)
     ours = running.run(*where, project.in_place, given.strict, given.limit)
     differences = running.compare(plain, ours)
     how = project.in_place + (", strict" if given.strict else "")

@@ -34,10 +34,17 @@ PROJECTS = {
         installed=True,
     ),
     "scikit-image": Project(
-        "scikit-image pytest; a checkout of the same version",
+        "scikit-image pytest pytest-pretty pooch; a checkout of the same version",
         "ndimage",
-        ("tests/skimage/transform", "tests/skimage/registration", "tests/skimage/measure"),
-        keyword="not hough and not find_contours and not marching",
+        (
+            "tests/skimage/transform/test_warps.py",
+            "tests/skimage/transform/test_pyramids.py",
+            "tests/skimage/transform/test_radon_transform.py",
+            "tests/skimage/registration",
+            "tests/skimage/measure/test_profile.py",
+            "tests/skimage/segmentation/test_boundaries.py",
+            "tests/skimage/filters/test_window.py",
+        ),
     ),
     "torch-interpol": Project(
         "torch-interpol pytest; a checkout",

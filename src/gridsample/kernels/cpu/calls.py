@@ -20,6 +20,7 @@ from gridsample.kernels.cpu.sweeps import CHUNK, MAP
 from gridsample.kernels.cpu.work import (
     ALONE,
     CROWDED,
+    FEW,
     Group,
     describe_axes,
     divide,
@@ -182,7 +183,9 @@ def group_items(
     """How items share blocks, where each has few points in an image of its own."""
     step = values.strides[0]
     listed = points.item == plan.points * points.point
-    gap = values.item // step - plan.points if step > 0 and values.item % step == 0 else -1
+    gap = 0 if step == values.item == 0 else -1  # one number stands for all values
+    if step > 0 and values.item % step == 0:
+        gap = values.item // step - plan.points
     if (
         affine or plan.grid_items == 1 or plan.points >= CROWDED or not listed or gap < 0
         or (run and gap)
@@ -382,9 +385,10 @@ def sweep_tiles(
         points.begin, points.item, points.axis, points.point,
         target_starts, target_item, target.strides[0], *work.tables,
     )  # fmt: skip
+    some = max(1, FEW // (plan.points * few * work.taps))
     tasks = [
-        [(item, item + 1, 0, plan.points, tile, tile + 1)]
-        for item in range(plan.grid_items)
+        [(item, min(item + some, plan.grid_items), 0, plan.points, tile, tile + 1)]
+        for item in range(0, plan.grid_items, some)
         for tile in range(-(-planes // few))
     ]
     work = work.tiled(whole, few)

@@ -1,0 +1,190 @@
+"""Blocks that hold points of several items, tiles of channels, and taps at the edges of zeros."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import gridsample
+from gridsample.kernels.cpu import calls, entry
+
+CASES = (("bilinear", "zeros"), ("bicubic", "reflection"), ("nearest", "border"))
+
+
+def drawn(*shape, seed=0, dtype=np.float32):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def coordinates(*shape, dtype=np.float32):
+    """Inside, near the edges, far outside, and nowhere."""
+    grid = np.random.default_rng(7).random(shape).astype(dtype) * dtype(2.6) - dtype(1.3)
+    points = grid.reshape(-1, shape[-1])
+    points[3::41], points[5::37], points[7::43] = np.nan, np.inf, 1
+    return grid
+
+
+# Items of few points ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mode", "boundary"), CASES, ids=["linear", "cubic", "nearest"])
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8], ids=["float32", "uint8"])
+@pytest.mark.parametrize(("channels", "axis"), [(1, 1), (3, 1), (3, -1), (9, -1)])
+def test_an_item_is_sampled_as_if_alone(mode, boundary, dtype, channels, axis):
+    image = np.moveaxis(drawn(67, channels, 7, 9) * 50 + 100, 1, axis).clip(0, 255).astype(dtype)
+    grid = coordinates(67, 3, 5, 2)
+    how = {"mode": mode, "padding_mode": boundary, "channel_axis": axis}
+    out = gridsample.grid_sample(image, grid, **how)
+    alone = [gridsample.grid_sample(image[n : n + 1], grid[n : n + 1], **how) for n in range(67)]
+    np.testing.assert_array_equal(out, np.concatenate(alone))
+
+
+@pytest.mark.parametrize(("mode", "boundary"), CASES[:2], ids=["linear", "cubic"])
+@pytest.mark.parametrize(("channels", "axis"), [(1, 1), (3, 1), (9, -1)])
+@pytest.mark.parametrize(("images", "grids"), [(67, 67), (1, 67), (67, 1)])
+def test_gradients_of_an_item_are_its_own(mode, boundary, channels, axis, images, grids):
+    image = np.moveaxis(drawn(images, channels, 7, 9, dtype=np.float64), 1, axis)
+    grid = coordinates(grids, 3, 5, 2, dtype=np.float64)
+    how = {"mode": mode, "padding_mode": boundary, "channel_axis": axis}
+    values = drawn(*gridsample.grid_sample(image, grid, **how).shape, seed=1, dtype=np.float64)
+    alone = [
+        gridsample.grid_sample_vjp(
+            values[n : n + 1], image[n % images][None], grid[n % grids][None], **how
+        )
+        for n in range(67)
+    ]
+    expected = [np.concatenate(each) for each in zip(*alone, strict=True)]
+    for k, count in enumerate((images, grids)):
+        expected[k] = expected[k] if count > 1 else expected[k].sum(0, keepdims=True)
+    found = gridsample.grid_sample_vjp(values, image, grid, **how, threads=1)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12 * np.abs(other).max())
+    for threads in (2, 3):
+        again = gridsample.grid_sample_vjp(values, image, grid, **how, threads=threads)
+        for one, other in zip(found, again, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_one_number_may_stand_for_all_values():
+    image, grid = drawn(67, 3, 7, 9), coordinates(67, 3, 5, 2)
+    ones = np.ones((67, 3, 3, 5), np.float32)
+    expected = gridsample.grid_sample_vjp(ones, image, grid)
+    found = gridsample.grid_sample_vjp(np.broadcast_to(np.float32(1), ones.shape), image, grid)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_displacements_of_items_start_anew():
+    image, field = drawn(67, 2, 4, 5), drawn(67, 4, 5, 2) * np.float32(2)
+    out = gridsample.grid_sample(image, field, coords="displacement")
+    places = field + np.stack(np.meshgrid(np.arange(5), np.arange(4)), -1).astype(np.float32)
+    expected = gridsample.grid_sample(image, places, coords="pixel")
+    np.testing.assert_allclose(out, expected, rtol=0, atol=1e-5)
+
+
+def test_values_of_items_that_are_apart_are_left_alone():
+    # An output whose items have gaps between them.
+    room = np.full((67, 5, 3, 5), 7, np.float32)
+    image, grid = drawn(67, 3, 7, 9), coordinates(67, 3, 5, 2)
+    gridsample.grid_sample(image, grid, out=room[:, 1:4])
+    np.testing.assert_array_equal(room[:, 1:4], gridsample.grid_sample(image, grid))
+    assert (room[:, [0, 4]] == 7).all()
+
+
+# Tiles of channels ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("boundary", ["zeros", "constant", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic", ("nearest", "cubic")])
+@pytest.mark.parametrize("channels", [6, 8, 9, 16, 37])
+def test_tiles_give_what_planes_give(boundary, mode, channels):
+    sizes = itertools.product([np.float32, np.float64], [(9, 11), (1, 9), (7, 1)], [1, 2])
+    for dtype, size, items in sizes:
+        image = drawn(items, channels, *size, dtype=dtype)
+        image[0, 0, 0, 0] = np.nan
+        grid = coordinates(2, 13, 9, 2, dtype=dtype)
+        how = {"mode": mode, "padding_mode": boundary}
+        how["fill_value"] = 2.5 if boundary == "constant" else 0
+        out = gridsample.grid_sample(image, grid, **how)
+        planes = [gridsample.grid_sample(image[:, c : c + 1], grid, **how) for c in range(channels)]
+        eps = 16 * np.finfo(dtype).eps
+        np.testing.assert_allclose(out, np.concatenate(planes, 1), rtol=eps, atol=eps * 4)
+
+
+def test_tiles_are_used_where_points_outnumber_pixels(monkeypatch):
+    used = []
+    sweep = calls.sweep_tiles
+    monkeypatch.setattr(calls, "sweep_tiles", lambda *a: used.append(1) or sweep(*a))
+    for points, expected in ((31, 0), (32, 1)):
+        calls.plan_gather.cache_clear()
+        gridsample.grid_sample(drawn(1, 16, 8, 8), coordinates(1, points, 2))
+        assert len(used) == expected
+
+
+# Taps at the edges of zeros ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
+def test_a_pixel_beside_a_dropped_tap_is_not_read(rank, dtype):
+    # Pixels next to the outermost ones are NaN: points half outside have them for no tap.
+    image = np.ones((1, 1, *(6,) * rank), dtype)
+    inner = (slice(None), slice(None), *(slice(1, -1),) * rank)
+    image[inner] = np.nan
+    positions = np.array([-1, -0.75, -0.25, 5.25, 5.75, np.nextafter(dtype(6), dtype(0)), 6], dtype)
+    places = np.array([*itertools.product(positions, repeat=rank)], dtype)[None]
+    out = gridsample.grid_sample(image, places, coords="pixel")[0, 0]
+    weight = np.minimum(1 - np.maximum(-positions, 0), 1 - np.maximum(positions - 5, 0)).clip(0)
+    expected = np.array([np.prod(each) for each in itertools.product(weight, repeat=rank)])
+    np.testing.assert_allclose(out, expected, rtol=0, atol=8 * np.finfo(dtype).eps)
+    values = np.ones((1, 1, len(places[0])), dtype)
+    shadow, slope = gridsample.grid_sample_vjp(values, image, places, coords="pixel")
+    assert (shadow[inner] == 0).all() and np.isfinite(slope).all()
+
+
+def test_a_tap_of_no_weight_is_read():
+    image = np.array([[[1.0, np.nan, 3.0]]])
+    out = gridsample.grid_sample(image, np.array([[[0.0], [2.0]]]), coords="pixel")
+    assert np.isnan(out[0, 0, 0]) and out[0, 0, 1] == 3
+
+
+# Threads ----------------------------------------------------------------------------------------
+
+FORKED = """
+import os, signal, numpy as np, torch, gridsample
+image, grid = torch.rand(64, 4, 32, 32), torch.rand(64, 64, 64, 2)
+torch.set_num_threads(2)
+expected = gridsample.grid_sample(image, grid)
+child = os.fork()
+if not child:
+    signal.alarm(100)
+    same = np.array_equal(
+        gridsample.grid_sample(image.numpy(), grid.numpy(), threads=2), expected.numpy()
+    )
+    os._exit(0 if same else 1)
+assert os.waitpid(child, 0)[1] == 0
+print("done")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
+def test_a_forked_child_does_without_openmp():
+    command = [sys.executable, "-W", "ignore", "-c", FORKED]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+    assert done.stdout == "done\n", done.stderr
+
+
+def test_turns_take_every_row_once_and_tasks_in_order():
+    for lengths in ([1] * 100, [3, 40, 0, 17], [1], [0, 5]):
+        starts, seen = np.cumsum([0, *lengths]), {k: [] for k in range(len(lengths))}
+        for turn in entry.take_turns(lengths):
+            for first, last in turn:
+                assert last - first <= entry.TURN
+                for row in range(first, last):
+                    seen[int(np.searchsorted(starts, row, "right")) - 1].append(row)
+        for k, length in enumerate(lengths):
+            assert seen[k] == [*range(starts[k], starts[k] + length)]
