@@ -442,7 +442,7 @@ def test_the_fill_in_types_of_storage(name: str, mode: str, extrapolate: bool) -
         plan = dataclasses.replace(plan, dtype=BFLOAT16)
     fill: Any = [300.5 + 2.25j, -1.75j] if image.is_complex() else [300.5, -7.25]
     parts = np.array(fill).view(float).tolist()
-    call = operators.Call(plan, (0, 0), False, image.dtype)
+    call = operators.Call(plan, (0, 0), False, image.dtype, {})
     out = cuda.run_gather(call, image, grid.float(), parts)
     exact = reference.gather(
         numbers, grid.numpy(), *names, False, extrapolate=extrapolate, fill=fill
@@ -478,7 +478,7 @@ def test_the_backward_of_backward_is_the_reference_s(
     )  # fmt: skip
     rng = cases.generator("directions", mode)
     u, m = (cases.pixels(rng, shape) for shape in (image.shape, grid.shape))
-    call = operators.Call(plan, (0,), False, image.dtype)
+    call = operators.Call(plan, (0,), False, image.dtype, {})
     found = cuda.run_twice(
         call, values, image, grid, torch.from_numpy(u), torch.from_numpy(m), (True,) * 3, [fill]
     )
