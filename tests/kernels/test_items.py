@@ -69,6 +69,15 @@ def test_gradients_of_an_item_are_its_own(mode, boundary, channels, axis, images
             np.testing.assert_array_equal(one, other)
 
 
+def test_items_of_an_image_may_be_farther_apart_than_those_of_its_gradient():
+    image, grid = drawn(67, 4, 7, 9)[:, :1], coordinates(67, 3, 5, 2)
+    values = drawn(67, 1, 3, 5)
+    found = gridsample.grid_sample_vjp(values, image, grid, threads=1)
+    expected = gridsample.grid_sample_vjp(values, image.copy(), grid, threads=1)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_one_number_may_stand_for_all_values():
     image, grid = drawn(67, 3, 7, 9), coordinates(67, 3, 5, 2)
     ones = np.ones((67, 3, 3, 5), np.float32)

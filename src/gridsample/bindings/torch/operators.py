@@ -235,9 +235,14 @@ def tensor_of(
     else:
         result = torch.from_numpy(array)
         result = result if result.dtype == dtype else result.to(dtype)
+    return lay_out(result, like)
+
+
+def lay_out(result: Tensor, like: Tensor | None) -> Tensor:
+    """A tensor that is contiguous or laid out as another; copied only if it must."""
     if like is None or not is_channels_last(like):
         return result.contiguous()
-    laid_out = empty(result.shape, like, dtype)
+    laid_out = empty(result.shape, like, result.dtype)
     return result if result.stride() == laid_out.stride() else laid_out.copy_(result)
 
 
@@ -387,7 +392,7 @@ def run_backward(
         )
         if found is not None:
             return (
-                image.new_empty(0) if found[0] is None else found[0],
+                image.new_empty(0) if found[0] is None else lay_out(found[0], image),
                 grid.new_empty(0) if found[1] is None else found[1],
             )
     shadow, gradient = on_cpu().backward(

@@ -494,7 +494,9 @@ def plan_backward(
     )
     alike = source.strides == shadow.strides and source.run == shadow.run
     group = group_items(plan, shadow, points, target, common_run(shadow, target), affine)
-    apart = plan.grid_items > 1 and shadow.item != 0 and source.item == shadow.item
+    # In a group, an item's distance is part of an offset, which both images share.
+    alike &= group == ALONE or source.item == shadow.item
+    apart = plan.grid_items > 1 and shadow.item != 0
     even = apart and (group != ALONE or plan.grid_items % count == 0)
     if needed == (True, True) and not (alike and (count == 1 or even)):
         passes = [(True, False), (False, True)]
