@@ -81,7 +81,8 @@ def run(
             "GRIDSAMPLE_IN_PLACE": in_place,
             "GRIDSAMPLE_STRICT": "1" if strict else "",
         }
-        environment.pop("PYTEST_ADDOPTS", None)
+        for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER"):  # of a run that we are a part of
+            environment.pop(name, None)
         ours = ["-p", "gridsample_in_place", "-p", "no:cacheprovider", "-q"]
         ours += ["--maxfail=0", "--continue-on-collection-errors"]  # whatever the project says
         start = time.monotonic()
@@ -99,6 +100,8 @@ def run(
         except subprocess.TimeoutExpired:
             process.kill()
             told, code = process.communicate()[0], -1
+        finally:
+            process.kill()  # interrupted, the tests do not go on alone
         seconds = time.monotonic() - start
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         found = read(map(json.loads, lines))
