@@ -85,21 +85,17 @@ class NoEnvironment:
 
 
 @functools.cache
-def wide_machine() -> Any:
-    """This machine, for LLVM's optimiser: it may use the widest vectors that there are.
+def wide_machine(cpu: str, features: str) -> Any:
+    """A processor, for LLVM's optimiser: it may use the widest vectors that there are.
 
     For some processors LLVM prefers 256 bits to 512, which slowed earlier ones down.  Here that
     takes twice as long, on the same processors, for all loops but those that only collect pixels.
     """
-    features = f"{llvm.get_host_cpu_features().flatten()},-prefer-256-bit"
-    x86 = llvm.get_process_triple().startswith("x86_64")
-    return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=features if x86 else "",
-        opt=3,
-        reloc="pic",
-        codemodel="jitdefault",
-        jit=True,
+    triple = llvm.get_process_triple()
+    if triple.startswith("x86_64"):
+        features = f"{features},-prefer-256-bit".removeprefix(",")
+    return llvm.Target.from_triple(triple).create_target_machine(
+        cpu=cpu, features=features, opt=3, reloc="pic", codemodel="jitdefault", jit=True
     )
 
 
@@ -131,7 +127,9 @@ class Once(JITCodeLibrary):
     def _optimize_final_module(self) -> None:
         options = llvm.create_pipeline_tuning_options(speed_level=self.level)
         options.loop_vectorization = self.level > 1
-        builder = llvm.create_pass_builder(wide_machine(), options)
+        cpu = nb.config.CPU_NAME or llvm.get_host_cpu_name()  # type: ignore[attr-defined]
+        machine = wide_machine(cpu, self._codegen._tm_features)
+        builder = llvm.create_pass_builder(machine, options)
         manager = builder.getModulePassManager()
         with self._recorded_timings.record("Module passes", builder):
             manager.run(self._final_module, builder)
