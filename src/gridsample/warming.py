@@ -32,7 +32,7 @@ from gridsample.kernels.threads import cores
 from gridsample.plan import find_method, is_differentiable
 from gridsample.resize import interpolate, interpolate_vjp, real_type
 
-# Channels, and whether they come last: planes; and pixels of one register, of two, and of more.
+# Channels, and whether they come last: few and many planes; pixels of one register, and of more.
 LAYOUTS = ((2, False), (8, False), (16, False), (3, True), (4, True), (16, True))
 # The size of images along each axis, and how many numbers the gradients are taken of.
 SIDE, NUMBERS = 40, 1 << 18
@@ -199,8 +199,7 @@ def make(call: Call) -> int:
     from gridsample.kernels.compile.cache import tally
 
     before = tally["compiled"]
-    # Batches of small images need kernels of their own.
-    for items in {"interpolate": (1, 4), "grid_sample": (1, 2)}.get(call.function, (1,)):
+    for items in (1,) if call.function == "affine_sample" else (1, 4):
         work = work_of(call, items)
         if call.torch:
             from gridsample.bindings.torch.warming import differentiate
@@ -239,9 +238,10 @@ def work_of(call: Call, items: int) -> Work:
             [partial(interpolate, **one) for one in resizings],
             [partial(interpolate_vjp, **one) for one in resizings[-1:] if has_gradient],
         )
-    # So many points that two threads share the work, in other kernels than one thread does it with.
-    side = math.ceil((NUMBERS / call.channels) ** (1 / rank)) if call.gradients else SIDE
-    side = side if items == 1 else 3
+    # At least as many points as pixels; with gradients so many that two threads share the work.  Of
+    # several items, each has few.  For all of these there are kernels of their own.
+    shared = math.ceil((NUMBERS / call.channels) ** (1 / rank)) if call.gradients else SIDE
+    side = max(SIDE, shared) if items == 1 else 5
     grid = np.zeros((items, *(side,) * rank, rank), real)
     theta = np.zeros((1, rank, rank + 1), real)
     where, need = grid, "need_grid"

@@ -11,6 +11,7 @@ import collections
 import contextlib
 import functools
 import hashlib
+import itertools
 import logging
 import pickle
 import platform
@@ -67,11 +68,12 @@ class KernelCache:
 
     def name(self, signature: Any) -> str:
         """The kernel's name on disk, which stands for all that its code depends on."""
-        code = self.function.__code__
-        kernel = self.function.__qualname__, code.co_code.hex(), str(signature)
+        name = self.function.__qualname__
+        kernel = name, self.function.__code__.co_code.hex(), str(signature)
         processor = self.context.codegen().magic_tuple()
         meaning = repr((kernel, tuple(map(str, processor)), environment()))
-        return f"{code.co_name}-{hashlib.sha256(meaning.encode()).hexdigest()[:32]}"
+        words = itertools.takewhile(str.isalpha, name.split("_"))  # what comes before its types
+        return f"{'_'.join(words)}-{hashlib.sha256(meaning.encode()).hexdigest()[:32]}"
 
     def find(self, signature: Any) -> bool:
         """Whether the code for a signature is on disk; if so it is read, to be loaded next."""
