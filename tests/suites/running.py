@@ -99,6 +99,8 @@ def run(
         except subprocess.TimeoutExpired:
             process.kill()
             told, code = process.communicate()[0], -1
+        finally:
+            process.kill()  # interrupted, the tests do not go on alone
         seconds = time.monotonic() - start
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         found = read(map(json.loads, lines))
