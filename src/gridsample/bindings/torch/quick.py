@@ -25,6 +25,8 @@ TYPES: dict[torch.dtype, np.dtype[Any]] = {torch.bfloat16: BFLOAT16} | {
     )
 }
 
+# Channels from which kernels work along them.
+LONG = 8
 # By strides and the number of threads: what is ready, or None where tensors must be copied first.
 Known = dict[Any, Any]
 
@@ -52,6 +54,8 @@ def gather(
         layouts = [layout_of(one) for one in (image, grid, out)]
         known[key] = on_cpu().ready_gather(plan, order, *layouts, threads)
     ready = known[key]
+    if ready is None and not grid.is_contiguous():  # torch copies faster than NumPy
+        return gather(known, plan, order, image, grid.contiguous(), out, threads)
     if ready is None or not as_they_are(image, grid):
         return False
     ready.run(image.data_ptr(), grid.data_ptr(), out.data_ptr())
@@ -63,11 +67,18 @@ def backward(
     needed: tuple[bool, bool], threads: int,
 ) -> tuple[Tensor | None, Tensor | None] | None:  # fmt: skip
     """Both gradients, where needed, if it can be done without a copy; otherwise None."""
+    if image.stride(1) == 1 < values.stride(1) and image.shape[1] >= LONG:
+        # Channels side by side are several times as fast, which is worth a copy.
+        values = values.movedim(1, -1).contiguous().movedim(-1, 1)
     key = values.stride(), image.stride(), grid.stride(), needed, threads
     if key not in known:
         layouts = [layout_of(one) for one in (values, image, grid)]
         known[key] = on_cpu().ready_backward(plan, order, *layouts, needed, threads)
     ready = known[key]
+    last = values.stride(1) == 1
+    if ready is None and not (grid.is_contiguous() and (last or values.is_contiguous())):
+        given = values if last else values.contiguous(), image, grid.contiguous()
+        return backward(known, plan, order, *given, needed, threads)
     if ready is None or not as_they_are(values, image, grid):
         return None
     shadow = gradient = None
