@@ -162,19 +162,6 @@ cpu.gather(dataclasses.replace(plan, spatial=(5, 5)), image, grid, out)
 """
 
 
-@pytest.mark.slow
-def test_bounds_are_kept_when_numba_checks_them(tmp_path):
-    checked = {"NUMBA_BOUNDSCHECK": "1", "GRIDSAMPLE_CACHE_DIR": str(tmp_path)}
-    fuzz = (
-        "import test_fuzz\nfor rank in (1, 2, 3): test_fuzz.assert_fuzz_survives(rank, 'float32')"
-    )
-    done = run(fuzz, **checked)
-    assert done.returncode == 0, done.stderr
-    done = run("import numpy as np\nmake = np.zeros" + LARGER, **checked)
-    assert "as it should be" in done.stdout
-    assert "IndexError" in done.stderr
-
-
 guarded = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="protects pages of memory, as Linux does it"
 )
