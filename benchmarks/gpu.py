@@ -209,7 +209,7 @@ def interpreted(case: Case) -> Callable[[Tensor, Tensor], Tensor]:
     """What the binding does for CUDA tensors, for others."""
     import torch
 
-    from gridsample.bindings.torch import cuda
+    from gridsample.backends.torch import cuda
 
     rank = len(case.shape) - 2
     names = (case.mode,) * rank, (case.boundary,) * rank

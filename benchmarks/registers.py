@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
+from gridsample.definitions.plan import Plan, make_plan
 from gridsample.kernels import gpu
 from gridsample.kernels.gpu import sweeps
 from gridsample.kernels.gpu.build import kernels
-from gridsample.plan import Plan, make_plan
 
 VISITS = {"gather": 1, "backward": 2, "twice": 4, "collect": 0}
 TABLES = {"gather": 1, "backward": 2, "twice": 3, "collect": 1}

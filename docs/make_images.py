@@ -7,9 +7,9 @@ import pictures
 from matplotlib.figure import Figure
 
 import gridsample
-import gridsample.plot
+import gridsample.explanation.plot
 from gridsample import cli
-from gridsample.plan import BOUNDARIES
+from gridsample.definitions.plan import BOUNDARIES
 
 
 def reflection(folder: Path) -> None:
@@ -23,7 +23,7 @@ def align_corners(folder: Path) -> None:
     figure = Figure((11, 4.5))
     for ax, aligned in zip(figure.subplots(1, 2), (False, True), strict=True):
         one = gridsample.explain((4, 4), (-0.9, 0.3), align_corners=aligned)
-        gridsample.plot.explain(one, ax=ax)
+        gridsample.explanation.plot.explain(one, ax=ax)
         ax.set_xlim(-2.5, 4.5)  # the same of both, so that they can be compared
     path = folder / "explain-align-corners.png"
     pictures.save(figure, path, dpi=160, bbox_inches="tight", pad_inches=0.2)

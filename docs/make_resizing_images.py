@@ -8,7 +8,7 @@ import pictures
 from matplotlib.figure import Figure
 
 import gridsample
-from gridsample import tables
+from gridsample.definitions import tables
 
 INK, BLUE, ORANGE = "#1e293b", "#2563eb", "#ea580c"
 Array = np.ndarray[Any, Any]

@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 # The modules that allocate arrays for the kernels.
 ALLOCATING = (
-    "bindings.numpy", "kernels.memory",
+    "backends.numpy", "kernels.memory",
     *(f"kernels.cpu{part}" for part in ("", ".calls", ".entry", ".outside", ".work")),
 )  # fmt: skip
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import gridsample
-from gridsample import cli, io, resize, warp
+from gridsample import cli, io, warp
 from gridsample.alpha import Alpha, divide, multiply
+from gridsample.ops import resizing as resize
 
 tifffile = pytest.importorskip("tifffile")
 pillow = pytest.importorskip("PIL.Image")

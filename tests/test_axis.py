@@ -4,10 +4,10 @@ import cases
 import numpy as np
 import pytest
 
-from gridsample import axis
+from gridsample.definitions import axis
+from gridsample.definitions.plan import BOUNDARIES
+from gridsample.definitions.weights import METHODS
 from gridsample.kernels import reference
-from gridsample.plan import BOUNDARIES
-from gridsample.weights import METHODS
 
 ALIGN = pytest.mark.parametrize("aligned", [False, True], ids=["edges", "centres"])
 BOUNDARY = pytest.mark.parametrize("boundary", BOUNDARIES)

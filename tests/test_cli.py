@@ -12,8 +12,8 @@ import scipy.ndimage
 import gridsample
 from gridsample import cli, io, warp
 from gridsample.cli import terminal
+from gridsample.definitions.plan import BOUNDARIES
 from gridsample.io import Image
-from gridsample.plan import BOUNDARIES
 
 nibabel = pytest.importorskip("nibabel")
 tifffile = pytest.importorskip("tifffile")

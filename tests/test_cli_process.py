@@ -9,9 +9,10 @@ import sys
 import numpy as np
 import pytest
 
-from gridsample import cli, io, resize, warp
+from gridsample import cli, io, warp
 from gridsample.cli import terminal
 from gridsample.io import Image
+from gridsample.ops import resizing as resize
 
 pytest.importorskip("tifffile")
 
@@ -33,8 +34,9 @@ def noise(*shape, dtype=np.float64):
 SIGNALLED = """
 import os, signal, sys
 from pathlib import Path
-from gridsample import cli, io, resize, warp
-from gridsample import resize as resizing
+from gridsample import cli, io, warp
+from gridsample.ops import resizing as resize
+from gridsample.ops import resizing
 
 number = int(sys.argv[1])
 made, unlink = resizing.resize_rows, Path.unlink

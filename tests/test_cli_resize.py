@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import gridsample
-from gridsample import cli, io, resize
+from gridsample import cli, io
 from gridsample.io import Image
+from gridsample.ops import resizing as resize
 
 nibabel = pytest.importorskip("nibabel")
 tifffile = pytest.importorskip("tifffile")

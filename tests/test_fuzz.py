@@ -151,7 +151,7 @@ LARGER = """
 import dataclasses
 import numpy as np
 from gridsample.kernels import cpu
-from gridsample.plan import make_plan
+from gridsample.definitions.plan import make_plan
 
 image, grid, out = make((1, 1, 4, 5)), make((1, 7, 2)), make((1, 1, 7))
 grid[...] = 1

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gridsample import ndimage, strips
+from gridsample import ndimage
+from gridsample.chunked import strips
 
 scipy_ndimage = pytest.importorskip("scipy.ndimage")
 

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from oracles import assert_close
 
 import gridsample
-from gridsample import axis, grid_sample, grid_sample_vjp
+from gridsample import grid_sample, grid_sample_vjp
+from gridsample.definitions import axis
+from gridsample.definitions.weights import NEAREST
 from gridsample.kernels import reference
-from gridsample.weights import NEAREST
 
 Array = np.ndarray[Any, Any]
 
@@ -520,7 +521,7 @@ def test_a_fill_of_zero_is_used_anywhere() -> None:
     np.testing.assert_array_equal(found, gridsample.grid_sample(IMAGE, GRID))
 
 
-# Tensors: more in tests/bindings/test_torch_options.py -------------------------------------------
+# Tensors: more in tests/backends/test_torch_options.py -------------------------------------------
 
 
 @BOUNDARY

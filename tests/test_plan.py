@@ -10,7 +10,7 @@ import pytest
 
 import gridsample
 from gridsample import methods
-from gridsample.plan import BOUNDARIES, COORDS, FOREIGN_BOUNDARIES, Plan, make_plan
+from gridsample.definitions.plan import BOUNDARIES, COORDS, FOREIGN_BOUNDARIES, Plan, make_plan
 
 IMAGE, GRID = np.zeros((2, 3, 5, 7), np.float32), np.zeros((1, 4, 6, 2), np.float32)
 
@@ -77,7 +77,7 @@ def test_sums_are_made_in_a_type_that_holds_them(image: str, grid: str, real: st
 
 def test_planning_loads_numpy_alone() -> None:
     code = (
-        "import sys, numpy; before = set(sys.modules); import gridsample.plan; "
+        "import sys, numpy; before = set(sys.modules); import gridsample.definitions.plan; "
         "new = {name.partition('.')[0] for name in set(sys.modules) - before}; "
         "print(sorted(new & {'numba', 'llvmlite', 'scipy', 'torch'}))"
     )

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gridsample
-import gridsample.plot
+from gridsample.explanation import plot
 from gridsample.io import MissingExtraError
 
 pytest.importorskip("matplotlib")
@@ -47,7 +47,7 @@ def words(ax):
 
 def drawn(*arguments, **options):
     one = gridsample.explain(*arguments, **options)
-    (ax,) = gridsample.plot.explain(one).axes
+    (ax,) = plot.explain(one).axes
     return one, ax
 
 
@@ -60,13 +60,13 @@ def test_a_disc_for_each_tap_as_large_as_its_weight():
     for disc, tap in zip(discs(ax), one.taps, strict=True):
         assert disc.center == tuple(along.index for along in tap.along)
         if abs(tap.weight) > 0.02:
-            area = (disc.radius / gridsample.plot.RADIUS) ** 2
+            area = (disc.radius / plot.RADIUS) ** 2
             assert area == pytest.approx(abs(tap.weight))
-        sign = gridsample.plot.NEGATIVE if tap.weight < 0 else gridsample.plot.POSITIVE
+        sign = plot.NEGATIVE if tap.weight < 0 else plot.POSITIVE
         assert same_color(disc.get_facecolor()[:3], sign)
     # Taps outside point to the pixels they read.
     elsewhere = [tap for tap in one.taps if tap.pixel != tuple(a.index for a in tap.along)]
-    assert len(arrows(ax, (*to_rgb(gridsample.plot.GREY), 0.7))) == len(elsewhere) == 10
+    assert len(arrows(ax, (*to_rgb(plot.GREY), 0.7))) == len(elsewhere) == 10
 
 
 def test_dropped_taps_are_rings():
@@ -84,7 +84,7 @@ def test_dropped_taps_are_rings():
 def test_an_arrow_for_each_step_of_the_path(at, steps):
     one, ax = drawn((4, 4), at, padding_mode="reflection")
     assert sum(len(axis.path) - 1 for axis in one.axes) == steps
-    path = arrows(ax, gridsample.plot.POINT)
+    path = arrows(ax, plot.POINT)
     assert len(path) == steps
     for before, after in itertools.pairwise(path):
         np.testing.assert_array_equal(before._posA_posB[1], after._posA_posB[0])
@@ -130,7 +130,7 @@ def test_one_axis_is_a_strip_below_the_curve_of_its_weights():
     one, ax = drawn((6,), (-0.93,), "cubic", "border")
     (strip,) = strips(ax)
     assert [disc.center for disc in discs(strip)] == [(tap.index, 0) for tap in one.axes[0].taps]
-    floor, rise = gridsample.plot.FLOOR, gridsample.plot.RISE
+    floor, rise = plot.FLOOR, plot.RISE
     dots = [line.get_xydata()[0] for line in strip.lines if len(line.get_xdata()) == 1]
     for tap in one.axes[0].taps:
         assert any(np.allclose(dot, (tap.index, floor + rise * tap.weight)) for dot in dots)
@@ -150,14 +150,14 @@ def test_three_axes_are_three_strips():
 
 def test_a_point_that_is_nowhere():
     _, ax = drawn((4, 4), (nan, inf), padding_mode="reflection")
-    assert discs(ax) == arrows(ax, gridsample.plot.POINT) == []
+    assert discs(ax) == arrows(ax, plot.POINT) == []
     assert "x = nan is nowhere\ny = inf is nowhere" in words(ax)
     assert "value = nan      gradient = (0, 0)" in words(ax)
 
 
 def test_a_point_beyond_the_drawing_enters_it_from_its_edge():
     _, ax = drawn((4, 4), (-inf, 0.3), padding_mode="border")
-    (arrow,) = arrows(ax, gridsample.plot.POINT)[:1]
+    (arrow,) = arrows(ax, plot.POINT)[:1]
     assert ax.get_xlim()[0] < arrow._posA_posB[0][0] < -0.5
     assert "farther out than drawn" in words(ax)
 
@@ -171,8 +171,8 @@ def test_a_point_beyond_the_drawing_enters_it_from_its_edge():
 )
 def test_few_pixels_are_drawn_with_all_taps_among_them(size, x, mode, boundary, aligned):
     (steps,) = gridsample.explain((size,), (x,), mode, boundary, aligned).axes
-    pixels = gridsample.plot.window(steps)
-    assert 3 <= len(pixels) <= gridsample.plot.MOST + 2
+    pixels = plot.window(steps)
+    assert 3 <= len(pixels) <= plot.MOST + 2
     assert all(tap.index in pixels for tap in steps.taps)
     if size <= 4 and abs(x) < 1.5:
         assert {0, size - 1} <= set(pixels)
@@ -192,13 +192,13 @@ def test_few_pixels_are_drawn_with_all_taps_among_them(size, x, mode, boundary, 
 )
 def test_anything_can_be_drawn(size, at, mode, boundary, aligned):
     one = gridsample.explain(size, at, mode, boundary, aligned)
-    gridsample.plot.explain(one).draw_without_rendering()
+    plot.explain(one).draw_without_rendering()
 
 
 def test_any_value_can_be_drawn():
     image = np.array([[nan, 1e308, -1e308], [inf, 0.123456, -5]])
     one = gridsample.explain((3, 2), (0.3, 0.2), padding_mode="border", image=image)
-    gridsample.plot.explain(one).draw_without_rendering()
+    plot.explain(one).draw_without_rendering()
 
 
 # ---- where it is drawn, and written -----------------------------------------------------------
@@ -207,7 +207,7 @@ def test_any_value_can_be_drawn():
 def test_a_picture_is_written(tmp_path):
     path = tmp_path / "one.png"
     one = gridsample.explain((4, 4), (-1.2, 1.3), padding_mode="reflection")
-    figure = gridsample.plot.explain(one, path)
+    figure = plot.explain(one, path)
     assert isinstance(figure, Figure)
     with Image.open(path) as picture:
         assert picture.format == "PNG"
@@ -216,7 +216,7 @@ def test_a_picture_is_written(tmp_path):
         ink = np.asarray(picture.convert("L"))
     assert ink.min() < 80 < ink.max() == 255
     before = path.read_bytes()
-    gridsample.plot.explain(gridsample.explain((4,), (0.3,)), str(path))
+    plot.explain(gridsample.explain((4,), (0.3,)), str(path))
     assert path.read_bytes() != before
     assert [file.name for file in tmp_path.iterdir()] == ["one.png"]
 
@@ -225,11 +225,11 @@ def test_what_cannot_be_written_leaves_nothing(tmp_path):
     path = tmp_path / "one.nonsense"
     path.write_text("old")
     with pytest.raises(ValueError, match="nonsense"):
-        gridsample.plot.explain(gridsample.explain((4,), (0.3,)), path)
+        plot.explain(gridsample.explain((4,), (0.3,)), path)
     assert path.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["one.nonsense"]
     with pytest.raises(ValueError, match="no folder"):
-        gridsample.plot.explain(gridsample.explain((4,), (0.3,)), tmp_path / "none" / "one.png")
+        plot.explain(gridsample.explain((4,), (0.3,)), tmp_path / "none" / "one.png")
 
 
 def test_axes_of_the_callers_are_drawn_in():
@@ -237,7 +237,7 @@ def test_axes_of_the_callers_are_drawn_in():
     for part, aligned in zip(outer, (False, True), strict=True):
         ax = part.subplots()
         one = gridsample.explain((4, 4), (0.1, 0.2), align_corners=aligned)
-        figure = gridsample.plot.explain(one, ax=ax)
+        figure = plot.explain(one, ax=ax)
         assert len(discs(ax)) == 4
     assert figure is outer[0].figure
     figure.draw_without_rendering()
@@ -254,12 +254,12 @@ def test_no_figure_is_left_open():
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r'pip install "gridsample\[cli\]"'):
-        gridsample.plot.explain(gridsample.explain((4,), (0.3,)))
+        plot.explain(gridsample.explain((4,), (0.3,)))
 
 
 def test_the_largest_disc_fits_its_pixel():
-    assert gridsample.plot.RADIUS < 0.5
+    assert plot.RADIUS < 0.5
     _, ax = drawn((3,), (0.0,), "linear", "zeros", True)
     (strip,) = strips(ax)
-    assert max(disc.radius for disc in discs(strip)) == pytest.approx(gridsample.plot.RADIUS)
+    assert max(disc.radius for disc in discs(strip)) == pytest.approx(plot.RADIUS)
     assert math.isclose(min(disc.radius for disc in discs(strip)), 0.05)

@@ -20,10 +20,10 @@ from PIL import Image
 from torch.nn import functional
 
 import gridsample
-from gridsample import tables
+from gridsample.definitions import tables
+from gridsample.definitions.tables import Axis, axis_map
 from gridsample.kernels.resize import PIECE
-from gridsample.resize import resize_rows
-from gridsample.tables import Axis, axis_map
+from gridsample.ops.resizing import resize_rows
 
 Array = np.ndarray[Any, Any]
 

@@ -11,7 +11,7 @@ from PIL import Image
 from PIL import __version__ as pillow
 
 import gridsample
-from gridsample import tables
+from gridsample.definitions import tables
 
 FILTERS = {
     "linear": Image.Resampling.BILINEAR,

@@ -12,8 +12,8 @@ import torch
 from PIL import Image
 from torch.nn import functional
 
-from gridsample import tables
-from gridsample.tables import Axis, Band, Solve, axis_map, window
+from gridsample.definitions import tables
+from gridsample.definitions.tables import Axis, Band, Solve, axis_map, window
 
 Array = np.ndarray[Any, Any]
 

@@ -13,7 +13,7 @@ import torch
 from torch.nn import functional
 
 import gridsample.torch_compat
-from gridsample.bindings.torch import contacts, elsewhere
+from gridsample.backends.torch import contacts, elsewhere
 from gridsample.torch_compat import patch
 
 NAMES = ("grid_sample", "affine_grid", "interpolate")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridsample import warp
-from gridsample.weights import Method
+from gridsample.definitions.weights import Method
 
 SIZES = st.tuples(st.integers(1, 70), st.integers(1, 70))
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from gridsample import methods
-from gridsample.plan import find_method
-from gridsample.weights import (
+from gridsample.definitions.plan import find_method
+from gridsample.definitions.weights import (
     ALIASES,
     CUBIC,
     LINEAR,

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from gridsample import methods
 from gridsample._version import __version__
-from gridsample.api import (
+from gridsample.fields import affine_grid, identity_grid
+from gridsample.ops.sampling import (
     grid_gradient,
     grid_hessian,
     grid_sample,
@@ -27,13 +28,12 @@ from gridsample.api import (
     splat,
     splat_count,
 )
-from gridsample.fields import affine_grid, identity_grid
 
 if TYPE_CHECKING:
-    from gridsample.affine import affine_sample, affine_sample_vjp
-    from gridsample.explanation import Explanation, explain
-    from gridsample.filters import spline_filter
-    from gridsample.resize import interpolate, interpolate_vjp
+    from gridsample.explanation.tapwise import Explanation, explain
+    from gridsample.ops.affine import affine_sample, affine_sample_vjp
+    from gridsample.ops.filtering import spline_filter
+    from gridsample.ops.resizing import interpolate, interpolate_vjp
     from gridsample.warming import warmup
 
 __all__ = [
@@ -59,13 +59,13 @@ __all__ = [
 
 # Names that most programs do not need: their modules are loaded when they are.
 _LATER = {
-    "affine_sample": "affine",
-    "affine_sample_vjp": "affine",
-    "explain": "explanation",
-    "Explanation": "explanation",
-    "spline_filter": "filters",
-    "interpolate": "resize",
-    "interpolate_vjp": "resize",
+    "affine_sample": "ops.affine",
+    "affine_sample_vjp": "ops.affine",
+    "explain": "explanation.tapwise",
+    "Explanation": "explanation.tapwise",
+    "spline_filter": "ops.filtering",
+    "interpolate": "ops.resizing",
+    "interpolate_vjp": "ops.resizing",
     "warmup": "warming",
 }
 

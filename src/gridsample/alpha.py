@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample.plan import WIDE_TYPES
-from gridsample.strips import saturated
+from gridsample.chunked.strips import saturated
+from gridsample.definitions.plan import WIDE_TYPES
 
 
 class Alpha(NamedTuple):

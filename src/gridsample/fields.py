@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridsample.api import BINDINGS, find_binding, hand_over, is_overridden, library
-from gridsample.checks import as_array, check_dense
-from gridsample.plan import check_flag, check_output, check_theta, coordinates
+from gridsample.definitions.checks import as_array, check_dense
+from gridsample.definitions.plan import check_flag, check_output, check_theta, coordinates
+from gridsample.ops.sampling import BINDINGS, find_binding, hand_over, is_overridden, library
 
 Array = np.ndarray[Any, Any]
 

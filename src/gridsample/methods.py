@@ -18,7 +18,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from gridsample.weights import (
+from gridsample.definitions.weights import (
     ALIASES,
     METHODS,
     Method,

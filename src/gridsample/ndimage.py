@@ -25,11 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.affine import affine_sample
-from gridsample.api import grid_sample, library
-from gridsample.checks import as_array, as_reals, check_constant, check_dense
-from gridsample.filters import spline_filter as coefficients
-from gridsample.strips import (
+from gridsample.chunked.strips import (
     POINTS,
     Positions,
     float_limits,
@@ -38,7 +34,11 @@ from gridsample.strips import (
     sample_axis,
     saturated,
 )
-from gridsample.weights import NEAREST
+from gridsample.definitions.checks import as_array, as_reals, check_constant, check_dense
+from gridsample.definitions.weights import NEAREST
+from gridsample.ops.affine import affine_sample
+from gridsample.ops.filtering import spline_filter as coefficients
+from gridsample.ops.sampling import grid_sample, library
 
 __all__ = [
     "affine_transform",

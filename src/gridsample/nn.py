@@ -11,12 +11,19 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from gridsample.api import grid_sample
-from gridsample.checks import check_dense
+from gridsample.definitions.checks import check_dense
+from gridsample.definitions.options import Options
+from gridsample.definitions.plan import (
+    Mode,
+    check_boundary,
+    check_flag,
+    find_coords,
+    find_method,
+    listed,
+)
 from gridsample.fields import affine_grid
 from gridsample.nn_resize import CenterPool, Downsample, PatchDownsample, Pyramid, Upsample
-from gridsample.options import Options
-from gridsample.plan import Mode, check_boundary, check_flag, find_coords, find_method, listed
+from gridsample.ops.sampling import grid_sample
 
 __all__ = [
     "AffineGrid",

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gridsample.checks import check_dense
-from gridsample.plan import AXES, Mode, listed
-from gridsample.resize import Factor, interpolate, plan_resizing
+from gridsample.definitions.checks import check_dense
+from gridsample.definitions.plan import AXES, Mode, listed
+from gridsample.ops.resizing import Factor, interpolate, plan_resizing
 
 __all__ = ["CenterPool", "Downsample", "PatchDownsample", "Pyramid", "Upsample"]
 

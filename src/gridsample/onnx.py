@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from torch.export import ExportedProgram
 
-from gridsample.bindings.torch.onnx import gather_as_node
-from gridsample.bindings.torch.onnx_resizing import resize_as_node
-from gridsample.bindings.torch.operators import gather
-from gridsample.bindings.torch.resizing import operator as resize
+from gridsample.backends.torch.onnx import gather_as_node
+from gridsample.backends.torch.onnx_resizing import resize_as_node
+from gridsample.backends.torch.operators import gather
+from gridsample.backends.torch.resizing import operator as resize
 
 __all__ = ["lower"]
 

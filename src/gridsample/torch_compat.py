@@ -24,11 +24,13 @@ import torch
 from torch import Tensor
 from torch.overrides import has_torch_function_unary, has_torch_function_variadic
 
-from gridsample import api, fields, resize
-from gridsample.bindings.torch import contacts
-from gridsample.bindings.torch.contacts import torchs
-from gridsample.bindings.torch.operators import is_channels_last, is_plain
-from gridsample.plan import Mode, check_output
+from gridsample import fields
+from gridsample.backends.torch import contacts
+from gridsample.backends.torch.contacts import torchs
+from gridsample.backends.torch.operators import is_channels_last, is_plain
+from gridsample.definitions.plan import Mode, check_output
+from gridsample.ops import resizing as resize
+from gridsample.ops import sampling as api
 
 __all__ = ["patch"]
 

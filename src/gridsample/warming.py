@@ -24,13 +24,13 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from gridsample import tables, weights
-from gridsample.affine import affine_sample, affine_sample_vjp
-from gridsample.api import grid_sample, grid_sample_vjp
+from gridsample.definitions import tables, weights
+from gridsample.definitions.plan import find_method, is_differentiable
 from gridsample.kernels.compile import folders
 from gridsample.kernels.threads import cores
-from gridsample.plan import find_method, is_differentiable
-from gridsample.resize import interpolate, interpolate_vjp, real_type
+from gridsample.ops.affine import affine_sample, affine_sample_vjp
+from gridsample.ops.resizing import interpolate, interpolate_vjp, real_type
+from gridsample.ops.sampling import grid_sample, grid_sample_vjp
 
 # Channels, and whether they come last: few and many planes; pixels of one register, and of more.
 LAYOUTS = ((2, False), (8, False), (16, False), (3, True), (4, True), (16, True))
@@ -151,7 +151,7 @@ def check(dtypes: list[str], ranks: list[int], modes: list[str], torch: bool) ->
                 raise ValueError(f"dtypes must be names of NumPy's types, got {name!r}") from None
             real_type(dtype)
     if torch:
-        import gridsample.bindings.torch  # noqa: F401
+        import gridsample.backends.torch  # noqa: F401
 
 
 # What is called -----------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ def make(call: Call) -> int:
     for items in (1,) if call.function == "affine_sample" else (1, 4):
         work = work_of(call, items)
         if call.torch:
-            from gridsample.bindings.torch.warming import differentiate
+            from gridsample.backends.torch.warming import differentiate
 
             differentiate(work.forward, work.operands, call.dtype, call.gradients)
             continue

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsample.alpha import Alpha, divide, multiply
-from gridsample.api import grid_sample
-from gridsample.plan import Mode, find_method, per_axis
+from gridsample.definitions.plan import Mode, find_method, per_axis
+from gridsample.ops.sampling import grid_sample
 
 Matrix = NDArray[np.float64]
 Step = tuple[str, Sequence[float]]

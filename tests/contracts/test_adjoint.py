@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from oracles import assert_close
 
+from gridsample.definitions.plan import make_plan
 from gridsample.kernels import cpu, reference
-from gridsample.plan import make_plan
 
 ALIGN = pytest.mark.parametrize("align_corners", [False, True], ids=["edges", "centres"])
 MODE = pytest.mark.parametrize("mode", cases.MODES)

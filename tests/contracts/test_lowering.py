@@ -8,11 +8,11 @@ import numba
 import numpy as np
 import pytest
 
-from gridsample import axis
+from gridsample.definitions import axis
+from gridsample.kernels.compile.lower import fingerprint, lower, rebind
 from gridsample.kernels.cpu import passes, runs, second, sweeps, taps
 from gridsample.kernels.cpu.build import OPTIONS, Spec, bindings
 from gridsample.kernels.cpu.taps import ELEMENTWISE
-from gridsample.kernels.lower import fingerprint, lower, rebind
 
 BOUNDARIES = (axis.ZEROS, axis.BORDER, axis.REFLECTION, axis.WRAP)
 

@@ -10,12 +10,12 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 import gridsample
-from gridsample.bindings.numpy import plan_call
+from gridsample.backends.numpy import plan_call
+from gridsample.definitions.options import Options
 from gridsample.kernels import cpu
 from gridsample.kernels.cpu import taps, work
 from gridsample.kernels.cpu.calls import plan_gather
 from gridsample.kernels.cpu.work import describe_axes, organize
-from gridsample.options import Options
 
 
 def compiled():

@@ -32,12 +32,12 @@ pytest.importorskip("triton")
 
 from benchmarks import gpu as benchmarks_of_gpu
 from benchmarks import registers
-from gridsample.bindings.torch import cuda, derivatives, operators
+from gridsample.backends.torch import cuda, derivatives, operators
+from gridsample.definitions.plan import BFLOAT16, COORDS, make_plan
+from gridsample.definitions.weights import keys
 from gridsample.kernels import gpu, reference
 from gridsample.kernels.gpu import sweeps
 from gridsample.kernels.reference import BOUNDARIES, MODES
-from gridsample.plan import BFLOAT16, COORDS, make_plan
-from gridsample.weights import keys
 
 # Of the interpreter: NumPy's, where a GPU's arithmetic is silent.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")

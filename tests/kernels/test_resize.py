@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gridsample.definitions.tables import Axis, axis_map
 from gridsample.kernels import resize
 from gridsample.kernels.resize import Numbers, best_order, build
-from gridsample.tables import Axis, axis_map
 
 HERE = Path(__file__).parent
 

@@ -21,8 +21,8 @@ from gridsample._version import __version__
 from gridsample.cli import warmup, words
 from gridsample.cli.files import resize_file, warp_file
 from gridsample.cli.terminal import Terminated, ending_cleanly, progress_bar, quiet_libraries
+from gridsample.definitions.plan import BOUNDARIES
 from gridsample.methods import names as method_names
-from gridsample.plan import BOUNDARIES
 
 _WARP_HELP = """\
 Warp a picture or volume and write it, in the same dtype, to another file.
@@ -188,7 +188,7 @@ def _explain(arguments: argparse.Namespace) -> None:
     )
     if arguments.plot:
         io.require("matplotlib")
-        from gridsample.plot import explain as draw
+        from gridsample.explanation.plot import explain as draw
 
         with io.replacing(arguments.plot, overwrite=arguments.force) as beside:
             draw(explanation, beside)

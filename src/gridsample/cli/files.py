@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gridsample import io, warp
 from gridsample.alpha import Alpha, divide, multiply
 from gridsample.cli.terminal import progress_bar
-from gridsample.plan import check_extent, check_threads, listed
+from gridsample.definitions.plan import check_extent, check_threads, listed
 
 Progress = Callable[[float], None]
 
@@ -114,7 +114,7 @@ def _resized_bands(
     arguments: argparse.Namespace, page: io.Page, size: tuple[int, ...]
 ) -> Iterator[NDArray[Any]]:
     """The rows of a page's new pixels; options are checked now, pixels read when asked for."""
-    from gridsample.resize import find_method, plan_resizing, resize_rows
+    from gridsample.ops.resizing import find_method, plan_resizing, resize_rows
 
     image, how = page.image, (arguments.mode, arguments.align_corners)
     shape, size = image.array.shape, size[::-1]

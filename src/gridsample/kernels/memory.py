@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.plan import BFLOAT16
+from gridsample.definitions.plan import BFLOAT16
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]

@@ -31,9 +31,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.weights import bspline_table
 from gridsample.kernels import threads as pool
 from gridsample.kernels.compile import forks
-from gridsample.weights import bspline_table
 
 Array = np.ndarray[Any, Any]
 
@@ -323,8 +323,8 @@ def filter_blocks(
 def driver(real: np.dtype[Any]) -> Any:
     """`filter_blocks`, compiled for a precision."""
     with forks.held():
+        from gridsample.kernels.compile.lower import fingerprint, lower, rebind
         from gridsample.kernels.cpu.build import compile_driver, compile_inner, compile_piece
-        from gridsample.kernels.lower import fingerprint, lower, rebind
 
     names: dict[str, Any] = {"ONE": real.type(1), "TINY": tiny(real)}
     tag = f"{real.name}_{fingerprint()}"

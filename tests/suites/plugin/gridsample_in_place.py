@@ -50,12 +50,12 @@ def for_torch(strict: bool) -> None:
 
     Counted is what reaches the public functions, and not what torch does in our place.
     """
-    import gridsample.resize
-    from gridsample import api, fields, torch_compat
+    from gridsample import fields, torch_compat
+    from gridsample.ops import resizing, sampling
 
-    api.grid_sample = counted(api.grid_sample, "grid_sample")
+    sampling.grid_sample = counted(sampling.grid_sample, "grid_sample")
     fields.affine_grid = counted(fields.affine_grid, "affine_grid")
-    gridsample.resize.interpolate = counted(gridsample.resize.interpolate, "interpolate")
+    resizing.interpolate = counted(resizing.interpolate, "interpolate")
     takes_strict = "strict" in inspect.signature(torch_compat.patch).parameters
     if strict and not takes_strict:
         raise pytest.UsageError("gridsample.torch_compat.patch of this version has no strict")

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.plan import Plan
 from gridsample.kernels import threads as pool
 from gridsample.kernels.cpu.build import worker
 from gridsample.kernels.cpu.calls import (
@@ -38,7 +39,6 @@ from gridsample.kernels.memory import (
     raised,
     spacing,
 )
-from gridsample.plan import Plan
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]

@@ -22,6 +22,7 @@ from numba.core.typed_passes import NopythonRewrites
 from numba.core.untyped_passes import InlineClosureLikes
 
 from gridsample.kernels.compile.cache import keep
+from gridsample.kernels.compile.lower import Function, fingerprint, lower, rebind
 from gridsample.kernels.cpu import (
     entry,
     intrinsics,
@@ -34,7 +35,6 @@ from gridsample.kernels.cpu import (
     tiles,
 )
 from gridsample.kernels.cpu.lanes import limits
-from gridsample.kernels.lower import Function, fingerprint, lower, rebind
 
 
 class Spec(NamedTuple):

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.plan import BOUNDARIES, Plan, Shape
+from gridsample.definitions.weights import LINEAR
 from gridsample.kernels.cpu.build import Spec, driver_for
 from gridsample.kernels.cpu.entry import Batch, Part
 from gridsample.kernels.cpu.outside import Outside, bits_outside, numbers_outside
@@ -32,8 +34,6 @@ from gridsample.kernels.cpu.work import (
     shifts,
 )
 from gridsample.kernels.memory import Flat, Layout, Memory, describe, flat_of, kind_of, spacing
-from gridsample.plan import BOUNDARIES, Plan, Shape
-from gridsample.weights import LINEAR
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]

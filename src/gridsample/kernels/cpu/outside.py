@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.plan import Plan, is_differentiable, type_name
 from gridsample.kernels.memory import frozen
-from gridsample.plan import Plan, is_differentiable, type_name
 
 Array = np.ndarray[Any, Any]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.axis import ONE, maximum, minimum, rint, where
+from gridsample.definitions.axis import ONE, maximum, minimum, rint, where
 from gridsample.kernels.cpu.taps import DOWN, STAYS, UP, prefetch
 
 Array = Any

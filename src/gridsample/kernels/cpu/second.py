@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gridsample.axis import ONE, minimum, where
+from gridsample.definitions.axis import ONE, minimum, where
 from gridsample.kernels.cpu.passes import (
     accumulate,
     accumulate_edges,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gridsample.axis import maximum, minimum
+from gridsample.definitions.axis import maximum, minimum
 from gridsample.kernels.cpu.passes import (
     accumulate,
     accumulate_edges,

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.axis import (
+from gridsample.definitions.axis import (
     DROPPED,
     HALF,
     HALF_UP,
@@ -46,7 +46,7 @@ from gridsample.axis import (
     split,
     where,
 )
-from gridsample.plan import BOUNDARIES, Plan
+from gridsample.definitions.plan import BOUNDARIES, Plan
 
 Array = Any
 

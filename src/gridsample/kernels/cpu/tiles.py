@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gridsample.axis import minimum
+from gridsample.definitions.axis import minimum
 from gridsample.kernels.cpu.runs import blend_few, blend_few_edges
 from gridsample.kernels.cpu.sweeps import enough
 from gridsample.kernels.cpu.taps import (

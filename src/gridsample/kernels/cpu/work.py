@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.plan import Plan
 from gridsample.kernels.cpu import taps
 from gridsample.kernels.memory import frozen
-from gridsample.plan import Plan
 
 Array = np.ndarray[Any, Any]
 

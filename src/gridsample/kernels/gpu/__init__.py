@@ -20,7 +20,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.axis import ZEROS
+from gridsample.definitions.axis import ZEROS
+from gridsample.definitions.plan import BOUNDARIES, Plan, is_differentiable
+from gridsample.definitions.weights import NEAREST, Method
 from gridsample.kernels.gpu.sweeps import (
     AS_THEY_COME,
     DISPLACED,
@@ -30,8 +32,6 @@ from gridsample.kernels.gpu.sweeps import (
     MEASURED,
 )
 from gridsample.kernels.gpu.taps import IN_PIXELS, TO_CENTRES, TO_EDGES
-from gridsample.plan import BOUNDARIES, Plan, is_differentiable
-from gridsample.weights import NEAREST, Method
 
 Order = tuple[int, ...]
 Tensor = Any

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from gridsample import axis
+from gridsample.definitions import axis
 from gridsample.kernels.gpu import sweeps, taps
 
 Function = Callable[..., Any]

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gridsample.axis import ZERO
+from gridsample.definitions.axis import ZERO
 from gridsample.kernels.gpu.taps import (
     COUNTS,
     FILLS,

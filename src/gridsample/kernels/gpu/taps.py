@@ -5,14 +5,14 @@ point.  What is the same for all points (methods, boundaries, orders) is ``Stati
 kernel is compiled, so that every choice below is made then, and every loop over taps is unrolled.
 
 The functions are plain Python; `gridsample.kernels.gpu.build` lowers them, and those of
-`gridsample.axis`, to Triton.  ``tl`` is `triton.language`, bound there.
+`gridsample.definitions.axis`, to Triton.  ``tl`` is `triton.language`, bound there.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from gridsample.axis import (
+from gridsample.definitions.axis import (
     HALF,
     ONE,
     ZERO,

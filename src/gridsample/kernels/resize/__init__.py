@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.tables import AxisMap, Band, Solve, chosen, rounded_order
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import as_parts, frozen, stored
 from gridsample.kernels.resize.build import CHUNK, LANES, ROWS, Spec, driver_for
-from gridsample.tables import AxisMap, Band, Solve, chosen, rounded_order
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]

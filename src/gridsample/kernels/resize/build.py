@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numba as nb
 import numpy as np
 
+from gridsample.kernels.compile.lower import fingerprint, lower, rebind
 from gridsample.kernels.cpu import lanes, tiles
 from gridsample.kernels.cpu.build import (
     compile_driver,
@@ -18,7 +19,6 @@ from gridsample.kernels.cpu.build import (
     storer,
 )
 from gridsample.kernels.cpu.vectors import Block
-from gridsample.kernels.lower import fingerprint, lower, rebind
 from gridsample.kernels.resize import loops
 from gridsample.kernels.resize.vectors import (
     block_weigher,

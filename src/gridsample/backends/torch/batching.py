@@ -1,0 +1,167 @@
+"""`torch.vmap` over the operators: one more axis, which need not be looped over.
+
+The operands get two axes before all others, (B, N, ...): the batch that vmap adds, and the items.
+The kernels have one, so the two are made one, in the way that costs least:
+
+    an axis along which the grid is the same joins the channels, so that taps are found once;
+    one along which the image is the same joins the points;
+    otherwise both together become the items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from gridsample.backends.torch.operators import LIBRARY, How, backward, gather, scatter
+
+CHANNELS, POINTS, ITEMS = "channels", "points", "items"
+
+
+def to_front(tensor: Tensor, axis: int | None) -> Tensor:
+    """The batch as the first axis, of length 1 where all of it shares the tensor."""
+    return tensor.unsqueeze(0) if axis is None else tensor.movedim(axis, 0)
+
+
+def spread(tensor: Tensor, batch: int) -> Tensor:
+    """The batch at its full length; no memory is taken."""
+    return tensor.expand(batch, *tensor.shape[1:])
+
+
+class Join(NamedTuple):
+    """How the two leading axes, of the given lengths, become one.
+
+    ``axis`` joins ``into`` something, and the other stays.
+    """
+
+    axis: int
+    into: str
+    lengths: tuple[int, int]
+    channels: int
+
+    def planes(self, image: Tensor) -> Tensor:
+        """An image (B, N, C, *spatial), as the kernels take it."""
+        if self.into == CHANNELS:
+            return image.movedim(self.axis, 1).flatten(1, 2)
+        return image.squeeze(self.axis) if self.into == POINTS else image.flatten(0, 1)
+
+    def size(self, size: Sequence[int]) -> tuple[int, ...]:
+        """The shape of an image, as that of planes."""
+        batch, items, channels, *spatial = size
+        stays, joins = (batch, items) if self.axis else (items, batch)
+        if self.into == CHANNELS:
+            return (stays, joins * channels, *spatial)
+        return (stays if self.into == POINTS else batch * items, channels, *spatial)
+
+    def grid(self, grid: Tensor) -> Tensor:
+        """A grid (B, N, *out, D)."""
+        if self.into == CHANNELS:
+            return grid.squeeze(self.axis)
+        return grid.movedim(self.axis, 1) if self.into == POINTS else grid.flatten(0, 1)
+
+    def values(self, values: Tensor) -> Tensor:
+        """Values (B, N, C, *out)."""
+        if self.into == POINTS:
+            return values.movedim(self.axis, 2)
+        return self.planes(values)
+
+    def planes_back(self, image: Tensor) -> Tensor:
+        """The inverse of planes."""
+        if self.into == CHANNELS:
+            lengths = (self.lengths[self.axis], self.channels)
+            return torch.unflatten(image, 1, lengths).movedim(1, self.axis)
+        if self.into == POINTS:
+            return image.unsqueeze(self.axis)
+        return torch.unflatten(image, 0, self.lengths)
+
+    def grid_back(self, grid: Tensor) -> Tensor:
+        """The inverse of grid."""
+        if self.into == CHANNELS:
+            return grid.unsqueeze(self.axis)
+        if self.into == POINTS:
+            return grid.movedim(1, self.axis)
+        return torch.unflatten(grid, 0, self.lengths)
+
+    def how(self, options: Sequence[Any], is_complex: bool) -> How:
+        """How to sample: where a fill is told for each channel, it is told for the new ones too."""
+        how = How(*options)
+        each = len(how.fill) > 1 + is_complex
+        return how.changed(fill=[*how.fill] * self.joined) if each else how
+
+    @property
+    def joined(self) -> int:
+        """How many images' channels become one's."""
+        return self.lengths[self.axis] if self.into == CHANNELS else 1
+
+    def values_back(self, values: Tensor) -> Tensor:
+        """The inverse of values."""
+        if self.into == POINTS:
+            return values.movedim(2, self.axis)
+        return self.planes_back(values)
+
+
+def find_join(image: Sequence[int], grid: Sequence[int]) -> Join:
+    """The best join for an image and a grid of shapes (B or 1, N or 1, C or *out, ...)."""
+    batch, items = (g if i == 1 else i for i, g in zip(image[:2], grid[:2], strict=True))
+    for axis in (0, 1):
+        if grid[axis] == 1:
+            return Join(axis, CHANNELS, (batch, items), image[2])
+        if image[axis] == 1:
+            return Join(axis, POINTS, (batch, items), image[2])
+    return Join(0, ITEMS, (batch, items), image[2])
+
+
+def batched_gather(info: Any, axes: Any, image: Tensor, grid: Tensor, *options: Any) -> Any:
+    """Gather of a batch."""
+    image, grid = to_front(image, axes[0]), to_front(grid, axes[1])
+    join = find_join(image.shape, grid.shape)
+    how = join.how(options, image.is_complex())
+    return join.values_back(gather(join.planes(image), join.grid(grid), *how)), 0
+
+
+def batched_scatter(
+    info: Any, axes: Any, values: Tensor, grid: Tensor, size: Sequence[int], *options: Any
+) -> Any:
+    """Scatter of a batch."""
+    values, grid = spread(to_front(values, axes[0]), info.batch_size), to_front(grid, axes[1])
+    whole = (info.batch_size, *size)
+    join = find_join(whole, grid.shape)
+    image = scatter(join.values(values), join.grid(grid), join.size(whole), *options)
+    return join.planes_back(image), 0
+
+
+def batched_backward(
+    info: Any, axes: Any, values: Tensor, image: Tensor, grid: Tensor,
+    need_input: bool, need_grid: bool, *options: Any,
+) -> Any:  # fmt: skip
+    """Backward of a batch.  A tensor that all of it shares has a gradient for each all the same."""
+    image = to_front(image, axes[1])
+    if not need_grid:
+        shadow, _ = batched_scatter(
+            info, (axes[0], axes[2]), values, grid, image.shape[1:], *options
+        )
+        return (shadow.to(image.dtype), values.new_empty(0)), (0, None)
+    image = spread(image, info.batch_size) if need_input else image
+    values, grid = (
+        spread(to_front(tensor, axis), info.batch_size)
+        for tensor, axis in ((values, axes[0]), (grid, axes[2]))
+    )
+    join = find_join(image.shape, grid.shape)
+    shadow, gradient = backward(
+        join.values(values), join.planes(image), join.grid(grid), need_input, True,
+        *join.how(options, image.is_complex()),
+    )  # fmt: skip
+    if not need_input:
+        return (shadow, join.grid_back(gradient)), (None, 0)
+    return (join.planes_back(shadow), join.grid_back(gradient)), (0, 0)
+
+
+for name, rule in (
+    ("gather", batched_gather),
+    ("scatter", batched_scatter),
+    ("backward", batched_backward),
+):
+    torch.library.register_vmap(f"gridsample::{name}", rule, lib=LIBRARY)

@@ -1,0 +1,460 @@
+"""CUDA tensors: the operators, computed by the kernels of `gridsample.kernels.gpu`.
+
+A launch is put on the tensors' device and torch's current stream; nothing waits for it, and no
+number comes back to the host or is copied from it, so that calls can be captured in a CUDA graph
+once their kernels are compiled.  A complex tensor is two real ones.
+
+The functions take CPU tensors too: Triton's interpreter then runs the kernels, slowly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import math
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._subclasses.functional_tensor import FunctionalTensorMode
+
+from gridsample.backends.torch.operators import (
+    LIBRARY,
+    Call,
+    How,
+    call_for,
+    check_values,
+    differentiable,
+    empty,
+    empty_backward,
+    empty_gather,
+    fake_backward_twice,
+)
+from gridsample.definitions.plan import Plan
+from gridsample.kernels import gpu
+
+# The devices that there are kernels for.
+DEVICES = ("cuda",) if importlib.util.find_spec("triton") else ()
+# What a dropped tap, or a point outside, counts with: nothing for 0, a number, or one for each
+# channel; of a complex image each is two.
+Fill = Sequence[float]
+
+
+# Tensors as the kernels take them -----------------------------------------------------------------
+
+
+def parts(tensor: Tensor) -> tuple[Tensor, ...]:
+    """The real tensors that a tensor is made of, in the same memory."""
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    if tensor.is_complex():
+        return torch.view_as_real(tensor).unbind(-1)
+    return (tensor.view(torch.uint8) if tensor.dtype == torch.bool else tensor,)
+
+
+def at_points(tensor: Tensor, plan: Plan) -> Tensor:
+    """(N, C, *out) with one axis of points; copied only where those are unevenly spaced."""
+    return tensor.reshape(*tensor.shape[:2], plan.points)
+
+
+def points_of(grid: Tensor, plan: Plan) -> Tensor:
+    """(N, *out, D) with one axis of points."""
+    return grid.detach().reshape(grid.shape[0], plan.points, grid.shape[-1])
+
+
+def real_type(plan: Plan) -> torch.dtype:
+    """The type of sums."""
+    return torch.float64 if plan.real.itemsize == 8 else torch.float32
+
+
+def fills(fill: Fill, dtype: torch.dtype, like: Tensor, count: int) -> list[Tensor | None]:
+    """The fill of each of the ``count`` parts of an image, in a type, on a tensor's device.
+
+    Numbers travel as arguments of kernels that make tensors of them, because a copy from the host
+    cannot be captured in a CUDA graph.
+    """
+    if not fill:
+        return [None] * count
+    make = functools.partial(torch.full, (1,), dtype=dtype, device=like.device)
+    result: list[Tensor | None] = []
+    for k in range(count):
+        numbers = [stored(number, dtype) for number in fill[k::count]]
+        alike = len(set(numbers)) == 1
+        result.append(make(numbers[0]) if alike else torch.cat([make(one) for one in numbers]))
+    return result
+
+
+def stored(number: float, dtype: torch.dtype) -> float:
+    """A number as a type holds it: of integers, rounded and saturated."""
+    if dtype.is_floating_point:
+        return number
+    if math.isnan(number):
+        return 0
+    ends = torch.iinfo(dtype)
+    return round(min(max(number, ends.min), ends.max))
+
+
+def traced(tensor: Tensor) -> bool:
+    """Whether a tensor has no memory yet: a graph is made of what is done to it."""
+    return type(tensor) not in (Tensor, torch.nn.Parameter)
+
+
+def how_to(tensor: Tensor, affine: bool = False) -> gpu.How:
+    """How kernels are launched for a tensor."""
+    wrap = torch.library.wrap_triton if traced(tensor) else None
+    return gpu.How(affine, tensor.device.type == "cpu", wrap)
+
+
+def on_device(tensor: Tensor) -> Any:
+    """Launch where a tensor is; a graph sees to that itself."""
+    guard: Any = torch.cuda.device_of
+    return contextlib.nullcontext() if traced(tensor) else guard(tensor)
+
+
+# What is computed ---------------------------------------------------------------------------------
+
+
+def run_gather(call: Call, image: Tensor, grid: Tensor, fill: Fill = ()) -> Tensor:
+    """Gather."""
+    plan, out = call.plan, empty_gather(image, grid, call.order)
+    if call.zero:
+        return out.zero_()
+    if not out.numel():
+        return out
+    sample_into(call, image, points_of(grid, plan), out, fill, how_to(image))
+    return out
+
+
+def sample_into(
+    call: Call, image: Tensor, points: Tensor, out: Tensor, fill: Fill, how: gpu.How
+) -> None:
+    """Gather from points (N, points, D), or for maps (N, D, D + 1)."""
+    plan, sources, targets = call.plan, parts(image), parts(out)
+    dtype = sources[0].dtype if gpu.copies(plan, call.order) else real_type(plan)
+    if dtype == torch.uint8 and image.dtype == torch.bool:
+        fill = [min(max(number, 0), 1) for number in fill]
+    with on_device(image):
+        outside = fills(fill, dtype, image, len(sources))
+        for source, target, one in zip(sources, targets, outside, strict=True):
+            gpu.gather(plan, source, points, at_points(target, plan), call.order, fill=one, how=how)
+
+
+def run_backward(
+    call: Call, values: Tensor, image: Tensor | None, grid: Tensor,
+    outputs: tuple[Tensor, Tensor], needed: tuple[bool, bool], fill: Fill = (),
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The needed ones of the gradients of image and grid, in place of empty ``outputs``."""
+    first, second = outputs
+    if not values.numel() or call.zero or not any(needed):
+        return first.zero_(), second.zero_()
+    if not any(
+        n + 1 < method.powers for n, method in zip(call.order, call.plan.methods, strict=True)
+    ):
+        second.zero_()
+        needed = needed[0], False
+    if not any(needed):
+        return outputs
+    points, how = points_of(grid, call.plan), how_to(values)
+    shadow, gradients = sweep(
+        call, values, image, points, first if needed[0] else None, needed[1], fill, how
+    )
+    if gradients:
+        second = sum(gradients[1:], gradients[0]).reshape(grid.shape).to(grid.dtype)
+    return first if shadow is None else shadow, second
+
+
+def sweep(
+    call: Call, values: Tensor, image: Tensor | None, points: Tensor, first: Tensor | None,
+    need_grid: bool, fill: Fill, how: gpu.How,
+) -> tuple[Tensor | None, list[Tensor]]:  # fmt: skip
+    """Run the fused kernel for each part: ``first``, if it is needed, and what the grid's gets.
+
+    The latter are to be added up: one (N, points, D) of each part, or of maps (N, D, D + 1).
+    """
+    plan, shadows, gradients = call.plan, [], []
+    sources = (None,) * len(parts(values)) if image is None else parts(image)
+    make = functools.partial(values.new_empty, dtype=real_type(plan)) if need_grid else None
+    with on_device(values):
+        outside = fills(fill if need_grid else (), real_type(plan), values, len(sources))
+        for part, source, one in zip(parts(values), sources, outside, strict=True):
+            shadow = None if first is None else Shadow(plan, first)
+            gradient = gpu.backward(
+                plan, at_points(part, plan), source, points, shadow.wide if shadow else None,
+                call.order, empty=make, sums=shadow.sums if shadow else None, fill=one, how=how,
+            )  # fmt: skip
+            if shadow is not None:
+                shadows.append(shadow.finish(how))
+            if gradient is not None:
+                # Over splits, and of maps over blocks.
+                gradients.append(gradient.sum((0, 2)) if how.affine else add_up(gradient))
+    if not shadows:
+        return None, gradients
+    whole = torch.complex(*shadows) if len(shadows) == 2 else shadows[0]
+    return whole, gradients
+
+
+def add_up(gradient: Tensor) -> Tensor:
+    """The sum over splits."""
+    return gradient.squeeze(0) if gradient.shape[0] == 1 else gradient.sum(0)
+
+
+class Shadow:
+    """What a kernel adds to: an image's gradient in the making."""
+
+    def __init__(self, plan: Plan, first: Tensor) -> None:
+        """``first``, or for a complex one each part, is what is to be made."""
+        real, dense = real_type(plan), not first.is_complex()
+        self.whole = first if dense else empty(first.shape, first, real)
+        wide = self.whole if self.whole.dtype == real else empty(first.shape, first, real)
+        self.wide = wide.zero_()
+        self.sums = exact_sums(plan, wide) if torch.are_deterministic_algorithms_enabled() else None
+
+    def finish(self, how: gpu.How) -> Tensor:
+        """The gradient, once all is added."""
+        if self.sums is not None:
+            gpu.collect(self.sums, self.wide, self.whole, how=how)
+        elif self.whole is not self.wide:
+            self.whole.copy_(self.wide)
+        return self.whole
+
+
+def exact_sums(plan: Plan, shadow: Tensor) -> gpu.Sums:
+    """Integers to add to, so that the order of the additions does not matter."""
+    count, size = shadow.numel(), shadow.element_size()
+    make = functools.partial(torch.zeros, device=shadow.device)
+    bounds = make(count, dtype=torch.int64 if size == 8 else torch.int32)
+    return gpu.Sums(bounds, make(count * size // 4, dtype=torch.int64), gpu.room_for(plan))
+
+
+def run_twice(
+    call: Call, values: Tensor, image: Tensor, grid: Tensor, by_image: Tensor | None,
+    by_grid: Tensor | None, needed: tuple[bool, bool, bool], fill: Fill = (),
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """The backward of backward; what is not needed is an empty tensor."""
+    plan, how = call.plan, how_to(values)
+    onto, first, second = fake_backward_twice(values, image, grid, by_image, by_grid, *needed)
+    if not values.numel() or call.zero or not any(needed):
+        return onto.zero_(), first.zero_(), second.zero_()
+    make = functools.partial(values.new_empty, dtype=real_type(plan)) if needed[2] else None
+    with on_device(values):
+        shadow = Shadow(plan, first) if needed[1] else None
+        gradient = gpu.twice(
+            plan, at_points(values.detach(), plan), image.detach(), points_of(grid, plan),
+            None if by_image is None else by_image.detach(),
+            None if by_grid is None else points_of(by_grid, plan),
+            at_points(onto, plan) if needed[0] else None, shadow.wide if shadow else None,
+            call.order, empty=make, sums=shadow.sums if shadow else None,
+            fill=fills(fill, real_type(plan), values, 1)[0], how=how,
+        )  # fmt: skip
+        return (
+            onto,
+            first if shadow is None else shadow.finish(how),
+            second if gradient is None else add_up(gradient).reshape(grid.shape).to(grid.dtype),
+        )
+
+
+# For torch.compile --------------------------------------------------------------------------------
+
+
+def looked_into(compute: Any) -> Any:
+    """What becomes of an operator while torch.compile makes a graph: its kernels are put there.
+
+    So does `torch.library.triton_op`, which only makes operators that have no derivatives, batches,
+    or kernels for other devices.  Where sizes are symbols, the operator stays as it is: launches
+    are shaped by numbers.  So it does where torch.export writes a program, which holds no kernels.
+    """
+
+    def decompose(mode: Any, operator: Any, types: Any, arguments: Any, options: Any) -> Any:
+        tensors = [one for one in arguments if isinstance(one, Tensor)]
+        numbers = [n for one in tensors for n in (*one.shape, *one.stride())]
+        if (
+            any(type(n) is not int for n in numbers)
+            or any(one.device.type not in DEVICES for one in tensors)
+            or export_is_on()
+        ):
+            return mode.__torch_dispatch__(operator, types, arguments, options)
+        with mode:
+            return compute(*arguments, **options)
+
+    return decompose
+
+
+def export_is_on() -> bool:
+    """Whether torch.export is at work, as its own module tells."""
+    tells: Any = getattr(
+        sys.modules.get("torch.export._trace"), "custom_triton_ops_decomposition_disabled", None
+    )
+    return bool(tells and tells())
+
+
+# The operators ------------------------------------------------------------------------------------
+
+
+def cuda_gather(image: Tensor, grid: Tensor, *options: Any) -> Tensor:
+    """Gather, for CUDA tensors."""
+    call = call_for(image.shape, image, grid, *options)
+    return run_gather(call, image, grid, How(*options).fill)
+
+
+def cuda_scatter(values: Tensor, grid: Tensor, size: Sequence[int], *options: Any) -> Tensor:
+    """Scatter, for CUDA tensors."""
+    call = call_for(size, values, grid, *options)
+    check_values(values, call.plan, "values")
+    outputs = empty(size, values, values.dtype), grid.new_empty(0)
+    return run_backward(call, values, None, grid, outputs, (True, False))[0]
+
+
+def cuda_backward(
+    values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool, *options: Any
+) -> tuple[Tensor, Tensor]:
+    """Backward, for CUDA tensors."""
+    call = call_for(image.shape, image, grid, *options)
+    check_values(values, call.plan, "grad_output")
+    if need_input and not differentiable(image):
+        raise TypeError(
+            f"input has dtype {image.dtype}, of which there is no gradient; "
+            "pass need_input=False to get the grid's alone"
+        )
+    outputs = empty_backward(image, grid, need_input, need_grid)
+    needed = need_input, need_grid
+    return run_backward(call, values, image, grid, outputs, needed, How(*options).fill)
+
+
+def cuda_twice(
+    values: Tensor, image: Tensor, grid: Tensor, by_image: Tensor | None, by_grid: Tensor | None,
+    need_values: bool, need_image: bool, need_grid: bool, *options: Any,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """The backward of backward, for CUDA tensors; what is not needed is an empty tensor."""
+    call = call_for(image.shape, image, grid, *options)
+    needed = need_values, need_image, need_grid
+    fill = How(*options).fill
+    return run_twice(call, values, image, grid, by_image, by_grid, needed, fill)
+
+
+for name, compute in (
+    ("gather", cuda_gather),
+    ("scatter", cuda_scatter),
+    ("backward", cuda_backward),
+    ("backward_twice", cuda_twice),
+):
+    if DEVICES:
+        LIBRARY.impl(name, compute, "CUDA")
+        torch.library.register_torch_dispatch(
+            f"gridsample::{name}", FunctionalTensorMode, looked_into(compute), lib=LIBRARY
+        )
+
+
+# Affine maps, of which no grid is made ------------------------------------------------------------
+
+
+def affine(
+    image: Tensor, theta: Tensor, size: Sequence[int], mode: Sequence[str],
+    padding: Sequence[str], corners: bool, fill: Fill = (),
+) -> Tensor:  # fmt: skip
+    """Sample at the grid that `gridsample.affine_grid` would make, which takes no memory.
+
+    Args:
+        image: (N, C, *spatial), or N = 1, of any type that is sampled.
+        theta: (N, D, D + 1), or N = 1: the rows of maps, float16 to float64.
+        size: (N, C, *out), of the output; N is theta's.
+        mode: a name for each axis, in x, y, z order.
+        padding: a boundary for each axis, likewise.
+        corners: whether -1 and 1 are the centres of the corner pixels, of image and output.
+        fill: what "constant" has outside: see `Fill`.
+
+    Returns:
+        (N, C, *out) of the image's type.  There are derivatives of any order to image and theta;
+        the first ones take no grid either.
+
+    Raises:
+        TypeError: a type that is not sampled.
+        ValueError: shapes that do not go together, or unknown names.
+    """
+    made: Tensor = Affine.apply(  # type: ignore[no-untyped-call]
+        image, theta, tuple(size), (tuple(mode), tuple(padding), bool(corners)), tuple(fill)
+    )
+    return made
+
+
+def call_of_maps(image: Tensor, theta: Tensor, size: Sequence[int], options: Any) -> Call:
+    """The call for the grid that maps stand for."""
+    rank = image.dim() - 2
+    if theta.shape[1:] != (rank, rank + 1) or len(size) != rank + 2 or size[0] != len(theta):
+        raise ValueError(
+            f"theta must be (N, {rank}, {rank + 1}) and size (N, C, *out) with {rank} numbers in "
+            f"out, for an input of shape {tuple(image.shape)}; "
+            f"got theta {tuple(theta.shape)} and size {tuple(size)}"
+        )
+    shape = (len(theta), *size[2:], rank)
+    grid = torch.empty(shape, dtype=theta.dtype, device="meta")
+    mode, padding, corners = options
+    return call_for(image.shape, image, grid, mode, padding, corners, (0,) * rank)
+
+
+class Affine(torch.autograd.Function):
+    """The rules of `affine`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, image: Tensor, theta: Tensor, size: Sequence[int], options: Any, fill: Fill
+    ) -> Tensor:
+        """Sample."""
+        call = call_of_maps(image, theta, size, options)
+        ctx.save_for_backward(image, theta)
+        ctx.call, ctx.size, ctx.options, ctx.fill = call, size, options, fill
+        out = empty(call.plan.shape, image, call.dtype)
+        if out.numel():
+            sample_into(call, image, theta.detach(), out, fill, how_to(image, affine=True))
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> Any:
+        """Both gradients in one sweep; by way of a grid, if they are to be differentiated again."""
+        image, theta = ctx.saved_tensors
+        need_image, need_theta = ctx.needs_input_grad[:2]
+        results: tuple[Tensor | None, Tensor]
+        if torch.is_grad_enabled():
+            results = through_grid(ctx, upstream, image, theta)
+        else:
+            needed = need_image, need_theta
+            results = run_affine_backward(ctx.call, upstream, image, theta, needed, ctx.fill)
+        by_image, by_theta = results
+        return by_image if need_image else None, by_theta if need_theta else None, None, None, None
+
+
+def run_affine_backward(
+    call: Call, values: Tensor, image: Tensor, theta: Tensor, needed: tuple[bool, bool], fill: Fill
+) -> tuple[Tensor | None, Tensor]:
+    """The needed ones of the gradients of image and maps."""
+    first = empty(image.shape, image, image.dtype).zero_() if needed[0] else None
+    need_theta = needed[1] and any(method.powers > 1 for method in call.plan.methods)
+    nothing = torch.zeros_like(theta)
+    if not values.numel() or not (needed[0] or need_theta):
+        return first, nothing
+    how = how_to(values, affine=True)
+    shadow, gradients = sweep(call, values, image, theta.detach(), first, need_theta, fill, how)
+    if gradients:
+        nothing = sum(gradients[1:], gradients[0]).to(theta.dtype)
+    return shadow, nothing
+
+
+def through_grid(ctx: Any, upstream: Tensor, image: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
+    """As run_affine_backward, of operators that have derivatives themselves."""
+    if any(ctx.fill):
+        raise ValueError(
+            f"affine has no second derivatives with a fill, got {ctx.fill}; accepted: fill 0, or "
+            "gridsample.affine_grid and grid_sample in its place"
+        )
+    sizes = ctx.size[2:]
+    make = functools.partial(torch.arange, dtype=theta.dtype, device=theta.device)
+    lines = [(2 * make(n) + 1 - n) / max(n - ctx.options[2], 1) for n in sizes]
+    axes = torch.meshgrid(*lines, indexing="ij")
+    places = torch.stack((*axes[::-1], torch.ones_like(axes[0])), -1).flatten(0, -2)
+    grid = (places @ theta.mT).reshape(len(theta), *sizes, -1)
+    order = [0] * len(sizes)
+    first, second = torch.ops.gridsample.backward(
+        upstream, image, grid, differentiable(image), True, *ctx.options, order
+    )
+    return first, second.reshape(len(theta), len(places), -1).mT @ places

@@ -1,0 +1,427 @@
+"""The derivatives of the operators, in reverse and in forward mode, made of the operators.
+
+Write A for sampling with some orders, A_k for the same with order k raised by one, and g_k for
+axis k of the grid.  Then, point by point,
+
+    d gather(image)   / d image  = A         d gather(image)   / d g_k = A_k image
+    d scatter(values) / d values = A^T       d scatter(values) / d g_k = A_k^T (the point's values)
+
+and backward(values, image), which is A^T values and the sums over channels of values * A_k image,
+is made of the two.  So each formula below calls nothing but the three operators, and can itself be
+differentiated, any number of times and in either mode.
+
+A fill is one more pixel, that nothing is ever derived by: it belongs to each term with the image,
+and to none with a tangent or an upstream gradient in the image's place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._functorch.utils import enable_single_level_autograd_function
+from torch.autograd import forward_ad
+from torch.autograd.forward_ad import _set_fwd_grad_enabled
+from torch.autograd.function import _SingleLevelFunction as Function
+
+from gridsample.backends.torch import cuda, operators
+from gridsample.backends.torch.operators import (
+    LIBRARY,
+    Call,
+    How,
+    is_plain,
+    run_backward,
+    run_gather,
+)
+from gridsample.backends.torch.traced import traceable
+
+Maybe = Tensor | None
+
+# Annotated because torch gives it no type.
+unpack: Any = forward_ad.unpack_dual
+
+
+# The operators, by the short way where there is one -----------------------------------------------
+
+
+def has_record(*tensors: Tensor) -> bool:
+    """Whether a record of what happens to the tensors is kept."""
+    return torch.is_grad_enabled() and any([tensor.requires_grad for tensor in tensors])
+
+
+def shortened(operator: Any, compute: Any, tensors: int) -> Any:
+    """An operator, called as the function that computes it where there is no more to do.
+
+    Its first arguments are so many tensors.
+    """
+    full = traceable(operator)
+
+    def call(*arguments: Any) -> Any:
+        given = arguments[:tensors]
+        short = is_plain(*given) and not has_record(*given)
+        return (compute if short else full)(*arguments)
+
+    return call
+
+
+gather = shortened(operators.gather, operators.cpu_gather, 2)
+scatter = shortened(operators.scatter, operators.cpu_scatter, 2)
+backward = shortened(operators.backward, operators.cpu_backward, 3)
+backward_twice = shortened(operators.backward_twice, operators.cpu_backward_twice, 3)
+
+
+def fuses(values: Tensor, image: Tensor, grid: Tensor, how: How, *upstream: Maybe) -> bool:
+    """Whether `backward_twice` may stand for the formulas: it has no derivative of its own.
+
+    On a CPU it sums no fill; on a GPU it takes real numbers alone.
+    """
+    there = [values, image, grid, *(tensor for tensor in upstream if tensor is not None)]
+    if (
+        upstream[1] is None
+        or torch._C._are_functorch_transforms_active()
+        or has_record(*there)
+        or not all(type(one) in (Tensor, torch.nn.Parameter) for one in there)
+    ):
+        return False
+    if values.device.type == "cpu":
+        return is_plain(*there) and operators.differentiable(image) and not how.blends
+    real = all(one.is_floating_point() for one in there)
+    return values.device.type in cuda.DEVICES and real
+
+
+def pull(image: Tensor, grid: Tensor, how: How) -> Tensor:
+    """The transpose of scatter: gather without its fill, and 0 where a point is nowhere."""
+    how = how.linear
+    result: Tensor = gather(image, grid, *how)
+    if any(how.order) or surely_somewhere(grid):
+        return result
+    still = image.new_zeros(()).expand(1, 1, *image.shape[2:])
+    return torch.where(gather(still, grid, *how).isnan(), 0, result)
+
+
+def surely_somewhere(grid: Tensor) -> bool:
+    """Whether it is cheap to see that no position is NaN or overflows."""
+    if not is_plain(grid) or not grid.numel():
+        return False
+    low, high = torch.aminmax(grid.detach())
+    return bool(low > -1e30) and bool(high < 1e30)
+
+
+# Derivatives along a direction in the space of grids ----------------------------------------------
+
+
+def directions(along: Tensor, how: How) -> Iterator[tuple[Tensor, How]]:
+    """For each axis: the direction's part (N, 1, *out), and how with its order raised."""
+    for axis in range(along.shape[-1]):
+        yield along[..., axis].unsqueeze(1), how.raised(axis)
+
+
+def gather_along(image: Tensor, grid: Tensor, along: Tensor, how: How) -> Maybe:
+    """How gather changes as the grid moves."""
+    return total(part * gather(image, grid, *raised) for part, raised in directions(along, how))
+
+
+def scatter_along(
+    values: Tensor, grid: Tensor, along: Tensor, size: Sequence[int], how: How
+) -> Maybe:
+    """How scatter changes as the grid moves."""
+    return total(
+        scatter(part * values, grid, size, *raised) for part, raised in directions(along, how)
+    )
+
+
+def backward_along(
+    values: Tensor, image: Tensor, grid: Tensor, along: Tensor, needed: Sequence[bool],
+    how: How,
+) -> tuple[Maybe, Maybe]:  # fmt: skip
+    """How the needed ones of both gradients change as the grid moves."""
+    if not any(needed):
+        return None, None
+    sweeps = [
+        backward(part * values, image, grid, *needed, *raised)
+        for part, raised in directions(along, how)
+    ]
+    first, second = (total(sweep[k] for sweep in sweeps) if needed[k] else None for k in (0, 1))
+    return first, second
+
+
+def grid_gradient(values: Tensor, image: Tensor, grid: Tensor, how: How) -> Tensor:
+    """The grid's gradient of gather."""
+    gradient: Tensor = backward(values, image, grid, False, True, *how)[1]
+    return gradient
+
+
+def total(terms: Iterable[Maybe], dtype: torch.dtype | None = None) -> Maybe:
+    """The sum of the terms that there are, in a type of choice."""
+    result = None
+    for term in terms:
+        if term is not None:
+            result = term if result is None else result + term
+    return result if dtype is None or result is None else result.to(dtype)
+
+
+# The rules ----------------------------------------------------------------------------------------
+
+
+def below(operator: Any, keys: Any, *arguments: Any) -> Any:
+    """What an operator computes, without a record of it."""
+    with torch._C._AutoDispatchBelowAutograd():
+        return operator.redispatch(keys & torch._C._after_autograd_keyset, *arguments)
+
+
+def inside(operator: Any, keys: Any, *arguments: Any) -> Any:
+    """As below, from the forward of a rule, where records are off: outer transforms need them."""
+    with torch.enable_grad(), _set_fwd_grad_enabled(True):
+        return below(operator, keys, *arguments)
+
+
+def recorded(rule: Any, *arguments: Any) -> Any:
+    """Call an operator with its rules.
+
+    It is entered once for each transform that is in force (`torch.func`), innermost first, and has
+    to deal with that one alone: hence the single level.
+    """
+    with enable_single_level_autograd_function():
+        return rule.apply(*arguments)
+
+
+def remember(ctx: Any, how: How, *tensors: Tensor) -> None:
+    """Keep what a rule needs."""
+    ctx.save_for_backward(*tensors)
+    ctx.save_for_forward(*tensors)
+    ctx.set_materialize_grads(False)  # what is zero is None, and costs nothing
+    ctx.how = how
+
+
+def primals(ctx: Any) -> Iterator[Tensor]:
+    """The tensors that were kept, without the tangents that go with them."""
+    return (unpack(tensor).primal for tensor in ctx.saved_tensors)
+
+
+class Gather(Function):
+    """The rules of gather."""
+
+    @staticmethod
+    def forward(ctx: Any, image: Tensor, grid: Tensor, how: How, keys: Any) -> Any:
+        """Gather."""
+        remember(ctx, how, image, grid)
+        result = inside(operators.gather, keys, image, grid, *how)
+        ctx.dtype = result.dtype
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Maybe) -> Any:
+        """Both gradients in one sweep."""
+        needed = ctx.needs_input_grad[:2]
+        if upstream is None or not any(needed):
+            return (None,) * 4
+        image, grid = ctx.saved_tensors
+        gradients = backward(upstream, image, grid, *needed, *ctx.how)
+        return (
+            *(one if need else None for one, need in zip(gradients, needed, strict=True)),
+            None,
+            None,
+        )
+
+    @staticmethod
+    def jvp(ctx: Any, d_image: Maybe, d_grid: Maybe, *_: Any) -> Any:
+        """Linear in the image."""
+        with _set_fwd_grad_enabled(True):  # as for `inside`
+            image, grid = primals(ctx)
+            return total(
+                (
+                    None if d_image is None else gather(d_image, grid, *ctx.how.linear),
+                    None if d_grid is None else gather_along(image, grid, d_grid, ctx.how),
+                ),
+                ctx.dtype,
+            )
+
+
+class Scatter(Function):
+    """The rules of scatter."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, values: Tensor, grid: Tensor, size: Sequence[int], how: How, keys: Any
+    ) -> Any:
+        """Scatter."""
+        remember(ctx, how, values, grid)
+        ctx.size = size
+        return inside(operators.scatter, keys, values, grid, size, *how)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Maybe) -> Any:
+        """The transpose of scatter is gather."""
+        if upstream is None:
+            return (None,) * 5
+        values, grid = ctx.saved_tensors
+        need_values, need_grid = ctx.needs_input_grad[:2]
+        return (
+            pull(upstream, grid, ctx.how).to(values.dtype) if need_values else None,
+            grid_gradient(values, upstream, grid, ctx.how.linear) if need_grid else None,
+            None,
+            None,
+            None,
+        )
+
+    @staticmethod
+    def jvp(ctx: Any, d_values: Maybe, d_grid: Maybe, *_: Any) -> Any:
+        """Linear in the values."""
+        how, size = ctx.how, ctx.size
+        with _set_fwd_grad_enabled(True):
+            values, grid = primals(ctx)
+            return total(
+                (
+                    None if d_values is None else scatter(d_values, grid, size, *how),
+                    None if d_grid is None else scatter_along(values, grid, d_grid, size, how),
+                ),
+                values.dtype,
+            )
+
+
+class Backward(Function):
+    """The rules of backward, which is linear in the values, and, for the grid, in the image."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, values: Tensor, image: Tensor, grid: Tensor, needed: Sequence[bool],
+        how: How, keys: Any,
+    ) -> Any:  # fmt: skip
+        """Both gradients of gather."""
+        remember(ctx, how, values, image, grid)
+        ctx.needed = needed
+        results = inside(operators.backward, keys, values, image, grid, *needed, *how)
+        ctx.mark_non_differentiable(
+            *(one for one, need in zip(results, needed, strict=True) if not need)
+        )
+        return results
+
+    @staticmethod
+    def backward(ctx: Any, u: Maybe, w: Maybe) -> Any:
+        """Upstream are ``u``, an image, and ``w``, a grid."""
+        values, image, grid = ctx.saved_tensors
+        need_values, need_image, need_grid = ctx.needs_input_grad[:3]
+        how = ctx.how
+        if fuses(values, image, grid, how, u, w):
+            needed = need_values, need_image, need_grid
+            results = backward_twice(values, image, grid, u, w, *needed, *how)
+            return (
+                *(one if need else None for one, need in zip(results, needed, strict=True)),
+                *(None,) * 3,
+            )
+        by_image = by_grid = for_values = for_grid = None
+        if u is not None:
+            if need_values:
+                for_values = pull(u, grid, how)
+            if need_grid:
+                for_grid = grid_gradient(values, u, grid, how.linear)
+        if w is not None:
+            if need_values:
+                for_values = total((for_values, gather_along(image, grid, w, how)))
+            by_image, by_grid = backward_along(values, image, grid, w, (need_image, need_grid), how)
+        return (
+            total((for_values,), values.dtype),
+            total((by_image,), image.dtype),
+            total((for_grid, by_grid), grid.dtype),
+            None,
+            None,
+            None,
+        )
+
+    @staticmethod
+    def jvp(ctx: Any, d_values: Maybe, d_image: Maybe, d_grid: Maybe, *_: Any) -> Any:
+        """The product rule."""
+        how, needed = ctx.how, ctx.needed
+        with _set_fwd_grad_enabled(True):
+            values, image, grid = primals(ctx)
+            terms: list[Sequence[Maybe]] = []
+            if d_values is not None:
+                terms.append(backward(d_values, image, grid, *needed, *how))
+            if d_image is not None and needed[1]:
+                terms.append((None, grid_gradient(values, d_image, grid, how.linear)))
+            if d_grid is not None:
+                terms.append(backward_along(values, image, grid, d_grid, needed, how))
+            return tuple(
+                total((term[k] for term in terms), like.dtype) if needed[k] else None
+                for k, like in enumerate((image, grid))
+            )
+
+
+# The short way ------------------------------------------------------------------------------------
+
+
+class PlainGather(Gather):
+    """The rules of gather for plain tensors: the dispatcher is not asked."""
+
+    @staticmethod
+    def forward(ctx: Any, image: Tensor, grid: Tensor, how: How, call: Call) -> Any:
+        """Gather."""
+        ctx.save_for_backward(image, grid)
+        ctx.set_materialize_grads(False)
+        ctx.how, ctx.call = how, call
+        return run_gather(call, image, grid, how)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Maybe) -> Any:
+        """Both gradients in one sweep; by the operator, if they are to be differentiated again."""
+        image, grid = ctx.saved_tensors
+        if upstream is None or torch.is_grad_enabled() or not is_plain(upstream):
+            return Gather.backward(ctx, upstream)
+        need_image, need_grid = ctx.needs_input_grad[:2]
+        first, second = run_backward(
+            ctx.call, upstream, image, grid, need_image, need_grid, ctx.how
+        )
+        return first if need_image else None, second if need_grid else None, None, None
+
+
+def plain_gather(image: Tensor, grid: Tensor, how: How, call: Call) -> Tensor:
+    """Gather, for plain tensors."""
+    if has_record(image, grid):
+        result: Tensor = PlainGather.apply(image, grid, how, call)  # type: ignore[attr-defined]
+        return result
+    return run_gather(call, image, grid, how)
+
+
+# The long way, through the dispatcher -------------------------------------------------------------
+
+
+def tracked(*tensors: Tensor) -> bool:
+    """Whether a record of what happens to the tensors is kept, or a tangent goes with them."""
+    if has_record(*tensors):
+        return True
+    return any(unpack(tensor).tangent is not None for tensor in tensors)
+
+
+def autograd_gather(keys: Any, image: Tensor, grid: Tensor, *options: Any) -> Any:
+    """Gather, with a record where one is kept."""
+    if tracked(image, grid):
+        return recorded(Gather, image, grid, How(*options), keys)
+    return below(operators.gather, keys, image, grid, *options)
+
+
+def autograd_scatter(keys: Any, values: Tensor, grid: Tensor, size: Any, *options: Any) -> Any:
+    """Scatter, with a record where one is kept."""
+    if tracked(values, grid):
+        return recorded(Scatter, values, grid, size, How(*options), keys)
+    return below(operators.scatter, keys, values, grid, size, *options)
+
+
+def autograd_backward(
+    keys: Any, values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool,
+    *options: Any,
+) -> Any:  # fmt: skip
+    """Backward, with a record where one is kept."""
+    needed = need_input, need_grid
+    if tracked(values, image, grid):
+        return recorded(Backward, values, image, grid, needed, How(*options), keys)
+    return below(operators.backward, keys, values, image, grid, *needed, *options)
+
+
+for name, rule in (
+    ("gather", autograd_gather),
+    ("scatter", autograd_scatter),
+    ("backward", autograd_backward),
+):
+    LIBRARY.impl(name, rule, "Autograd", with_keyset=True)

@@ -1,0 +1,138 @@
+"""Tensors on devices that there are no kernels for, such as Apple's GPUs.
+
+What torch's own operators can do on such a device, with the derivatives that a call needs, is left
+to them.  All else is computed by the CPU's kernels: tensors are copied there and results back.
+Autograd records both copies, so that derivatives of any order are as they are on a CPU.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gridsample.backends.torch import cuda, onnx
+from gridsample.backends.torch.asked import as_fill, check_call
+from gridsample.backends.torch.operators import How, method_of
+from gridsample.definitions.options import Options
+from gridsample.definitions.plan import check_boundary
+
+# The devices that there are kernels for; on the second, tensors have a shape alone.
+HERE = ("cpu", "meta", *cuda.DEVICES)
+
+# The numbers by which torch calls what it knows.
+TORCH_MODES = {"linear": 0, "nearest": 1, "cubic": 2}
+TORCH_BOUNDARIES = {"zeros": 0, "border": 1, "reflection": 2}
+
+# Apple's GPUs have no numbers of 64 bits.
+NARROWED = {torch.float64: torch.float32, torch.complex128: torch.complex64}
+
+# The types of devices that a warning has been given of.
+WARNED: set[str] = set()
+
+
+def is_elsewhere(tensor: Tensor) -> bool:
+    """Whether a tensor is on a device that there are no kernels for, and is to be computed with."""
+    return tensor.device.type not in HERE and not onnx.exporting()
+
+
+def by_cpu(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function gives for tensors on another device, computed on the CPU."""
+    device = next(one.device for one in arguments if isinstance(one, Tensor))
+    warn_once(device.type)
+    found = function(*[one.cpu() if isinstance(one, Tensor) else one for one in arguments])
+    several = isinstance(found, tuple)
+    results = [back(one, device) for one in (found if several else (found,))]
+    return tuple(results) if several else results[0]
+
+
+def back(one: Any, device: torch.device) -> Any:
+    """A result on the device that its arguments came from."""
+    if not isinstance(one, Tensor):
+        return one
+    return one.to(device, NARROWED.get(one.dtype) if device.type == "mps" else None)
+
+
+def warn_once(device: str) -> None:
+    """Say once in a process that a type of devices has no kernels."""
+    if device in WARNED or torch.compiler.is_compiling():
+        return
+    WARNED.add(device)
+    warnings.warn(
+        f"neither gridsample nor torch has a kernel on {device} for what was asked: it is computed "
+        "on the CPU, and tensors are copied there and back; this is said once",
+        stacklevel=5,
+    )
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@functools.cache
+def has_kernels(device: str, *names: str) -> bool:
+    """Whether torch has kernels of operators for a device, and does not fall back to others."""
+    key = torch._C._dispatch_key_for_device(device)
+    return all(torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{one}", key) for one in names)
+
+
+def try_torchs(
+    operator: Callable[..., Tensor], image: Tensor, *names: str, recorded: bool
+) -> Tensor | None:
+    """What an operator of torch's gives; None where it is not there, or refuses.
+
+    ``names`` are those by which torch knows it; with ``recorded`` the same with "_backward" must
+    be there, too.
+    """
+    needed = (*names, *(f"{name}_backward" for name in names if recorded))
+    if not has_kernels(image.device.type, *needed):
+        return None
+    if torch.compiler.is_compiling():
+        return operator()
+    try:
+        return operator()
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError:  # such as "border" on Apple's GPUs
+        return None
+
+
+def grid_sample(image: Tensor, grid: Tensor, options: Options) -> Tensor | None:
+    """`gridsample.grid_sample` by torch's own operator; None where that cannot do it."""
+    asked = check_call(tuple(image.shape), tuple(grid.shape), options)
+    as_fill(image, options, asked)
+    how = asked.how
+    planes = image.movedim(-1, 1) if asked.last else image
+    chosen = torchs_numbers(planes, grid, how)
+    if chosen is None:
+        return None
+    items = grid.shape[0] if image.shape[0] == 1 else image.shape[0]
+    planes, points = (one.expand(items, *one.shape[1:]) for one in (planes, grid))
+    sampled = try_torchs(
+        lambda: torch.grid_sampler(planes, points, *chosen, how.align_corners),
+        image,
+        f"grid_sampler_{len(how.mode)}d",
+        recorded=torch.is_grad_enabled() and (image.requires_grad or grid.requires_grad),
+    )
+    return sampled.movedim(1, -1) if asked.last and sampled is not None else sampled
+
+
+def torchs_numbers(image: Tensor, grid: Tensor, how: How) -> tuple[int, int] | None:
+    """By which numbers torch knows a mode and a boundary; None where it cannot do what is asked."""
+    rank = len(how.mode)
+    methods = {method_of(name).name for name in how.mode}
+    boundaries = {check_boundary(name) for name in how.padding_mode}
+    if not (
+        len(methods) == len(boundaries) == 1
+        and methods <= TORCH_MODES.keys()
+        and boundaries <= TORCH_BOUNDARIES.keys()
+        and rank in ((2,) if "cubic" in methods else (2, 3))
+        and grid.dim() == image.dim()
+        and image.is_floating_point()
+        and image.dtype == grid.dtype
+        and how.coords == "normalized"
+        and how.extrapolate
+    ):
+        return None
+    return TORCH_MODES[methods.pop()], TORCH_BOUNDARIES[boundaries.pop()]

@@ -1,0 +1,190 @@
+"""The prefilter of B-splines for PyTorch tensors: one operator, whose derivatives are itself.
+
+    prefilter(input, order, extended, axes, adjoint)
+
+It is linear in the input, along ``axes`` whose lines go on as ``extended`` tells
+(`gridsample.kernels.prefilter`); its transpose is the same with ``adjoint`` turned over.  Sums are
+made in float64 or float32, and that is the result's type: see `COEFFICIENTS`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.forward_ad import _set_fwd_grad_enabled
+from torch.autograd.function import _SingleLevelFunction as Function
+
+from gridsample.backends.torch.derivatives import below, inside, recorded, tracked
+from gridsample.backends.torch.elsewhere import by_cpu, is_elsewhere
+from gridsample.backends.torch.operators import (
+    LIBRARY,
+    How,
+    count,
+    empty,
+    is_channels_last,
+    memory,
+    numpy_type,
+)
+from gridsample.backends.torch.quick import TYPES
+from gridsample.backends.torch.traced import traceable
+from gridsample.definitions.plan import WIDE_TYPES, check_image_type, type_name
+
+LIBRARY.define(
+    "prefilter(Tensor input, int order, str[] extended, int[] axes, bool adjoint, "
+    "int? threads=None) -> Tensor",
+    tags=torch.Tag.pt2_compliant_tag,
+)
+operator = torch.ops.gridsample.prefilter.default
+whole = traceable(operator)
+
+Options = tuple[Any, ...]
+
+
+# The type of the coefficients, and the real type that they are made of.
+REALS = {
+    kind: torch.float64 if type_name(array) in WIDE_TYPES else torch.float32
+    for kind, array in TYPES.items()
+}
+COEFFICIENTS = {
+    kind: real.to_complex() if kind.is_complex else real for kind, real in REALS.items()
+}
+
+
+def spline_filter(
+    image: Tensor, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool,
+    threads: int | None,
+) -> Tensor:  # fmt: skip
+    """`gridsample.spline_filter` for tensors."""
+    options = order, list(extended), list(axes), adjoint, threads
+    if is_elsewhere(image):
+        return by_cpu(spline_filter, image, *options)  # type: ignore[no-any-return]
+    result: Tensor = whole(image, *options)
+    return result
+
+
+def prefilter(
+    image: Tensor, grid: Tensor, orders: Sequence[int], how: How, adjoint: bool = False
+) -> Tensor:
+    """Coefficients in an image's place, or the transpose of that, in the type of the sums."""
+    from gridsample.kernels.prefilter import extension
+
+    if grid.dtype == torch.float64:
+        image = image.to(torch.complex128 if image.is_complex() else torch.float64)
+    for order in sorted({*orders} - {0, 1}):
+        axes = [a for a, one in enumerate(orders) if one == order]
+        image = spline_filter(
+            image, order, [extension(how.padding_mode[a], how.align_corners) for a in axes],
+            [image.dim() - 1 - a for a in axes], adjoint, how.threads,
+        )  # fmt: skip
+    return image
+
+
+# What is computed ---------------------------------------------------------------------------------
+
+
+def cpu_prefilter(
+    image: Tensor, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool,
+    threads: int | None = None,
+) -> Tensor:  # fmt: skip
+    """Prefilter, for CPU tensors."""
+    from gridsample.kernels.prefilter import coefficients
+
+    check_image_type(numpy_type(image.dtype, "input"))
+    real, last = REALS[image.dtype], is_channels_last(image)
+    image = image.detach().to(COEFFICIENTS[image.dtype])
+    if last:  # in the order in which it lies in memory
+        image, axes = image.movedim(1, -1), [(a - 1) % (image.dim() - 1) if a else 0 for a in axes]
+    found = coefficients(
+        memory(image), order, extended, axes, real=TYPES[real],
+        adjoint=adjoint, threads=count(threads),
+    )  # fmt: skip
+    result = torch.from_numpy(found)
+    return result.movedim(-1, 1) if last else result
+
+
+@functools.lru_cache(maxsize=8)
+def matrix(
+    n: int, order: int, extended: str, adjoint: bool, kind: torch.dtype, device: torch.device
+) -> Tensor:
+    """The filter of lines of n entries as a matrix."""
+    identity = torch.eye(n, dtype=torch.float64)
+    return cpu_prefilter(identity, order, [extended], [0], adjoint).to(device, kind)
+
+
+def prefilter_elsewhere(
+    image: Tensor, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool,
+    threads: int | None = None,
+) -> Tensor:  # fmt: skip
+    """Prefilter, on a device that multiplies matrices faster than it follows a recursion."""
+    result = fake_prefilter(image).copy_(image)
+    for axis, how in zip(axes, extended, strict=True) if order > 1 else ():
+        weights = matrix(result.shape[axis], order, how, adjoint, result.dtype, result.device)
+        result = result.copy_(torch.tensordot(weights, result, ([1], [axis])).movedim(0, axis))
+    return result
+
+
+def fake_prefilter(image: Tensor, *options: Any) -> Tensor:
+    """Prefilter, of the shapes alone."""
+    check_image_type(numpy_type(image.dtype, "input"))
+    kind = COEFFICIENTS[image.dtype]
+    if image.dim() < 2:
+        return torch.empty(image.shape, dtype=kind, device=image.device)
+    return empty(image.shape, image, kind)
+
+
+# Derivatives and batches --------------------------------------------------------------------------
+
+
+class Prefilter(Function):
+    """The rules of prefilter."""
+
+    @staticmethod
+    def forward(ctx: Any, image: Tensor, options: Options, keys: Any) -> Any:
+        """Prefilter."""
+        ctx.dtype, ctx.options = image.dtype, options
+        ctx.set_materialize_grads(False)
+        return inside(operator, keys, image, *options)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor | None) -> Any:
+        """The transpose."""
+        if upstream is None:
+            return None, None, None
+        *how, adjoint, threads = ctx.options
+        return operator(upstream, *how, not adjoint, threads).to(ctx.dtype), None, None
+
+    @staticmethod
+    def jvp(ctx: Any, along: Tensor | None, *_: Any) -> Any:
+        """Linear."""
+        with _set_fwd_grad_enabled(True):  # outer transforms need it
+            return None if along is None else operator(along, *ctx.options)
+
+
+def autograd_prefilter(
+    keys: Any, image: Tensor, order: int, extended: Any, axes: Any, adjoint: bool,
+    threads: int | None = None,
+) -> Any:  # fmt: skip
+    """Prefilter, with a record where one is kept."""
+    options = order, extended, axes, adjoint, threads
+    if tracked(image):
+        return recorded(Prefilter, image, options, keys)
+    return below(operator, keys, image, *options)
+
+
+def batched_prefilter(
+    info: Any, at: Any, image: Tensor, order: int, extended: Any, axes: Sequence[int], *options: Any
+) -> Any:
+    """Prefilter a batch: one more axis, along which nothing is filtered."""
+    image = image.movedim(at[0], 0)
+    return operator(image, order, extended, [a + 1 for a in axes], *options), 0
+
+
+LIBRARY.impl("prefilter", cpu_prefilter, "CPU")
+LIBRARY.impl("prefilter", prefilter_elsewhere, "CUDA")
+LIBRARY.impl("prefilter", autograd_prefilter, "Autograd", with_keyset=True)
+torch.library.register_fake("gridsample::prefilter", fake_prefilter, lib=LIBRARY)
+torch.library.register_vmap("gridsample::prefilter", batched_prefilter, lib=LIBRARY)

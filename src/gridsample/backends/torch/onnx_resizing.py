@@ -1,0 +1,222 @@
+"""ONNX: resizing as the standard operator Resize, where that can express it.
+
+Resize has one mode for all axes, and runtimes implement cubic for two axes alone.  Resizing works
+on one axis after the other, so everything else becomes several nodes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from gridsample.backends.torch.onnx import node
+from gridsample.definitions.tables import METHODS, Axis, copies, rounded_order
+
+# Since this opset Resize can antialias; on its way to another one, the exporter converts it.
+OPSET = 18
+NEAREST = ("nearest", "nearest-exact")
+# How torch, and so we, place the outputs and weigh the inputs, in ONNX's words.
+ATTRIBUTES: dict[str, dict[str, Any]] = {
+    "nearest": {
+        "mode": "nearest",
+        "coordinate_transformation_mode": "asymmetric",
+        "nearest_mode": "floor",
+    },
+    "nearest-exact": {
+        "mode": "nearest",
+        "coordinate_transformation_mode": "half_pixel",
+        "nearest_mode": "round_prefer_ceil",
+    },
+    "linear": {"mode": "linear"},
+    "cubic": {"mode": "cubic", "cubic_coeff_a": -0.75},
+}
+# Types whose numbers float32 holds, which is what runtimes resize in.
+CARRIED = (
+    *(torch.float32, torch.float16, torch.bfloat16),
+    *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.uint16),
+)
+
+
+class Resizing(NamedTuple):
+    """How to resize, as the operator is told; an entry for each axis, in the array's order."""
+
+    size: Sequence[Any]
+    methods: Sequence[str]
+    align_corners: bool
+    antialias: bool
+    scales: Sequence[float]
+    transposed: bool
+    threads: int | None = None
+    rounding: str = "exact"
+
+
+def check_expressible(image: Tensor, asked: Resizing) -> None:
+    """Refuse what Resize does not do.
+
+    Raises:
+        ValueError: a gradient, or a mode or a type that Resize or its runtimes do not have.
+    """
+    if asked.transposed:
+        raise ValueError("ONNX has no operator for the gradient of resizing, only for resizing")
+    methods, smooths = set(asked.methods), asked.antialias
+    aligned = asked.align_corners and any(METHODS[name].aligns for name in methods)
+    known = methods <= ATTRIBUTES.keys() and not (smooths and (aligned or methods & set(NEAREST)))
+    if not (known or is_pooling(image, asked)) or image.dtype not in CARRIED:
+        names = ", ".join(str(dtype).removeprefix("torch.") for dtype in CARRIED)
+        raise ValueError(
+            "ONNX's Resize has the modes nearest, nearest-exact, linear and cubic, and antialias "
+            "for linear and cubic without align_corners; area must divide fixed sizes; and "
+            f"runtimes resize in float32 (accepted: {names}); got mode "
+            f"{tuple(asked.methods)[::-1]} (x, y, z), antialias={asked.antialias}, "
+            f"align_corners={asked.align_corners}, input {image.dtype}, sizes "
+            f"{tuple(image.shape[2:])} to {tuple(asked.size)}"
+        )
+
+
+def is_pooling(image: Tensor, asked: Resizing) -> bool:
+    """Whether each output is the mean of pixels that no other output has a share in."""
+    sizes: list[tuple[Any, Any]] = list(zip(image.shape[2:], asked.size, strict=True))
+    return set(asked.methods) == {"area"} and all(
+        isinstance(n, int) and isinstance(m, int) and n % m == 0 for n, m in sizes
+    )
+
+
+def stages(image: Tensor, asked: Resizing) -> list[tuple[int, ...]]:
+    """The axes that each node resizes: as many together as runtimes can."""
+    rank, methods = len(asked.methods), set(asked.methods)
+    if asked.rounding != "exact" or len(methods) > 1:
+        order = rounded_order(image.shape[2:], asked.size, asked.rounding)
+        return [(axis,) for axis in order]
+    if methods == {"cubic"} and rank == 3:
+        return [(1, 2), (0,)]
+    return [tuple(range(rank))]
+
+
+def resize_as_node(image: Tensor, *options: Any) -> Tensor:
+    """The operator resize as nodes of an ONNX model; they hold zeros until that runs."""
+    asked = Resizing(*options)
+    check_expressible(image, asked)
+    whole = not image.is_floating_point()
+    asked = asked._replace(rounding=asked.rounding if whole else "exact")
+    values = image.to(torch.float32)
+    for axes in stages(image, asked):
+        values = resize_axes(values, axes, asked)
+        if asked.rounding != "exact":
+            values = settled(values, image.dtype, halves_up=image.dtype == torch.uint8)
+    copied = set(asked.methods) <= set(NEAREST)
+    if whole and not copied and asked.rounding == "exact":
+        values = settled(values, image.dtype)
+    return values.to(image.dtype)
+
+
+def settled(values: Tensor, dtype: torch.dtype, halves_up: bool = False) -> Tensor:
+    """Real numbers as whole ones that a type holds: rounded half to even, or up."""
+    low, high = (0, 1) if dtype == torch.bool else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
+    rounded = torch.floor(values + 0.5) if halves_up else torch.round(values)
+    return torch.clamp(rounded, low, high)
+
+
+def resize_axes(values: Tensor, axes: Sequence[int], asked: Resizing) -> Tensor:
+    """Resize neighbouring axes of (N, C, *spatial), which have one method."""
+    name, shape = asked.methods[axes[0]], list(values.shape)
+    if name == "area":
+        pool = (functional.avg_pool1d, functional.avg_pool2d, functional.avg_pool3d)
+        rank = len(asked.methods)
+        steps = [shape[k + 2] // asked.size[k] if k in axes else 1 for k in range(rank)]
+        pooled: Tensor = pool[rank - 1](values, steps, steps)
+        return pooled
+    if name in NEAREST and not all(runtimes_agree(axis, shape[axis + 2], asked) for axis in axes):
+        for axis in axes:
+            values = take(values, axis, asked)
+        return values
+    if len(axes) == len(asked.methods) and (name != "cubic" or len(axes) == 2):
+        return resize_node(values, axes, asked)
+    # Two axes, or one and what is inside it, become the height and width of an image's planes.
+    first, end = axes[0] + 2, axes[-1] + 3
+    inside = [math.prod(shape[end:])] if len(axes) == 1 else []
+    image = values.reshape((1, math.prod(shape[:first]), *shape[first:end], *inside))
+    size = [asked.size[axis] for axis in axes]
+    return resize_node(image, axes, asked).reshape((*shape[:first], *size, *shape[end:]))
+
+
+def resize_node(values: Tensor, axes: Sequence[int], asked: Resizing) -> Tensor:
+    """A node that resizes the axes of an image from its third on; what follows stays as it is."""
+    name, shape, end = asked.methods[axes[0]], list(values.shape), 2 + len(axes)
+    size = [*shape[:2], *(asked.size[axis] for axis in axes), *shape[end:]]
+    attributes = dict(ATTRIBUTES[name])
+    if name not in NEAREST:
+        where = "align_corners" if asked.align_corners else "half_pixel"
+        attributes["coordinate_transformation_mode"] = where
+    if asked.antialias:
+        # The weights that are outside are left out, and the rest made to sum to one.
+        attributes |= {"antialias": 1, "exclude_outside": 1}
+        if name == "cubic":
+            attributes["cubic_coeff_a"] = -0.5
+    scales = [asked.scales[axis] for axis in axes]
+    ends: tuple[Tensor | None, Tensor | None]
+    if any(scales):  # then positions follow from them
+        exact = map(single, scales, shape[2:end], size[2:end])
+        given = constant("value_floats", [1.0, 1.0, *map(float, exact), *[1.0] * len(shape[end:])])
+        ends = given, None
+    elif all(isinstance(n, int) for n in size):
+        ends = None, constant("value_ints", size)
+    else:
+        ends = None, torch.stack([torch.scalar_tensor(n, dtype=torch.int64) for n in size])
+    return node(
+        "Resize", (values, None, *ends), attributes,
+        dtype=torch.float32, shape=size, version=OPSET,
+    )  # fmt: skip
+
+
+def constant(kind: str, numbers: Sequence[Any]) -> Tensor:
+    """A list of numbers in the model, of the kind "value_ints" or "value_floats"."""
+    dtype = torch.int64 if kind == "value_ints" else torch.float32
+    options = {"dtype": dtype, "shape": (len(numbers),), "version": OPSET}
+    return node("Constant", (), {kind: list(numbers)}, **options)
+
+
+def single(factor: float, inputs: Any, outputs: Any) -> Any:
+    """A factor in single precision that is not too small to make as many outputs of the inputs.
+
+    Runtimes take the whole part of their product, in single or double precision.
+    """
+    scale = np.float32(factor)
+    if float(scale) < factor:
+        scale = np.nextafter(scale, np.float32(np.inf))
+    if isinstance(inputs, int) and isinstance(outputs, int):
+        while math.floor(min(float(np.float32(inputs) * scale), inputs * float(scale))) < outputs:
+            scale = np.nextafter(scale, np.float32(np.inf))
+    return scale
+
+
+def runtimes_agree(axis: int, inputs: Any, asked: Resizing) -> bool:
+    """Whether the pixels that a runtime takes along an axis are ours.
+
+    It divides by a scale in single precision, where we, as torch does, multiply by a step; a result
+    that should be whole may fall on the other side.  Sizes that are left open are taken on trust.
+    """
+    outputs, method, factor = asked.size[axis], asked.methods[axis], asked.scales[axis]
+    if not (isinstance(inputs, int) and isinstance(outputs, int)):
+        return True
+    scale = single(factor, inputs, outputs) if factor else np.float32(outputs / inputs)
+    index = np.arange(outputs, dtype=np.float32)
+    if method == "nearest":
+        theirs = np.floor(index / scale)
+    else:
+        half = np.float32(0.5)
+        theirs = np.floor((index + half) / scale - half + half)
+    ours = copies(Axis(inputs, outputs, method, scale=factor)).first
+    return bool((np.clip(theirs, 0, inputs - 1) == ours).all())
+
+
+def take(values: Tensor, axis: int, asked: Resizing) -> Tensor:
+    """Our own pixels along an axis of fixed sizes, by their numbers."""
+    inputs, outputs = values.shape[axis + 2], asked.size[axis]
+    ours = copies(Axis(inputs, outputs, asked.methods[axis], scale=asked.scales[axis])).first
+    return values.index_select(axis + 2, constant("value_ints", ours.tolist()))

@@ -1,0 +1,91 @@
+"""Plain CPU tensors, handed to the kernels by their addresses.
+
+What a call needs to know of how its tensors lie in memory is worked out once, for their strides,
+and kept with all else that is known of such a call (`operators.Call`).  A small call then takes
+little longer than the kernels' own work.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gridsample.definitions.plan import BFLOAT16, Plan, Shape
+from gridsample.kernels import on_cpu
+from gridsample.kernels.memory import Layout
+
+TYPES: dict[torch.dtype, np.dtype[Any]] = {torch.bfloat16: BFLOAT16} | {
+    getattr(torch, name): np.dtype(name)
+    for name in (
+        *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+        *("float16", "float32", "float64", "complex64", "complex128"),
+    )
+}
+
+# Channels from which kernels work along them.
+LONG = 8
+# By strides and the number of threads: what is ready, or None where tensors must be copied first.
+Known = dict[Any, Any]
+
+
+def layout_of(tensor: Tensor) -> Layout:
+    """How a tensor lies in memory, as the kernels have it."""
+    dtype = TYPES[tensor.dtype]
+    return tuple(tensor.shape), tuple([n * dtype.itemsize for n in tensor.stride()]), dtype
+
+
+def as_they_are(*tensors: Tensor) -> bool:
+    """Whether the numbers of tensors are those in memory, where processors can read them."""
+    for tensor in tensors:
+        if tensor.is_neg() or tensor.is_conj() or tensor.data_ptr() % tensor.element_size():
+            return False
+    return True
+
+
+def gather(
+    known: Known, plan: Plan, order: Shape, image: Tensor, grid: Tensor, out: Tensor, threads: int
+) -> bool:
+    """Sample into ``out``, if it can be done without a copy; whether it is done."""
+    key = image.stride(), grid.stride(), threads
+    if key not in known:
+        layouts = [layout_of(one) for one in (image, grid, out)]
+        known[key] = on_cpu().ready_gather(plan, order, *layouts, threads)
+    ready = known[key]
+    if ready is None and not grid.is_contiguous():  # torch copies faster than NumPy
+        return gather(known, plan, order, image, grid.contiguous(), out, threads)
+    if ready is None or not as_they_are(image, grid):
+        return False
+    ready.run(image.data_ptr(), grid.data_ptr(), out.data_ptr())
+    return True
+
+
+def backward(
+    known: Known, plan: Plan, order: Shape, values: Tensor, image: Tensor, grid: Tensor,
+    needed: tuple[bool, bool], threads: int,
+) -> tuple[Tensor | None, Tensor | None] | None:  # fmt: skip
+    """Both gradients, where needed, if it can be done without a copy; otherwise None."""
+    if image.stride(1) == 1 < values.stride(1) and image.shape[1] >= LONG:
+        # Channels side by side are several times as fast, which is worth a copy.
+        values = values.movedim(1, -1).contiguous().movedim(-1, 1)
+    key = values.stride(), image.stride(), grid.stride(), needed, threads
+    if key not in known:
+        layouts = [layout_of(one) for one in (values, image, grid)]
+        known[key] = on_cpu().ready_backward(plan, order, *layouts, needed, threads)
+    ready = known[key]
+    last = values.stride(1) == 1
+    if ready is None and not (grid.is_contiguous() and (last or values.is_contiguous())):
+        given = values if last else values.contiguous(), image, grid.contiguous()
+        return backward(known, plan, order, *given, needed, threads)
+    if ready is None or not as_they_are(values, image, grid):
+        return None
+    shadow = gradient = None
+    if needed[0]:
+        shadow = torch.zeros(ready.shape, dtype=image.dtype).permute(ready.back)
+    if needed[1]:
+        gradient = torch.zeros(grid.shape, dtype=grid.dtype)
+    places = [0 if one is None else one.data_ptr() for one in (shadow, gradient)]
+    ready.run(image.data_ptr(), grid.data_ptr(), values.data_ptr(), *places)
+    return shadow, gradient

@@ -1,0 +1,208 @@
+"""Resizing of PyTorch tensors: one operator, whose derivatives are itself.
+
+    resize(input, size, method, align_corners, antialias, scale, transposed)
+
+with the methods and scales of each spatial axis, slowest first.  It is linear in the input; its
+adjoint is the same with ``transposed`` turned over and ``size`` that of the image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.forward_ad import _set_fwd_grad_enabled
+from torch.autograd.function import _SingleLevelFunction as Function
+
+from gridsample.backends.torch.contacts import torchs
+from gridsample.backends.torch.derivatives import below, inside, recorded, tracked
+from gridsample.backends.torch.elsewhere import by_cpu, try_torchs
+from gridsample.backends.torch.onnx import exporting
+from gridsample.backends.torch.onnx_resizing import resize_as_node
+from gridsample.backends.torch.operators import (
+    LIBRARY,
+    check_target,
+    count,
+    empty,
+    memory,
+    numpy_type,
+)
+from gridsample.backends.torch.traced import traceable
+from gridsample.definitions import tables
+from gridsample.definitions.plan import WIDE_TYPES, check_image_type, type_name
+from gridsample.kernels import of_resizing
+
+LIBRARY.define(
+    "resize(Tensor input, SymInt[] size, str[] method, bool align_corners, bool antialias, "
+    "float[] scale, bool transposed, int? threads=None, str rounding='exact') -> Tensor",
+    tags=torch.Tag.pt2_compliant_tag,
+)
+operator = torch.ops.gridsample.resize.default
+whole = traceable(operator)
+
+Options = tuple[Any, ...]
+
+# What torch calls the methods that it has, for each number of spatial axes, and those of them that
+# it can antialias.
+TORCH_NAMES = {
+    "linear": {1: "linear", 2: "bilinear", 3: "trilinear"},
+    "cubic": {2: "bicubic"},
+    **{name: dict.fromkeys((1, 2, 3), name) for name in ("nearest", "nearest-exact", "area")},
+}
+
+
+def resize(
+    image: Tensor,
+    size: Sequence[int],
+    methods: Sequence[str],
+    align_corners: bool,
+    antialias: bool,
+    scales: Sequence[float],
+    rounding: str,
+    transposed: bool,
+    threads: int | None,
+) -> Tensor:
+    """Resize (N, C, *spatial); on a device that there are no kernels for, as torch does."""
+    options = list(size), list(methods), align_corners, antialias, list(scales)
+    if exporting():
+        return resize_as_node(image, *options, transposed, threads, rounding)
+    if image.device.type in ("cpu", "meta"):
+        result: Tensor = whole(image, *options, transposed, threads, rounding)
+        return result
+    found = None if transposed else resize_as_torch(image, *options)
+    if found is None:
+        found = by_cpu(resize, image, *options, rounding, transposed, threads)
+    return found
+
+
+def resize_as_torch(
+    image: Tensor, size: list[int], methods: list[str], align_corners: bool, antialias: bool,
+    scales: list[float],
+) -> Tensor | None:  # fmt: skip
+    """Resize by torch's own operator; None where that cannot do it."""
+    rank = len(size)
+    name = TORCH_NAMES.get(methods[0], {}).get(rank)
+    smooths = antialias and methods[0] != "area"
+    if (
+        name is None
+        or len(set(methods)) > 1
+        or (smooths and name not in ("bilinear", "bicubic"))
+        or not (image.is_floating_point() or name.startswith("nearest"))
+    ):
+        return None
+    by_scale = any(scales) and name != "area"
+    return try_torchs(
+        lambda: torchs.interpolate(
+            image,
+            None if by_scale else size,
+            scales if by_scale else None,
+            name,
+            align_corners if tables.METHODS[methods[0]].aligns else None,
+            antialias=smooths,
+        ),
+        image,
+        torchs_operator(name, rank, smooths),
+        recorded=torch.is_grad_enabled() and image.requires_grad,
+    )
+
+
+def torchs_operator(name: str, rank: int, smooths: bool) -> str:
+    """What torch calls the operator that its interpolate comes to."""
+    if name == "area":
+        return f"_adaptive_avg_pool{max(rank, 2)}d"  # one axis goes as two
+    hidden = smooths or name == "nearest-exact"
+    return f"{'_' * hidden}upsample_{name.replace('-', '_')}{rank}d{'_aa' * smooths}"
+
+
+# What is computed ---------------------------------------------------------------------------------
+
+
+def cpu_resize(
+    image: Tensor,
+    size: Sequence[int],
+    methods: Sequence[str],
+    align_corners: bool,
+    antialias: bool,
+    scales: Sequence[float],
+    transposed: bool,
+    threads: int | None = None,
+    rounding: str = "exact",
+) -> Tensor:
+    """Resize, for CPU tensors."""
+    kernels = of_resizing()
+    out = fake_resize(image, size)
+    if out.numel():
+        ends = tuple(image.shape[2:]), tuple(size)
+        maps = tables.axis_maps(
+            *(ends[::-1] if transposed else ends), methods, align_corners, antialias, scales,
+            transposed,
+        )  # fmt: skip
+        wide = type_name(numpy_type(image.dtype, "input")) in WIDE_TYPES
+        real = torch.float64 if wide else torch.float32
+        kernels.resize(
+            maps, memory(image), memory(out), numpy_type(real, ""),
+            count(threads), rounding,
+        )  # fmt: skip
+    return out
+
+
+def fake_resize(image: Tensor, size: Sequence[int], *options: Any) -> Tensor:
+    """Resize, of the shapes alone."""
+    check_target()
+    check_image_type(numpy_type(image.dtype, "input"))
+    return empty((*image.shape[:2], *size), image, image.dtype)
+
+
+# Derivatives and batches --------------------------------------------------------------------------
+
+
+class Resize(Function):
+    """The rules of resize."""
+
+    @staticmethod
+    def forward(ctx: Any, image: Tensor, options: Options, keys: Any) -> Any:
+        """Resize."""
+        ctx.spatial, ctx.options = image.shape[2:], options
+        ctx.set_materialize_grads(False)
+        return inside(operator, keys, image, *options)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor | None) -> Any:
+        """The adjoint leads back to the image's size."""
+        if upstream is None:
+            return None, None, None
+        _, *how, transposed, threads, rounding = ctx.options
+        gradient = operator(upstream, ctx.spatial, *how, not transposed, threads, rounding)
+        return gradient, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, along: Tensor | None, *_: Any) -> Any:
+        """Linear."""
+        with _set_fwd_grad_enabled(True):  # outer transforms need it
+            return None if along is None else operator(along, *ctx.options)
+
+
+def autograd_resize(
+    keys: Any, image: Tensor, size: Any, methods: Any, align_corners: bool, antialias: bool,
+    scales: Any, transposed: bool, threads: int | None = None, rounding: str = "exact",
+) -> Any:  # fmt: skip
+    """Resize, with a record where one is kept."""
+    options = size, methods, align_corners, antialias, scales, transposed, threads, rounding
+    if tracked(image):
+        return recorded(Resize, image, options, keys)
+    return below(operator, keys, image, *options)
+
+
+def batched_resize(info: Any, axes: Any, image: Tensor, *options: Any) -> Any:
+    """Resize a batch: it joins the items."""
+    image = image.movedim(axes[0], 0)
+    made = operator(image.flatten(0, 1), *options)
+    return torch.unflatten(made, 0, image.shape[:2]), 0
+
+
+LIBRARY.impl("resize", cpu_resize, "CPU")
+LIBRARY.impl("resize", autograd_resize, "Autograd", with_keyset=True)
+torch.library.register_fake("gridsample::resize", fake_resize, lib=LIBRARY)
+torch.library.register_vmap("gridsample::resize", batched_resize, lib=LIBRARY)

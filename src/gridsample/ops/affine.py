@@ -1,0 +1,179 @@
+"""Sampling at the points that an affine map sends an output's pixels to; no grid is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+from gridsample.definitions.checks import as_array, check_dense
+from gridsample.definitions.options import Options
+from gridsample.definitions.plan import Mode, check_flag, check_output, check_theta
+from gridsample.ops.sampling import BINDINGS, find_binding, hand_over, is_overridden, library
+
+
+def affine_sample(
+    input: Any,
+    theta: Any,
+    size: Sequence[int],
+    mode: Mode = "bilinear",
+    padding_mode: Mode = "zeros",
+    align_corners: bool = False,
+    *,
+    coords: str = "normalized",
+    fill_value: Any = 0,
+    extrapolate: bool = True,
+    prefilter: bool = True,
+    channel_axis: int = 1,
+    threads: int | None = None,
+) -> Any:
+    """Sample an image under an affine map: `grid_sample` at what `affine_grid` makes of theta.
+
+    The coordinates are made a few hundred points at a time, while they are sampled: a grid would
+    be as large as two or three channels of the output.  Results are the same but for the rounding
+    of coordinates.
+
+    Torch tensors give tensors, with derivatives of any order to input and theta.  The first ones
+    take no grid either; those of higher order do, and so does whatever is done inside of a
+    `torch.func` transform or a compiled function.
+
+    Args:
+        input: the image, as in `grid_sample`.
+        theta: (N, D, D + 1) maps, which send the normalized coordinates (x, y, z) of each output
+            pixel's centre to theta[:, :D] @ (x, y, z) + theta[:, D]; float16 to float64.  N may be
+            1 here or in the input.
+        size: the output's shape, (N, C, *out) with D axes after the first two, as in
+            `affine_grid`; N is theta's, and C is not used.
+        mode: as in `grid_sample`.
+        padding_mode: as in `grid_sample`.
+        align_corners: as in `grid_sample`; it holds for the output's coordinates too.
+        coords: "normalized", or "pixel" for maps from the indices x, y, z of output pixels to
+            positions in pixels, as `grid_sample` has them.
+        fill_value: as in `grid_sample`.
+        extrapolate: as in `grid_sample`.
+        prefilter: as in `grid_sample`.
+        channel_axis: as in `grid_sample`.
+        threads: as in `grid_sample`.
+
+    Returns:
+        (N, C, *out), or (N, *out, C) for channel_axis=-1, with the input's dtype.
+
+    Raises:
+        TypeError: as `grid_sample`, or size is not integers.
+        ValueError: as `grid_sample`, or theta does not go with size.
+
+    Example:
+        >>> import numpy as np, gridsample
+        >>> image = np.array([[[[0.0, 10.0], [20.0, 30.0]]]])
+        >>> mirror = np.array([[[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+        >>> gridsample.affine_sample(image, mirror, (1, 1, 2, 2))
+        array([[[[10.,  0.],
+                 [30., 20.]]]])
+    """
+    if is_overridden(input, theta):
+        return hand_over(affine_sample, locals(), input, theta)
+    options = Options(
+        mode, padding_mode, align_corners, check_map_coords(coords), fill_value, extrapolate,
+        prefilter, channel_axis, threads,
+    )  # fmt: skip
+    binding = find_binding(input=input, theta=theta)
+    return binding.affine_sample(input, *check_maps(theta, size), options)
+
+
+def affine_sample_vjp(
+    grad_output: Any,
+    input: Any,
+    theta: Any,
+    size: Sequence[int],
+    mode: Mode = "bilinear",
+    padding_mode: Mode = "zeros",
+    align_corners: bool = False,
+    *,
+    coords: str = "normalized",
+    fill_value: Any = 0,
+    extrapolate: bool = True,
+    prefilter: bool = True,
+    need_input: bool = True,
+    need_theta: bool = True,
+    channel_axis: int = 1,
+    threads: int | None = None,
+) -> tuple[Any, Any]:
+    """Both gradients of `affine_sample`: the vector-Jacobian product with ``grad_output``.
+
+    grad_input is that of `grid_sample_vjp`; with its grad_grid at each output pixel, and the
+    pixel's own coordinates (x, y, z),
+
+        grad_theta = sum over the pixels of grad_grid (x, y, z, 1)^T
+
+    Args:
+        grad_output: upstream gradient, of the output's shape; floating, or complex for a complex
+            input.
+        input: as in `affine_sample`.
+        theta: as in `affine_sample`.
+        size: as in `affine_sample`.
+        mode: as in `affine_sample`.
+        padding_mode: as in `affine_sample`.
+        align_corners: as in `affine_sample`.
+        coords: as in `affine_sample`.
+        fill_value: as in `affine_sample`.
+        extrapolate: as in `affine_sample`.
+        prefilter: as in `affine_sample`.
+        need_input: whether to compute grad_input; an integer input has none.
+        need_theta: whether to compute grad_theta.
+        channel_axis: as in `affine_sample`; it holds for grad_output and grad_input too.
+        threads: as in `affine_sample`; gradients are the same bit for bit, whatever it is.
+
+    Returns:
+        (grad_input, grad_theta), with the shapes and dtypes of input and theta; None for one not
+        needed.  Where N was broadcast, the gradient is the sum.
+
+    Raises:
+        TypeError: as `affine_sample`, or the gradient of an integer input is asked for.
+        ValueError: as `affine_sample`, or grad_output has not the output's shape.
+
+    Example:
+        >>> import numpy as np, gridsample
+        >>> image = np.array([[[0.0, 10.0, 20.0]]])
+        >>> whole = np.array([[[1.0, 0.0]]])
+        >>> ones = np.ones((1, 1, 3))
+        >>> grad_input, grad_theta = gridsample.affine_sample_vjp(ones, image, whole, (1, 1, 3))
+        >>> grad_input
+        array([[[1., 1., 1.]]])
+        >>> grad_theta.shape
+        (1, 1, 2)
+    """
+    if is_overridden(grad_output, input, theta):
+        return hand_over(affine_sample_vjp, locals(), grad_output, input, theta)  # type: ignore[no-any-return]
+    options = Options(
+        mode, padding_mode, align_corners, check_map_coords(coords), fill_value, extrapolate,
+        prefilter, channel_axis, threads,
+    )  # fmt: skip
+    binding: ModuleType = find_binding(grad_output=grad_output, input=input, theta=theta)
+    maps, out = check_maps(theta, size)
+    result: tuple[Any, Any] = binding.affine_sample_vjp(
+        grad_output, input, maps, out, options, check_flag(need_input, "need_input"),
+        check_flag(need_theta, "need_theta"),
+    )  # fmt: skip
+    return result
+
+
+def check_map_coords(coords: Any) -> str:
+    """What coordinates count on both sides of a map."""
+    if coords not in ("normalized", "pixel"):
+        raise ValueError(f"coords must be 'normalized' or 'pixel', got {coords!r}")
+    return str(coords)
+
+
+def check_maps(theta: Any, size: Sequence[int]) -> tuple[Any, tuple[int, ...]]:
+    """Affine maps, and the spatial shape of what is sampled by them."""
+    shape = check_output(size, 3, 5)
+    check_dense(theta=theta)
+    maps = theta if library(theta) in BINDINGS else as_array(theta, "theta")
+    check_theta(tuple(maps.shape), shape)
+    kind = str(maps.dtype).removeprefix("torch.")
+    if kind not in ("float16", "bfloat16", "float32", "float64"):
+        raise TypeError(
+            f"theta has dtype {maps.dtype}; accepted: float16, float32, float64, and bfloat16 "
+            "for tensors"
+        )
+    return maps, shape[2:]

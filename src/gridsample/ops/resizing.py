@@ -1,0 +1,480 @@
+"""Resizing: sampling on a regular grid, one axis after the other.
+
+What happens along an axis is a matrix (`tables`), and the kernels apply one after the other
+(`kernels.resize`).  Resizing is linear in the image, so its gradient is the same with the
+transposed matrices.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridsample.definitions import tables
+from gridsample.definitions.checks import as_array, check_dense
+from gridsample.definitions.options import changed
+from gridsample.definitions.plan import (
+    WIDE_TYPES,
+    Mode,
+    as_whole,
+    channels_last,
+    check_extent,
+    check_flag,
+    check_image_type,
+    check_threads,
+    is_differentiable,
+    per_axis,
+    type_name,
+    unknown,
+)
+from gridsample.kernels import of_resizing
+from gridsample.ops.sampling import find_binding, hand_over, is_overridden, library
+
+Array = np.ndarray[Any, Any]
+Factor = float | Sequence[float]
+
+# When integers are rounded: once, at the end; or after each axis, as Pillow or as PyTorch does it.
+ROUNDINGS = ("exact", "pillow", "torch")
+
+
+# What is asked for --------------------------------------------------------------------------------
+
+
+class Resizing(NamedTuple):
+    """A call without its array; per axis in the array's order, (depth, height, width)."""
+
+    size: tuple[int, ...]
+    methods: tuple[str, ...]
+    align_corners: bool
+    antialias: bool
+    scales: tuple[float, ...]
+    rounding: str = "exact"
+
+
+def find_method(name: str) -> tables.Method:
+    """The method of a name or alias."""
+    found = tables.METHODS.get(tables.ALIASES.get(name, name))
+    if found is None:
+        raise unknown("mode", name, [*tables.METHODS, *tables.ALIASES])
+    return found
+
+
+def one_each(given: Any, rank: int, name: str) -> tuple[Any, ...]:
+    """A number for each axis, from one for all or one per axis."""
+    if not isinstance(given, (tuple, list)):
+        return (given,) * rank
+    if len(given) != rank:
+        raise ValueError(
+            f"{name} needs one number for all spatial axes of the input, or one for each of its "
+            f"{rank} (depth, height, width), got {len(given)}: {tuple(given)}"
+        )
+    return tuple(given)
+
+
+def check_size(given: Any, rank: int) -> tuple[int, ...]:
+    """The output's spatial shape."""
+    try:
+        return tuple([as_whole(n) for n in one_each(given, rank, "size")])
+    except TypeError:
+        raise TypeError(f"size must be an integer, or one for each axis, got {given!r}") from None
+
+
+def check_scales(given: Any, rank: int) -> tuple[float, ...]:
+    """The factors by which each axis is resized."""
+    scales = one_each(given, rank, "scale_factor")
+    for scale in scales:
+        symbolic = type(scale).__name__ in ("SymInt", "SymFloat")
+        if isinstance(scale, bool) or not (isinstance(scale, (int, float, np.number)) or symbolic):
+            raise TypeError(f"scale_factor must be a number, or one for each axis, got {given!r}")
+        if not (math.isfinite(scale) and scale > 0):
+            raise ValueError(f"scale_factor must be positive and finite, got {given!r}")
+    return tuple([float(scale) for scale in scales])
+
+
+def plan_resizing(
+    spatial: Sequence[int],
+    size: Any,
+    scale_factor: Any,
+    mode: Mode,
+    align_corners: bool | None,
+    recompute_scale_factor: bool | None,
+    antialias: bool,
+    rounding: str = "exact",
+) -> Resizing:
+    """Validate a call, by PyTorch's rules; ``spatial`` is the image's shape."""
+    rank = len(spatial)
+    methods = [find_method(name) for name in per_axis(mode, rank, "mode")[::-1]]
+    if align_corners is not None and not any(method.aligns for method in methods):
+        raise ValueError(
+            f"align_corners has no meaning for mode {mode!r}; leave it out (None), or choose one "
+            f"of {', '.join(repr(m.name) for m in tables.METHODS.values() if m.aligns)}"
+        )
+    recompute = check_flag(recompute_scale_factor, "recompute_scale_factor")
+    if (size is None) == (scale_factor is None):
+        raise ValueError(
+            f"give either size or scale_factor, got size={size!r} and scale_factor={scale_factor!r}"
+        )
+    if size is not None:
+        if recompute:
+            raise ValueError(f"recompute_scale_factor has no meaning with a size, got size={size}")
+        outputs, scales = check_size(size, rank), (0.0,) * rank
+    else:
+        scales = check_scales(scale_factor, rank)
+        outputs = tuple([math.floor(n * s) for n, s in zip(spatial, scales, strict=True)])
+        if recompute:
+            scales = (0.0,) * rank
+    for name, sizes in (("input", tuple(spatial)), ("output", outputs)):
+        if any(n < 1 for n in sizes):
+            raise ValueError(
+                f"{name} must have at least one pixel along each spatial axis, got {sizes}"
+                + (f" from scale_factor={scale_factor!r}" if name == "output" else "")
+            )
+    return Resizing(
+        outputs,
+        tuple([method.name for method in methods]),
+        check_flag(align_corners, "align_corners"),
+        check_flag(antialias, "antialias"),
+        scales,
+        check_rounding(rounding),
+    )
+
+
+def check_rounding(rounding: Any) -> str:
+    """When integers are rounded, if it is a name of such."""
+    if not isinstance(rounding, str):
+        raise TypeError(
+            f"rounding must be one of {', '.join(map(repr, ROUNDINGS))}, got {rounding!r}"
+        )
+    if rounding not in ROUNDINGS:
+        raise unknown("rounding", rounding, ROUNDINGS)
+    return rounding
+
+
+def check_image(shape: Sequence[int], channel_axis: int, threads: int | None) -> bool:
+    """Refuse a shape that is no image; whether channels come last otherwise."""
+    check_threads(threads)
+    if not 3 <= len(shape) <= 5:
+        raise ValueError(
+            "input must have 3 to 5 dimensions, (N, C, *spatial) with 1 to 3 spatial axes, "
+            f"got {len(shape)} in shape {tuple(shape)}"
+        )
+    return channels_last(channel_axis, len(shape))
+
+
+# The public functions -----------------------------------------------------------------------------
+
+
+def interpolate(
+    input: Any,
+    size: int | Sequence[int] | None = None,
+    scale_factor: Factor | None = None,
+    mode: Mode = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+    *,
+    rounding: str = "exact",
+    channel_axis: int = 1,
+    threads: int | None = None,
+) -> Any:
+    """Resize an image, to a size or by a factor.
+
+    The arguments are those of `torch.nn.functional.interpolate`, whose results these are wherever
+    it has any.  With a step of input pixels between two outputs, output i lies at the position
+
+        i * (inputs - 1) / (outputs - 1)       align_corners=True
+        (i + 1/2) * step - 1/2                 align_corners=False; the step is inputs / outputs,
+                                               or 1 / scale_factor where that is given
+
+    and is a weighted sum of the pixels around it, along one axis after the other.  Along an axis,
+    with the distance s of a pixel from the position and the sum of all weights made 1:
+
+    ========================  ==================================================================
+    "nearest"                 pixel floor(i * step), as in PyTorch
+    "nearest-exact"           pixel floor((i + 1/2) * step)
+    "linear"                  1 - s; also "bilinear", "trilinear"
+    "cubic"                   Keys, a = -0.75 (antialiased -0.5); also "bicubic", "tricubic"
+    "area"                    the mean of all pixels that the output overlaps
+    "lanczos3"                sinc(s) sinc(s / 3); also "lanczos"
+    "mitchell"                Mitchell and Netravali, B = C = 1/3
+    "gaussian"                exp(-2 s^2)
+    "spline3"                 the cubic spline through all pixels, mirrored at the ends:
+                              `scipy.ndimage.zoom` of order 3 with mode="reflect", grid_mode=True,
+                              and with mode="mirror", grid_mode=False for align_corners=True
+    ========================  ==================================================================
+
+    Any name goes with any number of axes.
+
+    Args:
+        input: the image, (N, C, *spatial) with 1 to 3 spatial axes; an array or a tensor of
+            bool, any integer type, float16 to float64 (tensors also bfloat16), complex64 or
+            complex128; any strides.  bool and integers are rounded and saturate; uint8 images
+            are summed in fixed point, within 1 of the rounded real result.
+        size: the output's spatial shape, slowest axis first; one number for all axes the same.
+        scale_factor: outputs per input, one number or one an axis, slowest first; the size is
+            then floor(inputs * scale_factor).
+        mode: a name of the table, or a tuple with one for each axis in x, y, z order.
+        align_corners: whether the centres of the corner pixels stay where they are, rather than
+            the outer edges; None for False.  Not with nearest and area, which know no corners.
+        recompute_scale_factor: with a scale_factor, whether the step follows from the sizes all
+            the same.
+        antialias: whether the weights are stretched by the step where that is more than 1, so
+            that nothing is skipped (the tables of Pillow); for nearest, too, which then is the
+            mean of a box.  Area does so anyhow.
+        rounding: when integers are rounded.  "exact": once, at the end.  "pillow", "torch": after
+            each axis, to whole numbers that the type holds (uint8: 0 to 255).  For uint8 the result
+            is then that of Pillow, or of PyTorch on the CPU, where they have the method; it can be
+            60 away from the exact one where a method overshoots.  The two differ in the precision
+            of their weights, and Pillow (since 13) begins with the height where an image loses more
+            than twice as many rows as columns, while PyTorch always begins with the width.
+            Floating images are not rounded; on a GPU PyTorch's own functions resize, which round
+            once.
+        channel_axis: 1, or -1 for channels-last input and output, (N, *spatial, C).
+        threads: how many threads to use at most; None for one a core, or as many as torch uses
+            for tensors.  The result does not depend on it.
+
+    Returns:
+        (N, C, *size), with the input's dtype.
+
+    Raises:
+        TypeError: a dtype, or an option of a type, that is not accepted.
+        ValueError: a shape or size that cannot be, options that contradict each other, or a name
+            that is unknown.
+
+    Example:
+        >>> import numpy as np, gridsample
+        >>> image = np.array([[[[0.0, 4.0], [8.0, 12.0]]]])
+        >>> gridsample.interpolate(image, scale_factor=2, mode="bilinear")[0, 0]
+        array([[ 0.,  1.,  3.,  4.],
+               [ 2.,  3.,  5.,  6.],
+               [ 6.,  7.,  9., 10.],
+               [ 8.,  9., 11., 12.]])
+        >>> gridsample.interpolate(image, size=(1, 2), mode="area")
+        array([[[[4., 8.]]]])
+    """
+    if is_overridden(input):
+        return hand_over(interpolate, locals(), input)
+    find_binding(input=input)  # which refuses what it does not know
+    check_dense(input=input)
+    options = size, scale_factor, mode, align_corners, recompute_scale_factor, antialias, rounding
+    if library(input) == "torch":
+        from gridsample.backends.torch import resizing
+
+        last = check_image(input.shape, channel_axis, threads)
+        planes = input.movedim(-1, 1) if last else input
+        asked = plan_resizing(tuple(planes.shape[2:]), *options)
+        result = resizing.resize(planes, *asked, False, threads)
+        return result.movedim(1, -1) if last else result
+    image, last = as_image(input, "input", channel_axis, threads)
+    return resize_array(image, plan_resizing(image.shape[2:], *options), last, False, threads)
+
+
+def interpolate_vjp(
+    grad_output: Any,
+    input: Any,
+    size: int | Sequence[int] | None = None,
+    scale_factor: Factor | None = None,
+    mode: Mode = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+    *,
+    channel_axis: int = 1,
+    threads: int | None = None,
+) -> Any:
+    """The gradient of `interpolate`: the vector-Jacobian product with ``grad_output``.
+
+    Resizing is linear in the image, one matrix an axis, so this is the same with each matrix
+    transposed: every pixel of the input gets the sum of the outputs that it was part of, with the
+    same weights.
+
+    Args:
+        grad_output: upstream gradient, of the output's shape; floating, or complex for a complex
+            input.
+        input: the image, as in `interpolate`; of it only shape and dtype matter.
+        size: as in `interpolate`, like all that follow.
+        scale_factor: see there.
+        mode: see there.
+        align_corners: see there.
+        recompute_scale_factor: see there.
+        antialias: see there.
+        channel_axis: see there; it holds for grad_output and the result too.
+        threads: see there.
+
+    Returns:
+        The gradient, with the input's shape and dtype.
+
+    Raises:
+        TypeError: as `interpolate`, or an input without a gradient.
+        ValueError: as `interpolate`, or grad_output has not the output's shape.
+
+    Example:
+        >>> import numpy as np, gridsample
+        >>> image = np.zeros((1, 1, 3))
+        >>> gridsample.interpolate_vjp(np.ones((1, 1, 5)), image, 5, mode="linear")
+        array([[[1.6, 1.8, 1.6]]])
+    """
+    if is_overridden(grad_output, input):
+        return hand_over(interpolate_vjp, locals(), grad_output, input)
+    options = size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
+    find_binding(input=input, grad_output=grad_output)
+    if "torch" in (library(input), library(grad_output)):
+        from gridsample.backends.torch import resizing
+        from gridsample.backends.torch.asked import check_tensors
+
+        check_tensors(input=input, grad_output=grad_output)
+        for name, tensor in (("input", input), ("grad_output", grad_output)):
+            if not (tensor.is_floating_point() or tensor.is_complex()):
+                raise TypeError(f"{name} has dtype {tensor.dtype}, of which there is no gradient")
+        if grad_output.is_complex() and not input.is_complex():
+            raise TypeError(
+                f"grad_output has dtype {grad_output.dtype}, but input is real: {input.dtype}"
+            )
+        last = check_image(input.shape, channel_axis, threads)
+        planes, values = (t.movedim(-1, 1) if last else t for t in (input, grad_output))
+        asked = plan_resizing(tuple(planes.shape[2:]), *options)
+        check_upstream(values.shape, planes.shape, asked)
+        asked = changed(asked, size=tuple(planes.shape[2:]))
+        result = resizing.resize(values, *asked, True, threads).to(input.dtype)
+        return result.movedim(1, -1) if last else result
+    image, last = as_image(input, "input", channel_axis, threads)
+    values, _ = as_image(grad_output, "grad_output", channel_axis, threads)
+    for name, array in (("input", image), ("grad_output", values)):
+        if not is_differentiable(array.dtype):
+            raise TypeError(f"{name} has dtype {array.dtype}, of which there is no gradient")
+    if values.dtype.kind == "c" and image.dtype.kind != "c":
+        raise TypeError(f"grad_output has dtype {values.dtype}, but input is real: {image.dtype}")
+    asked = plan_resizing(image.shape[2:], *options)
+    check_upstream(values.shape, image.shape, asked)
+    asked = changed(asked, size=image.shape[2:])
+    return resize_array(values, asked, last, True, threads).astype(image.dtype, copy=False)
+
+
+def check_upstream(values: Sequence[int], image: Sequence[int], asked: Resizing) -> None:
+    """Refuse an upstream gradient that has not the output's shape."""
+    shape = (*image[:2], *asked.size)
+    if tuple(values) != shape:
+        raise ValueError(
+            f"grad_output must have the output's shape, {shape} with the channels first, "
+            f"got {tuple(values)}"
+        )
+
+
+# NumPy arrays -------------------------------------------------------------------------------------
+
+
+def as_image(given: Any, name: str, channel_axis: int, threads: int | None) -> tuple[Array, bool]:
+    """An array with its channels first, and whether they came last."""
+    array = as_array(given, name)
+    last = check_image(array.shape, channel_axis, threads)
+    real_type(array.dtype)
+    return (channels_second(array) if last else array), last
+
+
+def channels_second(array: Array) -> Array:
+    """(N, *spatial, C) as (N, C, *spatial); `np.moveaxis` takes longer than small images do."""
+    return array.transpose(0, -1, *range(1, array.ndim - 1))
+
+
+@functools.lru_cache
+def real_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type that sums of an image's numbers are made in; a type that has none is refused."""
+    check_image_type(dtype)
+    return np.dtype(np.float64 if type_name(dtype) in WIDE_TYPES else np.float32)
+
+
+def resize_array(
+    image: Array, asked: Resizing, last: bool, transposed: bool, threads: int | None
+) -> Array:
+    """Resize (N, C, *spatial) to the size asked for, by the matrices or their transposes."""
+    kernels = of_resizing()
+    shape, dtype = (*image.shape[:2], *asked.size), image.dtype.newbyteorder("=")
+    if last:
+        shape = (shape[0], *shape[2:], shape[1])
+    check_extent("the result", shape, dtype.itemsize)
+    result = np.empty(shape, dtype)
+    planes = channels_second(result) if last else result
+    if result.size:
+        ends = image.shape[2:], asked.size
+        inputs, outputs = ends[::-1] if transposed else ends
+        maps = tables.axis_maps(inputs, outputs, *asked[1:5], transposed)
+        kernels.resize(maps, image, planes, real_type(dtype), threads, asked.rounding)
+    return result
+
+
+# A band of rows at a time -------------------------------------------------------------------------
+
+
+def resize_rows(
+    read: Callable[[int, int], Array],
+    shape: Sequence[int],
+    size: int | Sequence[int] | None = None,
+    scale_factor: Factor | None = None,
+    mode: Mode = "nearest",
+    align_corners: bool | None = None,
+    antialias: bool = False,
+    *,
+    rows: int = 0,
+    threads: int | None = None,
+) -> Iterator[Array]:
+    """Resize a channels-last image of which only a band of rows is ever in memory.
+
+    Args:
+        read: gives rows ``begin`` to ``end`` of the image (in a volume, slices), (end - begin,
+            ..., C); it is called with bands that go down the image and overlap a little.
+        shape: the image's shape, (H, W, C) or (D, H, W, C).
+        size: as in `interpolate`.
+        scale_factor: as in `interpolate`.
+        mode: as in `interpolate`.
+        align_corners: as in `interpolate`.
+        antialias: as in `interpolate`.
+        rows: how many rows of the output to make at once; 0 for some million numbers.
+        threads: as in `interpolate`.
+
+    Yields:
+        The output's rows from first to last, a band at a time: (rows, ..., C).
+
+    Raises:
+        TypeError: as `interpolate`.
+        ValueError: as `interpolate`.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample.ops.resizing import resize_rows
+        >>> image = np.arange(24.0).reshape(6, 4, 1)
+        >>> bands = resize_rows(lambda a, b: image[a:b], (6, 4, 1), (3, 2), mode="area", rows=2)
+        >>> [band[..., 0].tolist() for band in bands]
+        [[[2.5, 4.5], [10.5, 12.5]], [[18.5, 20.5]]]
+    """
+    kernels = of_resizing()
+    check_image((1, *shape), -1, threads)
+    spatial = tuple(shape[:-1])
+    asked = plan_resizing(spatial, size, scale_factor, mode, align_corners, None, antialias)
+    check_extent("a row of the result", (*asked.size[1:], shape[-1]), 16)
+    others = tables.axis_maps(
+        spatial[1:], asked.size[1:], asked.methods[1:], *asked[2:4], asked.scales[1:]
+    )
+    name = asked.methods[0]
+    leading = tables.Axis(
+        spatial[0], asked.size[0], name,
+        asked.align_corners and tables.METHODS[name].aligns, asked.antialias, asked.scales[0],
+    )  # fmt: skip
+    row_in, row_out = math.prod(shape[1:]), math.prod(asked.size[1:]) * shape[-1]
+    rows = rows or max(1, int(BAND_NUMBERS / max(row_out, row_in * spatial[0] / asked.size[0])))
+    for begin in range(0, asked.size[0], rows):
+        part = tables.window(leading, slice(begin, min(begin + rows, asked.size[0])))
+        band = read(part.inputs.start, part.inputs.stop)
+        made = np.empty((1, part.map.band.outputs, *asked.size[1:], shape[-1]), band.dtype)
+        kernels.resize(
+            [part.map, *others], channels_second(band[np.newaxis]), channels_second(made),
+            real_type(band.dtype), threads,
+        )  # fmt: skip
+        yield made[0, part.keep]
+
+
+# Numbers in a band of rows, before or after.
+BAND_NUMBERS = 1 << 23

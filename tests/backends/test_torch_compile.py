@@ -1,0 +1,114 @@
+"""The operators as compilers see them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cases
+import pytest
+import torch
+from torch import Tensor
+
+import gridsample
+import gridsample.backends.torch  # registers the operators
+
+OPERATORS = torch.ops.gridsample
+
+
+def tensors(spatial: tuple[int, int] = (5, 7)) -> tuple[Tensor, Tensor]:
+    rng = cases.generator(*spatial)
+    image = torch.from_numpy(cases.pixels(rng, (2, 3, *spatial), "float32"))
+    return image, torch.from_numpy(rng.uniform(-1, 1, (2, 4, 6, 2)).astype("float32"))
+
+
+def options(*order: int) -> tuple[Any, ...]:
+    return ["cubic", "linear"], ["zeros", "border"], False, list(order)
+
+
+def check(name: str, *arguments: Any) -> None:
+    given = [a.clone().requires_grad_() if isinstance(a, Tensor) else a for a in (*arguments,)]
+    results = torch.library.opcheck(getattr(OPERATORS, name).default, given)
+    assert set(results.values()) == {"SUCCESS"}
+
+
+def test_operators_keep_to_their_schemas() -> None:
+    image, grid = tensors()
+    values = torch.ones(2, 3, 4, 6)
+    check("gather", image, grid, *options(0, 0))
+    check("scatter", values, grid, [2, 3, 5, 7], *options(0, 1))
+    check("backward", values, image, grid, True, True, *options(0, 0))
+    check("backward", values, image, grid, False, True, *options(0, 0))
+
+
+def warp(theta: Tensor, image: Tensor, grid: Tensor) -> Tensor:
+    moved = grid + gridsample.affine_grid(theta, (2, 3, 4, 6))
+    return gridsample.grid_sample(image * 2, moved, "bicubic", ("zeros", "border")).sin()
+
+
+@pytest.mark.parametrize(
+    ("backend", "dynamic", "last"),
+    [
+        ("aot_eager", False, False),
+        ("aot_eager", True, True),
+        pytest.param("inductor", False, True, marks=pytest.mark.slow),
+        pytest.param("inductor", True, False, marks=pytest.mark.slow),
+    ],
+)
+def test_compiled_without_a_break(backend: str, dynamic: bool, last: bool) -> None:
+    torch.compiler.reset()
+    compiled = torch.compile(warp, fullgraph=True, dynamic=dynamic, backend=backend)
+    for spatial in ((5, 7), (6, 9)):
+        image, grid = tensors(spatial)
+        if last:
+            image = image.contiguous(memory_format=torch.channels_last)
+        given = torch.eye(2, 3).repeat(2, 1, 1), image, grid
+        for tensor in given:
+            tensor.requires_grad_()
+        results = []
+        for function in (compiled, warp):
+            out = function(*given)
+            results.append([out, *torch.autograd.grad(out.sum(), given)])
+        for mine, eager in zip(*results, strict=True):
+            torch.testing.assert_close(mine, eager, rtol=1e-5, atol=1e-5)
+            assert mine.stride() == eager.stride()
+
+
+VALUES, MAPS = torch.ones(2, 3, 4, 6), torch.eye(2, 3).repeat(2, 1, 1)
+EVERY: dict[str, Any] = {
+    "fill": lambda x, g: gridsample.grid_sample(x, g, "cubic", "constant", fill_value=(1, 2, 3)),
+    "mask": lambda x, g: gridsample.grid_sample(x, g, return_mask=True, threads=1),
+    "spline": lambda x, g: gridsample.grid_sample(x, g, "spline3", "mirror"),
+    "vjp": lambda x, g: gridsample.grid_sample_vjp(VALUES, x, g, "cubic"),
+    "gradient": gridsample.grid_gradient,
+    "hessian": gridsample.grid_hessian,
+    "splat": lambda x, g: gridsample.splat(VALUES, g, (5, 7), normalize=True),
+    "affine": lambda x, g: gridsample.affine_sample(x, MAPS, (2, 3, 4, 6)),
+    "affine_vjp": lambda x, g: gridsample.affine_sample_vjp(VALUES, x, MAPS, (2, 3, 4, 6)),
+    "filter": lambda x, g: gridsample.spline_filter(x),
+    "resize": lambda x, g: gridsample.interpolate(x, (4, 6), mode="bilinear", antialias=True),
+    "resize_vjp": lambda x, g: gridsample.interpolate_vjp(VALUES, x, (4, 6), mode="bilinear"),
+}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_function_compiled_without_a_break(name: str) -> None:
+    torch.compiler.reset()
+    given = tensors()
+    expected = EVERY[name](*given)
+    compiled = torch.compile(EVERY[name], fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(*given), expected)
+
+
+def test_exported_with_sizes_left_open() -> None:
+    class Warp(torch.nn.Module):
+        def forward(self, image: Tensor, grid: Tensor) -> Tensor:
+            return gridsample.grid_sample(image, grid, "bicubic")
+
+    items, height = torch.export.Dim("items", min=2), torch.export.Dim("height")
+    program = torch.export.export(
+        Warp(), tensors(), dynamic_shapes=({0: items, 2: height}, {0: items})
+    )
+    called = [node.target for node in program.graph.nodes if node.op == "call_function"]
+    assert called == [OPERATORS.gather.default]
+    image, grid = (t.repeat(2, 1, 1, 1) for t in tensors((9, 7)))
+    torch.testing.assert_close(program.module()(image, grid), Warp()(image, grid))

@@ -1,0 +1,482 @@
+"""Every option of the public functions, on tensors: the arrays' numbers, and derivatives of them.
+
+What the numbers should be is tested with arrays; here tensors must have the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import cases
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd import gradcheck, gradgradcheck
+from torch.func import hessian, jvp, vmap
+
+import gridsample
+from gridsample import methods
+from gridsample.definitions.plan import BOUNDARIES, COORDS
+
+CHECKS = {"fast_mode": True, "atol": 1e-5, "rtol": 1e-4}
+FILL = [1.5, -2.0]
+OWN = methods.Method("step", ((1.0, 0.0, -3.0, 2.0), (0.0, 0.0, 3.0, -2.0)), 0)
+
+# Chosen so that every option meets every other that it may get on badly with.
+CHOSEN: list[tuple[Any, Any, dict[str, Any]]] = [
+    ("cubic", "constant", {"fill_value": FILL}),
+    ("linear", "constant", {"fill_value": 2.0, "coords": "displacement"}),
+    (("linear", "cubic"), ("wrap", "constant"), {"coords": "displacement", "fill_value": FILL}),
+    ("cubic", "border", {"coords": "pixel", "extrapolate": False, "fill_value": 3}),
+    ("linear", "reflection", {"extrapolate": False, "fill_value": FILL}),
+    (("spline2", "linear"), "antisymmetric", {"coords": "displacement", "extrapolate": False}),
+    ("spline3", "mirror", {"coords": "pixel"}),
+    ("spline3", "constant", {"coords": "pixel", "fill_value": FILL, "extrapolate": False}),
+    (("spline3", "spline4"), "wrap", {"prefilter": False}),
+    (OWN, "symmetric", {"coords": "pixel"}),
+    (("mitchell", OWN), "constant", {"coords": "displacement", "fill_value": 1.0}),
+]
+OPTIONS = pytest.mark.parametrize(("mode", "boundary", "more"), CHOSEN, ids=str)
+
+
+def inputs(more: dict[str, Any], items: int = 2, grids: int = 2) -> tuple[Tensor, Tensor]:
+    """An image, and a grid of which no point lies on a tie or on a fold, some of them outside."""
+    rng = cases.generator("options", sorted(more), items, grids)
+    spatial = (4, 5)
+    image = torch.from_numpy(cases.pixels(rng, (items, 2, *spatial)))
+    whole = rng.integers(-2, 6, (grids, 3, 2, 2))
+    place = whole + rng.choice([-1, 1], whole.shape) * rng.uniform(0.1, 0.4, whole.shape)
+    coords = more.get("coords", "normalized")
+    if coords == "normalized":
+        place = cases.coordinates(place, spatial, False)
+    return image.requires_grad_(), torch.from_numpy(place).requires_grad_()
+
+
+def arrays(*tensors: Tensor) -> list[np.ndarray[Any, Any]]:
+    return [tensor.detach().numpy() for tensor in tensors]
+
+
+def close(ours: Any, theirs: Any, tolerance: float = 1e-12) -> None:
+    """Numbers near 1, summed in another order at most: a few hundred units in the last place."""
+    np.testing.assert_allclose(
+        ours.detach().numpy(), theirs, rtol=tolerance, atol=tolerance, equal_nan=True
+    )
+    assert ours.detach().numpy().dtype == theirs.dtype
+
+
+# Values -------------------------------------------------------------------------------------------
+
+
+@OPTIONS
+@pytest.mark.parametrize("last", [False, True])
+def test_all_functions_have_the_arrays_numbers(
+    mode: Any, boundary: Any, more: dict[str, Any], last: bool
+) -> None:
+    image, grid = inputs(more)
+    with torch.no_grad():
+        grid[0, 0, 0] = torch.nan
+    if last:
+        image, more = image.movedim(1, -1), {**more, "channel_axis": -1}
+    how = (mode, boundary, False)
+    out, mask = gridsample.grid_sample(image, grid, *how, **more, return_mask=True)
+    expected, share = gridsample.grid_sample(*arrays(image, grid), *how, **more, return_mask=True)
+    close(out, expected)
+    close(mask, share)
+    values = torch.cos(torch.arange(out.numel(), dtype=out.dtype)).reshape(out.shape)
+    for ours, theirs in zip(
+        gridsample.grid_sample_vjp(values, image, grid, *how, **more),
+        gridsample.grid_sample_vjp(*arrays(values, image, grid), *how, **more),
+        strict=True,
+    ):
+        close(ours, theirs)
+    for slope in (gridsample.grid_gradient, gridsample.grid_hessian):
+        close(slope(image, grid, *how, **more), slope(*arrays(image, grid), *how, **more))
+    spread = {name: value for name, value in more.items() if name != "fill_value"}
+    for normalize in (False, True):
+        given = {**spread, "normalize": normalize}
+        ours = gridsample.splat(values, grid, (4, 5), *how, **given)
+        theirs = gridsample.splat(*arrays(values, grid), (4, 5), *how, **given)
+        if normalize:  # where hardly anything was added, rounding is all that there is
+            count = gridsample.splat_count(*arrays(grid), (4, 5), *how, **spread)
+            ours, theirs = ours * torch.from_numpy(count), theirs * count
+        close(ours, theirs, 1e-11)
+    close(
+        gridsample.splat_count(grid, (4, 5), *how, **spread),
+        gridsample.splat_count(*arrays(grid), (4, 5), *how, **spread),
+    )
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int16", "bool", "int32", "int64", "uint16"])
+def test_splines_of_integers_round_and_saturate(kind: str) -> None:
+    rng = cases.generator("integers", kind)
+    image = (cases.pixels(rng, (1, 2, 6, 7), kind) // 2 if kind != "bool" else
+             cases.pixels(rng, (1, 2, 6, 7), kind))  # fmt: skip
+    grid = rng.uniform(-1.2, 1.2, (1, 40, 2))
+    grid[0, 0] = np.nan
+    for fill in ([300, -5], np.inf):
+        how = {"mode": "spline3", "padding_mode": "constant", "fill_value": fill}
+        found = gridsample.grid_sample(torch.from_numpy(image), torch.from_numpy(grid), **how)
+        np.testing.assert_array_equal(
+            found.numpy(), gridsample.grid_sample(image, grid, **how), strict=True
+        )
+
+
+def test_splines_of_halves_are_summed_in_float32() -> None:
+    image, grid = (t.detach() for t in inputs({}))
+    for kind in (torch.float16, torch.bfloat16):
+        low = image.to(kind)
+        found = gridsample.grid_sample(low, grid.float(), "spline3", "mirror")
+        exact = gridsample.grid_sample(low.double(), grid, "spline3", "mirror")
+        assert found.dtype == kind
+        # One rounding to the type: half a unit in the last place, and float32's beside it.
+        error = (found.double() - exact).abs()
+        assert (error <= torch.finfo(kind).eps * exact.abs() / 2 + 1e-5).all()
+
+
+def test_filter_of_tensors() -> None:
+    image = inputs({})[0].detach()
+    for boundary, adjoint in itertools.product(("mirror", ("wrap", "symmetric")), (False, True)):
+        how = (3, boundary, (1, -1))
+        ours = gridsample.spline_filter(image, *how, adjoint=adjoint)
+        close(ours, gridsample.spline_filter(image.numpy(), *how, adjoint=adjoint))
+    for kind in (torch.float16, torch.bfloat16, torch.uint8, torch.float32):
+        given = (image * 50).abs().to(kind)
+        ours = gridsample.spline_filter(given)
+        assert ours.dtype == torch.float32
+        close(ours, gridsample.spline_filter(given.float().numpy()))
+    last = image.contiguous(memory_format=torch.channels_last)
+    ours = gridsample.spline_filter(last)
+    assert ours.stride() == last.stride()
+    assert torch.equal(ours, gridsample.spline_filter(image))
+    assert gridsample.spline_filter(image, 1) is not image
+    with pytest.raises(ValueError, match="axes must be different axes"):
+        gridsample.spline_filter(image, axes=7)
+
+
+def test_filter_by_matrices_is_the_filter() -> None:
+    """What tensors on a GPU get."""
+    from gridsample.backends.torch.filtering import prefilter_elsewhere
+
+    image = inputs({})[0].detach()
+    for adjoint in (False, True):
+        ours = prefilter_elsewhere(image, 5, ["mirror", "antisymmetric"], [2, 3], adjoint)
+        boundaries = ("mirror", "antisymmetric")
+        close(ours, gridsample.spline_filter(image.numpy(), 5, boundaries, adjoint=adjoint))
+
+
+# Derivatives --------------------------------------------------------------------------------------
+
+
+@OPTIONS
+def test_first_and_second_order(mode: Any, boundary: Any, more: dict[str, Any]) -> None:
+    both = inputs(more)
+
+    def sample(image: Tensor, grid: Tensor) -> Tensor:
+        return gridsample.grid_sample(image, grid, mode, boundary, **more)
+
+    assert gradcheck(sample, both, check_forward_ad=True, **CHECKS)
+    assert gradgradcheck(sample, both, check_fwd_over_rev=True, **CHECKS)
+
+
+SWEEP = [
+    (mode, boundary, coords, extrapolate)
+    for k, (mode, boundary) in enumerate(
+        itertools.product(("linear", "cubic", "spline2", "spline3", "lanczos2"), BOUNDARIES)
+    )
+    for coords in (COORDS[k % len(COORDS)],)
+    for extrapolate in (True, False)
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize(("mode", "boundary", "coords", "extrapolate"), SWEEP)
+def test_second_order_of_every_boundary(
+    mode: str, boundary: str, coords: str, extrapolate: bool, rank: int
+) -> None:
+    rng = cases.generator("sweep", mode, boundary, rank)
+    spatial = (3, 4, 5)[-rank:]
+    image = torch.from_numpy(cases.pixels(rng, (1, 2, *spatial))).requires_grad_()
+    whole = rng.integers(-2, 6, (1, *(2, 3, 1)[:rank], rank))
+    # Away from pixels, from the middle between two, and from the image's ends half a pixel out.
+    place = whole + rng.choice([-1, 1], whole.shape) * rng.uniform(0.1, 0.4, whole.shape)
+    place = place if coords != "normalized" else cases.coordinates(place, spatial, False)
+    grid = torch.from_numpy(place).requires_grad_()
+    fill = 1.5 if boundary == "constant" or not extrapolate else 0
+
+    def sample(image: Tensor, grid: Tensor) -> Tensor:
+        how = {"coords": coords, "extrapolate": extrapolate, "fill_value": fill}
+        return gridsample.grid_sample(image, grid, mode, boundary, **how)
+
+    assert gradcheck(sample, (image, grid), check_forward_ad=True, **CHECKS)
+    assert gradgradcheck(sample, (image, grid), check_fwd_over_rev=True, **CHECKS)
+
+
+@pytest.mark.slow
+@OPTIONS
+@pytest.mark.parametrize(("items", "grids"), [(1, 2), (2, 1), (2, 2)])
+def test_batched_derivatives(
+    mode: Any, boundary: Any, more: dict[str, Any], items: int, grids: int
+) -> None:
+    both = inputs(more, items, grids)
+
+    def sample(image: Tensor, grid: Tensor) -> Tensor:
+        return gridsample.grid_sample(image, grid, mode, boundary, **more)
+
+    assert gradcheck(
+        sample, both, check_forward_ad=True, check_batched_grad=True,
+        check_batched_forward_grad=True, **CHECKS,
+    )  # fmt: skip
+    assert gradgradcheck(sample, both, check_batched_grad=True, **CHECKS)
+
+
+@pytest.mark.parametrize(("mode", "boundary", "more"), [CHOSEN[0], CHOSEN[5], CHOSEN[6]], ids=str)
+def test_kin_are_differentiable(mode: Any, boundary: Any, more: dict[str, Any]) -> None:
+    image, grid = inputs(more)
+    how = (mode, boundary)
+    spread = {name: value for name, value in more.items() if name != "fill_value"}
+    values = torch.linspace(-1, 1, 24, dtype=torch.float64).reshape(2, 2, 3, 2).requires_grad_()
+    single = image[:, :1].detach().requires_grad_()  # one channel goes another way
+    alone = {**more, "fill_value": 1.5} if "fill_value" in more else more
+    for function, given in (
+        (lambda i, g: gridsample.grid_gradient(i, g, *how, **more), (image, grid)),
+        (lambda i, g: gridsample.grid_gradient(i, g, *how, **alone), (single, grid)),
+        (lambda i, g: gridsample.grid_hessian(i, g, *how, **more), (image, grid)),
+        (lambda v, g: gridsample.splat(v, g, (4, 5), *how, **spread), (values, grid)),
+        (lambda g: gridsample.splat_count(g, (4, 5), *how, **spread), (grid,)),
+        (lambda g: gridsample.grid_sample(image, g, *how, **more, return_mask=True)[1], (grid,)),
+    ):
+        assert gradcheck(function, given, check_forward_ad=True, **CHECKS)
+    splat = lambda v, g: gridsample.splat(v, g, (4, 5), *how, **spread)  # noqa: E731
+    assert gradgradcheck(splat, (values, grid), **CHECKS)
+
+
+def test_normalized_splats_are_differentiable() -> None:
+    values = torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(1, 2, 6).requires_grad_()
+    grid = torch.tensor([[0.3], [0.8], [1.4], [2.1], [2.6], [0.1]], dtype=torch.float64)[None]
+
+    def splat(values: Tensor, grid: Tensor) -> Tensor:
+        return gridsample.splat(values, grid, 9, coords="pixel", normalize=True)
+
+    given = values, grid.requires_grad_()
+    assert gradcheck(splat, given, check_forward_ad=True)
+    assert gradgradcheck(splat, given)
+    assert (splat(*given)[..., 4:] == 0).all()  # where nothing falls, nor anything is NaN
+
+
+def test_filter_is_linear_to_torch() -> None:
+    image = inputs({})[0]
+
+    def coefficients(image: Tensor) -> Tensor:
+        return gridsample.spline_filter(image, 3, ("mirror", "wrap"))
+
+    assert gradcheck(coefficients, image, check_forward_ad=True, check_batched_grad=True)
+    assert gradgradcheck(coefficients, image)
+    turned = torch.complex(image, image.flip(1)).detach().requires_grad_()
+    assert gradcheck(coefficients, turned, check_forward_ad=True)
+    given = image.detach(), 3, ["mirror", "wrap"], [2, 3], False
+    results = torch.library.opcheck(torch.ops.gridsample.prefilter.default, given)
+    assert set(results.values()) == {"SUCCESS"}
+
+
+def test_nothing_is_derived_by_the_fill() -> None:
+    """Out of the image the fill is constant; beside it, its share of the weight moves."""
+    image = torch.full((1, 1, 4), 5.0, dtype=torch.float64, requires_grad=True)
+    grid = torch.tensor([[[9.0], [-0.25]]], dtype=torch.float64, requires_grad=True)
+    how = {"coords": "pixel", "fill_value": 3.0}
+    out = gridsample.grid_sample(image, grid, "linear", "constant", **how)
+    by_image, by_grid = torch.autograd.grad(out.sum(), (image, grid))
+    assert out.flatten().tolist() == [3.0, 4.5]
+    assert by_image.flatten().tolist() == [0.75, 0, 0, 0]
+    assert by_grid.flatten().tolist() == [0, 2.0]  # from 3 to 5 over one pixel
+    out = gridsample.grid_sample(image, grid, "linear", "border", extrapolate=False, **how)
+    by_image, by_grid = torch.autograd.grad(out.sum(), (image, grid))
+    assert out.flatten().tolist() == [3.0, 3.0]
+    assert not by_image.any() and not by_grid.any()
+
+
+@OPTIONS
+def test_second_order_is_zero_at_points_that_are_nowhere(
+    mode: Any, boundary: Any, more: dict[str, Any]
+) -> None:
+    """Whether the fused kernel works it out, or the formulas do."""
+    image, grid = inputs(more)
+    with torch.no_grad():
+        grid[0, 0, 0, 1] = torch.nan
+
+    def penalty(image: Tensor, grid: Tensor, values: Tensor) -> Tensor:
+        sampled = gridsample.grid_sample(image, grid, mode, boundary, **more)
+        firsts = torch.autograd.grad(sampled, (image, grid), values, create_graph=True)
+        return sum(one.square().sum() for one in firsts)
+
+    values = torch.ones(2, 2, 3, 2, dtype=torch.float64, requires_grad=True)
+    given = image, grid, values
+    fused = torch.autograd.grad(penalty(*given), given)
+    composed = torch.autograd.grad(penalty(*given), given, create_graph=True)
+    for one, other in zip(fused, composed, strict=True):
+        assert one.isfinite().all()
+        torch.testing.assert_close(one, other.detach(), rtol=1e-10, atol=1e-10)
+    assert not composed[1][0, 0, 0].any() and not composed[2][0, :, 0, 0].any()
+    values, size = values.detach().requires_grad_(), (4, 5)
+    spread = {name: value for name, value in more.items() if name != "fill_value"}
+    pushed = gridsample.splat(values, grid, size, mode, boundary, **spread)
+    (back,) = torch.autograd.grad(pushed.sum(), values)
+    assert back.isfinite().all() and not back[0, :, 0, 0].any()
+
+
+# Transforms and compilers -------------------------------------------------------------------------
+
+
+@OPTIONS
+@pytest.mark.parametrize("axes", [(0, 0), (0, None), (None, 0)])
+def test_vmap_is_a_loop(
+    mode: Any, boundary: Any, more: dict[str, Any], axes: tuple[int | None, int | None]
+) -> None:
+    pairs = [tuple(t.detach() * f for t in inputs(more)) for f in (1.0, 0.9, 1.1)]
+    given = [
+        torch.stack([pair[k] for pair in pairs]) if axis == 0 else pairs[0][k]
+        for k, axis in enumerate(axes)
+    ]
+
+    def loss(image: Tensor, grid: Tensor) -> Tensor:
+        return gridsample.grid_sample(image, grid, mode, boundary, **more).square().sum()
+
+    for function in (loss, torch.func.grad(loss, (0, 1))):
+        each = [
+            function(*(pair[k] if axis == 0 else pairs[0][k] for k, axis in enumerate(axes)))
+            for pair in pairs
+        ]
+        expected = torch.utils._pytree.tree_map(lambda *parts: torch.stack(parts), *each)
+        torch.testing.assert_close(vmap(function, axes)(*given), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_transforms_agree() -> None:
+    image, grid = (t.detach() for t in inputs({}))
+
+    def loss(grid: Tensor) -> Tensor:
+        sampled = gridsample.grid_sample(image, grid, "spline3", "constant", fill_value=FILL)
+        return (sampled**3).sum()
+
+    expected = torch.autograd.functional.hessian(loss, grid)
+    torch.testing.assert_close(hessian(loss)(grid), expected, rtol=1e-9, atol=1e-9)
+    along = torch.sin(grid)
+    _, forward = jvp(loss, (grid,), (along,))
+    torch.testing.assert_close(forward, (torch.func.grad(loss)(grid) * along).sum())
+
+
+@OPTIONS
+def test_compiled_without_a_break(mode: Any, boundary: Any, more: dict[str, Any]) -> None:
+    torch.compiler.reset()
+
+    def loss(image: Tensor, grid: Tensor) -> Tensor:
+        sampled, mask = gridsample.grid_sample(
+            image, grid, mode, boundary, **more, return_mask=True
+        )
+        return sampled.sin().sum() + mask.cos().sum()
+
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    both = inputs(more)
+    ours, theirs = (
+        (value := function(*both), *torch.autograd.grad(value, both))
+        for function in (compiled, loss)
+    )
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_kin_compiled_without_a_break(dynamic: bool) -> None:
+    torch.compiler.reset()
+
+    def kin(image: Tensor, grid: Tensor) -> tuple[Tensor, ...]:
+        c = gridsample.spline_filter(image, 2, "wrap")
+        how = ("spline2", "wrap")
+        values = gridsample.grid_sample(c, grid, *how, prefilter=False, coords="displacement")
+        return (
+            gridsample.splat(values, grid, (4, 6), *how, normalize=True),
+            gridsample.splat_count(grid, (4, 6), OWN),
+            gridsample.grid_gradient(image, grid, *how),
+            gridsample.grid_hessian(image, grid, *how),
+        )
+
+    compiled = torch.compile(kin, fullgraph=True, backend="aot_eager", dynamic=dynamic)
+    image, grid = (t.detach() for t in inputs({}))
+    for given in ((image, grid), (torch.cat([image, image], 2), grid[:, :2])):
+        expected = kin(*given)
+        torch.testing.assert_close(compiled(*given), expected)
+        for one, other in zip(kin(*(t.to("meta") for t in given)), expected, strict=True):
+            assert (one.shape, one.dtype, one.is_meta) == (other.shape, other.dtype, True)
+
+
+def test_an_exported_program_holds_all_that_it_needs(tmp_path: Any) -> None:
+    class Sample(torch.nn.Module):
+        def forward(self, image: Tensor, grid: Tensor) -> Tensor:
+            how = {"coords": "pixel", "fill_value": FILL}
+            return gridsample.grid_sample(image, grid, (OWN, "spline2"), "constant", **how)
+
+    given = tuple(t.detach() for t in inputs({"coords": "pixel"}))
+    torch.export.save(torch.export.export(Sample(), given), tmp_path / "sample.pt2")
+    program = torch.export.load(tmp_path / "sample.pt2")
+    torch.testing.assert_close(program.module()(*given), Sample()(*given))
+
+
+# Errors -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"coords": "pixels"}, ValueError, "did you mean 'pixel'"),
+        ({"coords": ["pixel"]}, TypeError, "coords must be one of"),
+        ({"coords": "displacement"}, ValueError, "as many axes as the image"),
+        ({"extrapolate": 1}, TypeError, "extrapolate must be True or False, got 1"),
+        ({"prefilter": "no"}, TypeError, "prefilter must be True or False"),
+        ({"return_mask": 1}, TypeError, "return_mask must be True or False"),
+        ({"fill_value": 2}, ValueError, "is used by nothing here"),
+        ({"fill_value": [1, 2, 3], "extrapolate": False}, ValueError, r"got shape \(3,\)"),
+        ({"fill_value": np.ones((1, 2)), "extrapolate": False}, ValueError, r"shape \(1, 2\)"),
+        ({"fill_value": "red", "extrapolate": False}, TypeError, "must be a real number"),
+        ({"fill_value": 1j, "extrapolate": False}, TypeError, "complex for a complex"),
+        ({"fill_value": 2**62 + 1, "extrapolate": False}, ValueError, "exact in float64"),
+        (
+            {"fill_value": torch.ones((), requires_grad=True), "extrapolate": False},
+            TypeError,
+            "requires a gradient",
+        ),
+        ({"padding_mode": ("zeros", "constant")}, ValueError, "mixes 'zeros' and 'constant'"),
+        ({"mode": ("linear", 3)}, TypeError, "mode must be a string or a Method"),
+    ],
+    ids=str,
+)
+def test_errors_are_those_of_arrays(
+    changes: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    image, grid = torch.ones(1, 2, 4, 5), torch.zeros(1, 9, 2)
+    with pytest.raises(error, match=message):
+        gridsample.grid_sample(image, grid, **changes)
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(error, match=message):
+        gridsample.grid_sample(image, grid, **changes)  # the long way
+
+
+def test_types_that_are_not_taken_are_refused_everywhere() -> None:
+    image, grid = torch.ones(1, 2, 4, 5), torch.zeros(1, 9, 2)
+    odd = torch.float8_e5m2
+    for call, name in (
+        (lambda: gridsample.spline_filter(image.to(odd)), "input"),
+        (lambda: gridsample.grid_sample(image.to(odd), grid, "spline3"), "input"),
+        (lambda: gridsample.splat(image[:, :, 0].to(odd), grid[:, :5], (2, 2)), "values"),
+        (lambda: gridsample.splat_count(grid.to(odd), (2, 2)), "grid"),
+        (lambda: gridsample.grid_gradient(image.to(odd), grid), "input"),
+    ):
+        with pytest.raises(TypeError, match=rf"{name} has dtype torch\.float8_e5m2"):
+            call()
+
+
+def test_a_fill_may_be_a_tensor_or_an_array() -> None:
+    image, grid = torch.ones(1, 2, 4, 5), torch.full((1, 1, 2), 9.0)
+    for fill in (torch.tensor(FILL), np.array(FILL), tuple(FILL), FILL):
+        found = gridsample.grid_sample(image, grid, padding_mode="constant", fill_value=fill)
+        assert found.flatten().tolist() == FILL
+    turned = gridsample.grid_sample(image * 1j, grid, "nearest", "constant", fill_value=[1j, 2])
+    assert turned.flatten().tolist() == [1j, 2]

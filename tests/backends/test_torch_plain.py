@@ -1,0 +1,128 @@
+"""Plain tensors go to the kernels by a short way; whoever watches them sees operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cases
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import gridsample
+from gridsample.backends.torch.operators import is_plain
+
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.trace`:DeprecationWarning")
+GATHER = torch.ops.gridsample.gather.default
+
+
+def tensors() -> tuple[Tensor, Tensor]:
+    rng = cases.generator("plain")
+    image = torch.from_numpy(rng.standard_normal((2, 3, 5, 7)))
+    return image, torch.from_numpy(rng.uniform(-1.2, 1.2, (2, 4, 6, 2)))
+
+
+class Seen(TorchDispatchMode):
+    """Notes what is dispatched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operators: list[Any] = []
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        self.operators.append(function)
+        return function(*args, **kwargs or {})
+
+
+class Marked(Tensor):
+    """Has no more to it than a class of its own."""
+
+
+def in_dual_level(check: Callable[[], bool]) -> bool:
+    with forward_ad.dual_level():
+        return check()
+
+
+def in_mode(check: Callable[[], bool]) -> bool:
+    with Seen():
+        return check()
+
+
+def on_a_device(check: Callable[[], bool]) -> bool:
+    with torch.device("cpu"):
+        return check()
+
+
+def test_plain_is_what_it_says() -> None:
+    image, grid = tensors()
+    assert is_plain(image, torch.nn.Parameter(grid), image[::2])
+    assert is_plain(image.bfloat16(), image.to(torch.uint8), image.requires_grad_())
+    image, grid = tensors()
+    for other in (
+        image.to("meta"), image.to_sparse(), torch.complex(image, image).conj(),
+        image.as_subclass(Marked), image.numpy(), None,
+    ):  # fmt: skip
+        assert not is_plain(image, other)
+    for place in (in_dual_level, in_mode, on_a_device):
+        assert not place(lambda: is_plain(image, grid))
+    plain: list[bool] = []
+    torch.func.vmap(lambda t: (plain.append(is_plain(t)), t)[1])(image)
+    torch.func.grad(lambda t: (plain.append(is_plain(t)), t.sum())[1])(image)
+    torch.jit.trace(lambda t: (plain.append(is_plain(t)), t)[1], image, check_trace=False)
+    assert not any(plain)
+
+
+@pytest.mark.parametrize("items", [1, 2])
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.complex64], ids=str)
+def test_both_ways_agree_bit_for_bit(kind: torch.dtype, last: bool, items: int) -> None:
+    image, grid = tensors()
+    image, grid = image[:items].to(kind), grid.float()
+    if last:
+        image = image.contiguous(memory_format=torch.channels_last)
+    results = []
+    for place in (lambda call: call(), in_mode):
+        leaves = image.detach().requires_grad_(), grid.detach().requires_grad_()
+
+        def call(leaves: Any = leaves) -> list[Tensor]:
+            out = gridsample.grid_sample(*leaves, "bicubic", "reflection")
+            return [out, *torch.autograd.grad(out.abs().square().sum(), leaves)]
+
+        results.append(place(call))
+    for short, long in zip(*results, strict=True):
+        assert torch.equal(short, long)
+        assert (short.dtype, short.stride()) == (long.dtype, long.stride())
+
+
+def test_watchers_see_operators() -> None:
+    image, grid = tensors()
+    with Seen() as seen:
+        gridsample.grid_sample(image, grid)
+    assert seen.operators == [GATHER]
+
+
+def test_a_graph_made_the_short_way_serves_everybody() -> None:
+    image, grid = (t.requires_grad_() for t in tensors())
+    out = gridsample.grid_sample(image, grid, "bicubic")
+    assert "PlainGather" in out.grad_fn.name()
+    upstream = torch.stack([torch.ones_like(out), out.detach()])
+    batched = torch.autograd.grad(out, grid, upstream, retain_graph=True, is_grads_batched=True)[0]
+    for mine, one in zip(batched, upstream, strict=True):
+        torch.testing.assert_close(
+            mine, torch.autograd.grad(out, grid, one, retain_graph=True)[0], rtol=1e-12, atol=1e-12
+        )
+    (first,) = torch.autograd.grad(out.square().sum(), grid, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), grid)
+    assert second.isfinite().all() and second.abs().sum() > 0
+
+
+def test_flags_of_other_types_are_refused_even_after_a_call() -> None:
+    image, grid = tensors()
+    gridsample.grid_sample(image, grid, align_corners=True)
+    with pytest.raises(TypeError, match="align_corners must be True or False, got 1"):
+        gridsample.grid_sample(image, grid, align_corners=1)

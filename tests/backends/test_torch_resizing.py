@@ -1,0 +1,155 @@
+"""Resizing of tensors: derivatives, batches, compilers, layouts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import gridsample
+import gridsample.backends.torch.resizing  # registers the operator
+
+OPERATOR = torch.ops.gridsample.resize.default
+
+
+def image(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    torch.manual_seed(len(shape))
+    return torch.randn(*shape, dtype=dtype)
+
+
+CASES: list[tuple[tuple[int, ...], Any, dict[str, Any]]] = [
+    ((2, 2, 5), 7, {"mode": "lanczos3"}),
+    ((1, 2, 4, 5), (7, 3), {"mode": ("cubic", "linear"), "align_corners": True}),
+    ((1, 2, 6, 5), (3, 9), {"mode": "spline3", "antialias": True}),
+    ((1, 1, 3, 4, 2), (2, 5, 3), {"mode": "area"}),
+    ((2, 1, 3, 4), (5, 2), {"mode": "nearest"}),
+]
+
+
+@pytest.mark.parametrize(("shape", "size", "how"), CASES)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_derivatives_of_both_modes_and_their_batches(
+    shape: tuple[int, ...], size: Any, how: dict[str, Any], dtype: torch.dtype
+) -> None:
+    def function(given: Tensor) -> Tensor:
+        result: Tensor = gridsample.interpolate(given, size, **how)
+        return result
+
+    leaf = image(*shape, dtype=dtype).requires_grad_()
+    everything = {"check_forward_ad": True, "check_batched_grad": True}
+    assert torch.autograd.gradcheck(function, leaf, check_batched_forward_grad=True, **everything)
+    assert torch.autograd.gradgradcheck(function, leaf)
+
+
+def test_double_backward_reaches_through_what_follows() -> None:
+    leaf = image(1, 1, 4, 4).requires_grad_()
+    out = gridsample.interpolate(leaf, 7, mode="cubic").pow(3).sum()
+    (grad,) = torch.autograd.grad(out, leaf, create_graph=True)
+    (second,) = torch.autograd.grad(grad.square().sum(), leaf)
+    matrix = torch.autograd.functional.jacobian(
+        lambda x: gridsample.interpolate(x, 7, mode="cubic").flatten(), leaf.detach()
+    ).reshape(49, 16)
+    x = leaf.detach().flatten()
+    first = matrix.T @ (3 * (matrix @ x) ** 2)
+    expected = 2 * matrix.T @ (6 * (matrix @ x) * (matrix @ first))
+    torch.testing.assert_close(second.flatten(), expected)
+
+
+def test_vmap_and_jacobians() -> None:
+    many = image(3, 2, 2, 4, 5)
+
+    def function(given: Tensor) -> Tensor:
+        result: Tensor = gridsample.interpolate(given, (3, 8), mode="bilinear")
+        return result
+
+    looped = torch.stack([function(one) for one in many])
+    torch.testing.assert_close(torch.vmap(function)(many), looped)
+    moved = torch.vmap(function, in_dims=2, out_dims=1)(many.movedim(0, 2))
+    torch.testing.assert_close(moved, looped.movedim(0, 1))
+    one = many[0, :1, :1]
+    forward = torch.func.jacfwd(function)(one)
+    torch.testing.assert_close(forward, torch.func.jacrev(function)(one))
+    torch.testing.assert_close(
+        torch.func.vmap(torch.func.grad(lambda x: function(x).square().sum()))(many),
+        torch.stack([torch.func.grad(lambda x: function(x).square().sum())(one) for one in many]),
+    )
+
+
+def test_the_adjoint_identity_in_float32() -> None:
+    for shape, size, how in CASES:
+        x = image(*shape, dtype=torch.float32)
+        y = gridsample.interpolate(x, size, **how)
+        g = torch.randn_like(y)
+        back = gridsample.interpolate_vjp(g, x, size, **how)
+        left, right = (g.double() * y.double()).sum(), (back.double() * x.double()).sum()
+        assert abs(left - right) <= 1e-5 * g.norm() * y.norm()
+
+
+def test_operator_keeps_to_its_schema() -> None:
+    given = image(2, 3, 5, 7).requires_grad_()
+    for transposed in (False, True):
+        methods, scales = ["linear", "spline3"], [0.0, 1.3]
+        arguments = (given, [4, 9], methods, False, False, scales, transposed)
+        if transposed:  # then 5 x 7 are the outputs, and 4 x 9 the inputs
+            arguments = (given, [4, 6], methods, False, False, [0.0, 1.3], True)
+        assert set(torch.library.opcheck(OPERATOR, arguments).values()) == {"SUCCESS"}
+
+
+@pytest.mark.parametrize(
+    ("backend", "dynamic", "last"),
+    [
+        ("aot_eager", False, False),
+        ("aot_eager", True, True),
+        pytest.param("inductor", True, False, marks=pytest.mark.slow),
+    ],
+)
+def test_compiled_without_a_break(backend: str, dynamic: bool, last: bool) -> None:
+    def function(given: Tensor) -> Tensor:
+        small = gridsample.interpolate(given * 2, scale_factor=0.6, mode="area")
+        large: Tensor = gridsample.interpolate(
+            small, (9, 8), mode=("cubic", "linear"), align_corners=True
+        )
+        return large.sin()
+
+    torch.compiler.reset()
+    compiled = torch.compile(function, fullgraph=True, dynamic=dynamic, backend=backend)
+    for spatial in ((5, 7), (6, 9)):
+        given = image(2, 3, *spatial, dtype=torch.float32)
+        if last:
+            given = given.contiguous(memory_format=torch.channels_last)
+        given.requires_grad_()
+        results = []
+        for one in (compiled, function):
+            out = one(given)
+            results.append([out, *torch.autograd.grad(out.sum(), given)])
+        for mine, eager in zip(*results, strict=True):
+            torch.testing.assert_close(mine, eager, rtol=1e-5, atol=1e-5)
+            assert mine.stride() == eager.stride()
+
+
+def test_arrays_and_tensors_agree() -> None:
+    for dtype in (torch.float32, torch.uint8, torch.int16, torch.bool, torch.complex64):
+        given = (image(2, 3, 6, 5).abs() * 9).to(dtype)
+        for axis in (1, -1):
+            tensor = gridsample.interpolate(given, (4, 9), mode="mitchell", channel_axis=axis)
+            array = gridsample.interpolate(
+                given.numpy(), (4, 9), mode="mitchell", channel_axis=axis
+            )
+            assert tensor.dtype == dtype
+            np.testing.assert_array_equal(tensor.numpy(), array)
+    half = image(1, 1, 6).to(torch.bfloat16)
+    exact = gridsample.interpolate(half.double(), 17, mode="linear")
+    out = gridsample.interpolate(half, 17, mode="linear")
+    assert out.dtype == torch.bfloat16
+    torch.testing.assert_close(out, exact.bfloat16(), rtol=2**-7, atol=0)
+
+
+def test_conjugates_and_shapes_without_numbers() -> None:
+    given = image(1, 2, 4, 5, dtype=torch.complex128)
+    out = gridsample.interpolate(given.conj(), 3, mode="linear")
+    torch.testing.assert_close(out, gridsample.interpolate(given, 3, mode="linear").conj())
+    meta = torch.empty(2, 3, 4, 5, device="meta", dtype=torch.int16)
+    assert gridsample.interpolate(meta, scale_factor=2).shape == (2, 3, 8, 10)
