@@ -18,16 +18,13 @@ import numba as nb
 import numpy as np
 from llvmlite import ir
 from numba.extending import intrinsic
-from numba.np.arrayobj import populate_array
 
 from gridsample.kernels import threads as pool
+from gridsample.kernels.compile.extending import peek
 
 Array = np.ndarray[Any, Any]
 Ranges = Sequence[tuple[int, ...]]
 I64 = ir.IntType(64)
-# Not annotated in Numba.
-Tuple: Any = nb.types.Tuple
-fill_array: Any = populate_array
 LINE = 64  # bytes in a line of the processor's cache
 
 # A row's head: the address of the driver's machine code; how many integers the row has; which of
@@ -146,42 +143,6 @@ def lend_scratch(size: int) -> int:
     return address
 
 
-def unpacker(kinds: Sequence[Any]) -> Any:
-    """What reads arguments of some types from a row: an intrinsic function of its address."""
-    result = Tuple(tuple(kinds))
-
-    @intrinsic
-    def unpack(context: Any, address: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            row, values = builder.inttoptr(arguments[0], I64.as_pointer()), []
-            for k, kind in enumerate(kinds):
-                value = builder.load(builder.gep(row, [I64(HEAD + k)]))
-                if isinstance(kind, nb.types.Array):
-                    values.append(make_array(context, builder, kind, value))
-                else:
-                    values.append(context.cast(builder, value, nb.types.int64, kind))
-            return context.make_tuple(builder, result, values)
-
-        return result(nb.types.int64), generate
-
-    return unpack
-
-
-def make_array(context: Any, builder: Any, kind: Any, address: Any) -> Any:
-    """A flat array at an address; its length is not known, and nobody asks for it."""
-    array = context.make_array(kind)(context, builder)
-    size = I64(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
-    fill_array(
-        array,
-        data=builder.inttoptr(address, array.data.type),
-        shape=[I64(1 << 62)],
-        strides=[size],
-        itemsize=size,
-        meminfo=None,
-    )
-    return array._getvalue()
-
-
 @intrinsic
 def _take(context: Any, address: Any) -> Any:
     """Add one to a counter that threads share; what it was before."""
@@ -191,17 +152,6 @@ def _take(context: Any, address: Any) -> Any:
         return builder.atomic_rmw("add", counter, I64(1), "seq_cst")
 
     return nb.types.int64(nb.types.int64), generate
-
-
-@intrinsic
-def _peek(context: Any, address: Any, place: Any) -> Any:
-    """An integer in memory."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        memory = builder.inttoptr(arguments[0], I64.as_pointer())
-        return builder.load(builder.gep(memory, [arguments[1]]))
-
-    return nb.types.int64(nb.types.int64, nb.types.int64), generate
 
 
 @intrinsic
@@ -230,7 +180,6 @@ def _enter(context: Any, code: Any, row: Any) -> Any:
 
 # They are called without the context, which their types do not say.
 take: Any = _take
-peek: Any = _peek
 poke: Any = _poke
 enter: Any = _enter
 

@@ -130,19 +130,18 @@ def kernels(rolled: bool = False, interpreted: bool = False) -> SimpleNamespace:
     ones run on the CPU, slowly.
     """
     import triton.language as tl
-    from triton.runtime.interpreter import InterpretedFunction
-    from triton.runtime.jit import JITFunction
+
+    from gridsample.kernels.compile.triton_jit import compiler, known_sum
 
     names: dict[str, Any] = {"tl": tl, "__builtins__": __builtins__}
     names |= {name: tl.constexpr(value) for name, value in constants().items()}
-    jit = InterpretedFunction if interpreted else JITFunction
+    jit = compiler(interpreted)
     for function in FUNCTIONS:
         twin = sweeps.entry_rolled if rolled and function is sweeps.entry else function
         unrolled = function is axis.weight and not interpreted
         names[function.__name__] = jit(strip(twin, {**names}, function.__name__, unrolled))
         if interpreted and function is sweeps.plus:
-            # One that the interpreter knows: it is done at once, and not number by number.
-            names["plus"] = tl.standard._sum_combine
+            names["plus"] = known_sum(names["plus"])
     for kernel in sweeps.KERNELS:
         options = {} if interpreted else {"do_not_specialize": COUNTS}
         unrolled = not (rolled or interpreted)
