@@ -28,8 +28,8 @@ from gridsample.definitions.axis import (
     split,
     weight,
 )
+from gridsample.kernels.gpu.records import Static
 
-Static = Any  # known when the kernel is compiled
 tl: Any = None  # bound by lowering
 
 # The entries of an axis, as kernels know it: a tuple that ends with the coefficients of the tables
