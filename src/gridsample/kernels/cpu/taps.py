@@ -84,7 +84,10 @@ STEEP = 8  # d position / d coordinate, before any fold
 MIRROR = 9  # where a mirror is that folds the position, for its rounding; else 0
 LIMIT = 10  # the largest position that is somewhere: none is infinite where the image repeats
 START, STEP = 11, 12  # the first output point's own coordinate, and from there to the next one's
-MEASURES = 13
+# Where pixels are read in pairs: positions are moved to this range, and the first pixel of a pair
+# has at most this index.
+LEAST, GREATEST, UPMOST = 13, 14, 15
+MEASURES = 16
 
 # How two taps slide along an axis: where the first is dropped, the second is the first pixel that
 # is read; where the second is dropped, the first is the second one.
@@ -136,7 +139,8 @@ def describe(plan: Plan, a: int, order: int) -> tuple[list[int], list[float]]:
         before, after = -plan.rim, last + plan.rim
         start, end = max(start, before), min(end, after)
     own = (0.0, 1.0) if plan.coords == "pixel" else ((1 - extent) / gaps, 2 / gaps)
-    reals = [*scale, start, end, before, after, steep, mirror, limit, *own]
+    rim = (below(-1.0), float(size)) if drops else (0.0, last)  # from where no tap counts
+    reals = [*scale, start, end, before, after, steep, mirror, limit, *own, *rim, last - 1]
     return [int(n) for n in integers], reals
 
 
