@@ -577,6 +577,7 @@ DRIVERS: dict[str, Function] = {
         second.backward_twice,
         tiles.gather_tiles,
         direct.gather_direct,
+        direct.backward_direct,
     )
 }
 
@@ -634,7 +635,7 @@ def driver_for(spec: Spec) -> Driver:
     if spec.driver.endswith("_tiles"):
         names |= {"TILE": lanes.TILE, "turn_tile": lanes.turn_tile}
         add(tiles.turn, *tiles.LOOPS, compile_=compile_loop)
-    if spec.driver == "gather_direct":
+    if spec.driver.endswith("_direct"):
         names |= linear_lanes.emitted(direct_kind(spec))
         add(*direct.LOOPS, compile_=compile_separate)
     add(*second.LOOPS, compile_=compile_separate)

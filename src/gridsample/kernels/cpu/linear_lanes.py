@@ -21,6 +21,7 @@ points at a time as a register holds.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numba as nb
@@ -35,6 +36,7 @@ from gridsample.kernels.cpu.taps import (
     MEASURES,
     MINUS,
     PLUS,
+    STEEP,
     TIMES,
     UPMOST,
 )
@@ -141,6 +143,20 @@ class Kind(NamedTuple):
         return 512 // int(self.real.bitwidth)
 
 
+class Parts(NamedTuple):
+    """What the two pixels along an axis count for.
+
+    Attributes:
+        counts: where each is a tap that counts.
+        weights: the weight of each; 0 where it does not count.
+        slopes: how the weights change as the position grows.
+    """
+
+    counts: Sequence[Any]
+    weights: Sequence[Numbers]
+    slopes: Sequence[Numbers]
+
+
 class Emitter:
     """Emits code for ``count`` points, from point ``i`` of a block on."""
 
@@ -185,8 +201,8 @@ class Emitter:
         kind, number = self.kind.grid, self.number
         return [Numbers(builder, read(builder, line, kind, number)) for line in lines]
 
-    def reach(self, coordinate: Numbers, measures: Any, a: int) -> tuple[Numbers, Any]:
-        """The distance from the first pixel along an axis, and the index of that pixel."""
+    def reach(self, coordinate: Numbers, measures: Any, a: int) -> tuple[Numbers, Any, Numbers]:
+        """The distance from the first pixel along an axis, that pixel's index, and the position."""
         plus, times, minus, by, least, greatest, upmost = (
             self.entry(measures, a * MEASURES + column)
             for column in (PLUS, TIMES, MINUS, BY, LEAST, GREATEST, UPMOST)
@@ -195,12 +211,12 @@ class Emitter:
         near = position.least(greatest).most(least)
         base = near.called("llvm.floor").least(upmost)
         base = base.kept(base.holds(">", 0))  # 0 for NaN, too
-        return near - base, base.truncated()
+        return near - base, base.truncated(), position
 
     def place(
         self, grid: Any, gap: Any, measures: Any, strides: Any, group: tuple[Any, Any, Any]
-    ) -> tuple[Any, list[Numbers]]:
-        """The offset of each point's first pixel, and the distances from it.
+    ) -> tuple[Any, list[Numbers], list[Numbers]]:
+        """The offset of each point's first pixel, the distances from it, and the positions.
 
         Of points of several items, ``group`` tells how many points of the first item come before
         this block, and half a point; the inverse of how many an item has; and how far apart the
@@ -213,44 +229,82 @@ class Emitter:
         point = Numbers(builder, builder.sitofp(here, ir.VectorType(self.number, count)))
         item = ((point + self.repeat(within)) * self.repeat(share)).truncated()
         at = builder.mul(item, self.repeat(builder.trunc(apart, I32)))
-        distances = []
+        distances, positions = [], []
         for a, coordinate in enumerate(self.coordinates(grid, gap)):
-            distance, index = self.reach(coordinate, measures, a)
+            distance, index, position = self.reach(coordinate, measures, a)
             distances.append(distance)
+            positions.append(position)
             if a:
                 stride = builder.load(builder.gep(strides, [I64(a)]))
                 index = builder.mul(index, self.repeat(builder.trunc(stride, I32)))
             at = builder.add(at, index)
-        return at, distances
+        return at, distances, positions
+
+    def parts(self, distance: Numbers) -> Parts:
+        """What both pixels along an axis count for."""
+        d, builder = distance, self.builder
+        counts = [builder.and_(d.holds(">=", least), d.holds("<", least + 2)) for least in (-1, 0)]
+        weights = (1 - d.called("llvm.fabs")).most(0), d.least(2 - d).most(0)
+        inward = d.holds("<", 0), d.holds("<", 1)
+        one = Numbers(builder, d.like(1)), Numbers(builder, d.like(-1))
+        slopes = [
+            Numbers(builder, builder.select(rising, one[0].value, one[1].value)).kept(count)
+            for rising, count in zip(inward, counts, strict=True)
+        ]
+        return Parts(counts, weights, slopes)
+
+    def corners(self, plane: Any, strides: Any, at: Any) -> Any:
+        """The pixels around each position, as nested pairs: the slowest axis outermost."""
+
+        def along(a: int, first: Any) -> Any:
+            if a == 0:
+                return [Numbers(self.builder, one) for one in self.pairs(first, at)]
+            stride = self.builder.load(self.builder.gep(strides, [I64(a)]))
+            return [along(a - 1, first), along(a - 1, self.builder.gep(first, [stride]))]
+
+        return along(self.kind.rank - 1, plane)
+
+    def present(self, corners: Any, parts: list[Parts]) -> Any:
+        """The pixels around each position, and 0 for those that do not count."""
+
+        def along(a: int, pixels: Any, among: Any) -> Any:
+            found = []
+            for one, count in zip(pixels, parts[a].counts, strict=True):
+                here = count if among is None else self.builder.and_(among, count)
+                found.append(along(a - 1, one, here) if a else one.kept(here))
+            return found
+
+        return along(self.kind.rank - 1, corners, None)
+
+    def blend(self, corners: Any, parts: list[Parts], sloping: int = -1) -> Numbers:
+        """The weighted sum of pixels; the weights of the ``sloping`` axis are differentiated."""
+
+        def along(a: int, pixels: Any) -> Numbers:
+            first, second = (along(a - 1, one) if a else one for one in pixels)
+            weights = parts[a].slopes if a == sloping else parts[a].weights
+            return first * weights[0] + second * weights[1]
+
+        return along(self.kind.rank - 1, corners)
 
     def sum(
         self, plane: Any, strides: Any, at: Any, distances: list[Numbers], careful: bool
     ) -> Numbers:
         """The weighted sum of the points' pixels; ``careful`` replaces those that do not count."""
-        builder = self.builder
+        parts = [self.parts(d) for d in distances]
+        corners = self.corners(plane, strides, at)
+        return self.blend(self.present(corners, parts) if careful else corners, parts)
 
-        def blend(a: int, first: Any, among: Any) -> Numbers:
-            d = distances[a]
-            if a:
-                stride = builder.load(builder.gep(strides, [I64(a)]))
-                both: Any = first, builder.gep(first, [stride])
-            else:
-                both = self.pairs(first, at)
-            apart, parts = d.called("llvm.fabs"), []
-            weights = (1 - apart).most(0), d.least(2 - d).most(0)
-            counts = [
-                builder.and_(d.holds(">=", least), d.holds("<", least + 2)) for least in (-1, 0)
-            ]
-            for one, count in zip(both, counts, strict=True):
-                here = count if among is None else builder.and_(among, count)
-                if a:
-                    parts.append(blend(a - 1, one, here))
-                else:
-                    pixels = Numbers(builder, one)
-                    parts.append(pixels.kept(here) if careful else pixels)
-            return parts[0] * weights[0] + parts[1] * weights[1]
-
-        return blend(self.kind.rank - 1, plane, None)
+    def share(self, g: Numbers, parts: list[Parts]) -> list[Numbers]:
+        """What each pixel gets of a value, x fastest; 0 for those that do not count."""
+        shares: list[tuple[Numbers, Any]] = [(g, None)]
+        for part in reversed(parts):
+            more = []
+            for value, among in shares:
+                for weight, count in zip(part.weights, part.counts, strict=True):
+                    here = count if among is None else self.builder.and_(among, count)
+                    more.append((value * weight, here))
+            shares = more
+        return [value.kept(here) for value, here in shares]
 
     def pairs(self, plane: Any, at: Any) -> list[Any]:
         """The pixels at some offsets, and the pixels after them."""
@@ -314,6 +368,31 @@ class Emitter:
             ]
         return lines
 
+    def any_counts(self, parts: list[Parts]) -> Any:
+        """Where any pixel counts."""
+        among = None
+        for part in parts:
+            here = self.builder.or_(*part.counts)
+            among = here if among is None else self.builder.and_(among, here)
+        return among
+
+    def slope(
+        self, position: Numbers, distance: Numbers, measures: Any, a: int
+    ) -> tuple[Numbers, Numbers]:
+        """d position / d coordinate, 0 where it is moved to the image; and the distance.
+
+        A point that is nowhere gets a distance at which no pixel counts.
+        """
+        builder = self.builder
+        lowest, highest, steep = (
+            self.entry(measures, a * MEASURES + column) for column in (LEAST, GREATEST, STEEP)
+        )
+        moves = builder.and_(position.holds(">", lowest), position.holds("<", highest))
+        somewhere = position.holds("==", position)
+        nowhere = Numbers(builder, distance.like(-2))
+        distance = Numbers(builder, builder.select(somewhere, distance.value, nowhere.value))
+        return steep.kept(moves), distance
+
     def all_finite(self, values: Numbers) -> Any:
         """Whether all values are finite."""
         bits, whole = (values - values).holds("==", 0), ir.IntType(self.count)
@@ -341,7 +420,15 @@ def emitted(kind: Kind) -> dict[str, Any]:
     """What `gather_direct` does to LANES points at once, or to one (names with ``_one``)."""
     names: dict[str, Any] = {"LANES": kind.lanes}
     for end, count in (("", kind.lanes), ("_one", 1)):
-        names["place_points" + end] = placer(kind, count)
+        names["place_points" + end] = placer(kind, count, False)
+        names["place_slopes" + end] = placer(kind, count, True)
+        names["settle_slopes" + end] = settler(kind, count)
+        for how, needed in (
+            ("image", (True, False)),
+            ("grid", (False, True)),
+            ("both", (True, True)),
+        ):
+            names[f"derive_{how}{end}"] = deriver(kind, count, *needed)
         for how, careful in (("", False), ("_carefully", True)):
             names[f"sample_plane{how}{end}"] = sampler_of_planes(kind, count, careful)
             names[f"sample_points{how}{end}"] = sampler(kind, count, careful)
@@ -353,15 +440,15 @@ def indices(context: Any, builder: Any, kinds: Any, arguments: Any, *places: int
     return [context.cast(builder, arguments[k], kinds[k], nb.int64) for k in places]
 
 
-def placer(kind: Kind, count: int) -> Any:
-    """What stores offsets and distances of points."""
+def placer(kind: Kind, count: int, steep: bool) -> Any:
+    """What stores offsets and distances of points, and d position / d coordinate if ``steep``."""
 
     @intrinsic
     def place_points(
         context: Any, grid: Any, i: Any, gap: Any, measures: Any, strides: Any, within: Any,
         share: Any, apart: Any, at: Any, x: Any, width: Any,
     ) -> Any:  # fmt: skip
-        """Offsets ``at``, and distances ``x``, whose axes are ``width`` apart."""
+        """Offsets ``at``, and ``x``: distances, then slopes, whose axes are ``width`` apart."""
         kinds = grid, i, gap, measures, strides, within, share, apart, at, x, width
 
         def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
@@ -370,10 +457,18 @@ def placer(kind: Kind, count: int) -> Any:
             )
             i, gap, apart, width = indices(context, builder, kinds, given, 1, 2, 7, 10)
             emit = Emitter(kind, context, builder, count, i)
-            offsets, distances = emit.place(data, gap, table, steps, (given[5], given[6], apart))
+            group = given[5], given[6], apart
+            offsets, distances, positions = emit.place(data, gap, table, steps, group)
             emit.store(offsets, places, i)
-            for a, one in enumerate(distances):
-                emit.store(one.value, first, builder.add(i, builder.mul(width, I64(a))))
+            rows = [builder.add(i, builder.mul(width, I64(a))) for a in range(2 * kind.rank)]
+            if steep:
+                pairs = [
+                    emit.slope(position, distance, table, a)
+                    for a, (position, distance) in enumerate(zip(positions, distances, strict=True))
+                ]
+                distances = [d for _, d in pairs] + [slope for slope, _ in pairs]
+            for row, one in zip(rows, distances, strict=False):
+                emit.store(one.value, first, row)
             return context.get_dummy_value()
 
         real = kind.real
@@ -428,7 +523,7 @@ def sampler(kind: Kind, count: int, careful: bool) -> Any:
             i, gap, apart = indices(context, builder, kinds, given, 2, 3, 8)
             emit = Emitter(kind, context, builder, count, i)
             group = given[6], given[7], apart
-            offsets, distances = emit.place(points, gap, table, steps, group)
+            offsets, distances, _ = emit.place(points, gap, table, steps, group)
             values = emit.sum(data, steps, offsets, distances, careful)
             emit.store(values.value, out, i)
             return emit.all_finite(values)
@@ -437,3 +532,90 @@ def sampler(kind: Kind, count: int, careful: bool) -> Any:
         return nb.boolean(*kinds[:6], real, real, *kinds[8:]), generate
 
     return sample_points
+
+
+def deriver(kind: Kind, count: int, need_image: bool, need_grid: bool) -> Any:
+    """What works out both gradients of points of one plane that are placed."""
+
+    @intrinsic
+    def derive(
+        context: Any, plane: Any, i: Any, strides: Any, at: Any, x: Any, width: Any, g: Any,
+        sums: Any, shares: Any,
+    ) -> Any:  # fmt: skip
+        """Add to ``sums``, for each axis, and store the pixels' ``shares`` of the values ``g``."""
+        kinds = plane, i, strides, at, x, width, g, sums, shares
+
+        def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+            data, steps, places, first, values, totals, pixels = (
+                pointer(context, builder, kinds[k], given[k]) for k in (0, 2, 3, 4, 6, 7, 8)
+            )
+            i, width = indices(context, builder, kinds, given, 1, 5)
+            emit = Emitter(kind, context, builder, count, i)
+            rows = [builder.add(i, builder.mul(width, I64(k))) for k in range(2**kind.rank)]
+            parts = [
+                emit.parts(Numbers(builder, emit.load(first, rows[a], count)))
+                for a in range(kind.rank)
+            ]
+            upstream = Numbers(builder, emit.load(values, i, count))
+            if need_grid:
+                corners = emit.corners(data, steps, emit.load(places, i, count))
+                corners = emit.present(corners, parts)
+                among = emit.any_counts(parts)
+                for a in range(kind.rank):
+                    before = Numbers(builder, emit.load(totals, rows[a], count))
+                    more = (upstream * emit.blend(corners, parts, a)).kept(among)
+                    emit.store((before + more).value, totals, rows[a])
+            if need_image:
+                for one, row in zip(emit.share(upstream, parts), rows, strict=True):
+                    emit.store(one.value, pixels, row)
+            return context.get_dummy_value()
+
+        return nb.void(*kinds), generate
+
+    return derive
+
+
+def settler(kind: Kind, count: int) -> Any:
+    """What stores the grid's gradient of points."""
+
+    @intrinsic
+    def settle_slopes(context: Any, sums: Any, x: Any, i: Any, width: Any, gradient: Any) -> Any:
+        """Sums times slopes, as ``gradient``: (point, axis)."""
+        kinds = sums, x, i, width, gradient
+
+        def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+            totals, first, out = (pointer(context, builder, kinds[k], given[k]) for k in (0, 1, 4))
+            i, width = indices(context, builder, kinds, given, 2, 3)
+            emit, rank = Emitter(kind, context, builder, count, i), kind.rank
+            rows = [builder.add(i, builder.mul(width, I64(a))) for a in range(2 * rank)]
+            lines = []
+            for a in range(rank):
+                total = Numbers(builder, emit.load(totals, rows[a], count))
+                slope = Numbers(builder, emit.load(first, rows[rank + a], count))
+                lines.append((total * slope).value)
+            begin = builder.mul(i, I64(rank))
+            for k, line in enumerate(mixed(builder, lines)):
+                emit.store(line, out, builder.add(begin, I64(k * count)))
+            return context.get_dummy_value()
+
+        return nb.void(*kinds), generate
+
+    return settle_slopes
+
+
+def mixed(builder: Any, lines: list[Any]) -> list[Any]:
+    """The inverse of `every`: the numbers of some vectors in turn, as vectors of their length."""
+    count, step = lines[0].type.count, len(lines)
+    if step == 1:
+        return lines
+    found = []
+    for k in range(step):
+        places = [divmod(k * count + j, step) for j in range(count)]
+        line = shuffle(builder, lines[0], lines[1], [p + count * (a % 2) for p, a in places])
+        if step == 3:
+            line = shuffle(
+                builder, line, lines[2],
+                [j if a < 2 else count + p for j, (p, a) in enumerate(places)],
+            )  # fmt: skip
+        found.append(line)
+    return found

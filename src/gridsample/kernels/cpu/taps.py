@@ -181,7 +181,8 @@ PUT = 35  # (edge) where its value is, in points from the task's first
 # and (point) by how much, two bits for each axis.
 SLIDES, SLID = 36, 37
 TILED = 38  # (channel; point, channel; pixel, channel) what channels have that are side by side
-ENTRIES = 39
+PLACED = 39  # (axis, point) distances from the first pixel, and then slopes, where none is listed
+ENTRIES = 40
 
 
 def plan_block(
@@ -207,7 +208,7 @@ def plan_block(
     }  # fmt: skip
     reals = {
         POS: 1, FRACTION: axes, SLOPES: 1, NUMBERS: 1, ALONG: 1, SUMS: axes, PIXELS: each,
-        AMOUNT: kinds * each, WEIGHT: ORDERS * axes * most, COORDINATES: axes,
+        AMOUNT: kinds * each, WEIGHT: ORDERS * axes * most, COORDINATES: axes, PLACED: 2 * axes,
     }  # fmt: skip
     if twice:
         reals |= {LEANS: 2 * axes * most, OTHERS: each}
