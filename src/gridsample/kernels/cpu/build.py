@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numba as nb
 import numpy as np
+from llvmlite import binding as llvm
 
 from gridsample.kernels.compile.extending import tail, unpacker
 from gridsample.kernels.compile.jit import (
@@ -29,9 +30,11 @@ from gridsample.kernels.compile.jit import (
 )
 from gridsample.kernels.compile.lower import Function, fingerprint, lower, rebind
 from gridsample.kernels.cpu import (
+    direct,
     entry,
     intrinsics,
     lanes,
+    linear_lanes,
     passes,
     runs,
     second,
@@ -274,12 +277,33 @@ def rows_of(spec: Spec) -> dict[str, Any]:
     }
 
 
+def gathers_quickly() -> bool:
+    """Whether gather instructions are faster than single loads.
+
+    They are on Intel's processors since Sapphire Rapids.  Those are known by a feature that they
+    alone have: the name that LLVM finds may be that of another processor where the machine is
+    virtual.
+    """
+    if nb.config.CPU_NAME or nb.config.CPU_FEATURES:  # type: ignore[attr-defined]
+        return "+avx512fp16" in (nb.config.CPU_FEATURES or "")  # type: ignore[attr-defined]
+    return bool(llvm.get_host_cpu_features().get("avx512fp16", False))
+
+
+def direct_kind(spec: Spec) -> linear_lanes.Kind:
+    """What code is emitted for a spec."""
+    real: Any = nb.float64 if spec.real == "f8" else nb.float32
+    grid = spec.real if spec.affine else spec.grid
+    return linear_lanes.Kind(spec.linear, grid, spec.image, real, spec.planar, gathers_quickly())
+
+
 # What says how functions are compiled.
-COMPILING = tuple(f"kernels.compile.{name}" for name in ("extending", "jit", "lower", "pipeline"))
+COMPILING = tuple(
+    f"kernels.compile.{name}" for name in ("extending", "jit", "lower", "pipeline", "records")
+)
 # All that is compiled into a driver; and this file, which says what is bound.
 SOURCES = ("definitions.axis", "kernels.memory", *COMPILING, *(f"kernels.cpu.{name}" for name in (
-    "build", "entry", "intrinsics", "lanes", "passes", "runs", "second", "sweeps", "taps", "tiles",
-    "vectors",
+    "build", "direct", "entry", "intrinsics", "lanes", "linear_lanes", "passes", "runs", "second",
+    "sweeps", "taps", "tiles", "vectors",
 )))  # fmt: skip
 
 DRIVERS: dict[str, Function] = {
@@ -292,6 +316,8 @@ DRIVERS: dict[str, Function] = {
         sweeps.backward_runs,
         second.backward_twice,
         tiles.gather_tiles,
+        direct.gather_direct,
+        direct.backward_direct,
     )
 }
 
@@ -354,6 +380,9 @@ def make_body(spec: Spec, tag: str) -> Any:
     if spec.driver.endswith("_tiles"):
         names |= {"TILE": lanes.TILE, "turn_tile": lanes.turn_tile}
         add(tiles.turn, *tiles.LOOPS, compile_=compile_loop)
+    if spec.driver.endswith("_direct"):
+        names |= linear_lanes.emitted(direct_kind(spec))
+        add(*direct.LOOPS, compile_=compile_separate)
     add(*second.LOOPS, compile_=compile_separate)
     add(*second.STEPS, compile_=compile_loop)
     return compile_body(rebind(DRIVERS[spec.driver], names, f"body_{tag}"))

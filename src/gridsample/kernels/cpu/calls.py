@@ -298,8 +298,10 @@ def sweep_gather(
         quick, linear = not run and code(image) in QUICK, is_linear(plan, order)
         fours = quick and plan.methods[0].taps == 4
         together = pixels_together(plan, source) if few else 1
+        direct = linear and not run and bits == 32 and samples_directly(plan, source, points, image)
+        name = "gather_runs" if run else "gather_direct" if direct else "gather"
         spec = specify(
-            plan, "gather_runs" if run else "gather", bits, points, image, values,
+            plan, name, bits, points, image, values,
             pairs=not run and not fours and in_pairs(plan, source, image),
             linear=len(plan.spatial) if quick and linear else 0,
             fours=fours,
@@ -334,6 +336,22 @@ def sweep_gather(
     else:
         ranges = divide_group(group, planes, cost)
     return Part(driver_for(spec), fixed, work.scratch_bytes, [[one] for one in ranges])
+
+
+def samples_directly(plan: Plan, memory: Memory, points: Points, image: np.dtype[Any]) -> bool:
+    """Whether linear samples need no list of taps: see `gridsample.kernels.cpu.linear_lanes`.
+
+    Pixels are numbers, two along x are neighbours in memory, and nothing is outside but 0 or the
+    edge pixel.
+    """
+    stored = code(image) in (code(plan.real), "f2", "V2") and code(plan.dtype)[0] in "fV"
+    usual = points.rank > 0 and is_quick(points, image) and plan.coords != "displacement"
+    outside = plan.extrapolate and all(
+        name == "zeros" or (name == "border" and folds)
+        for name, folds in zip(plan.boundaries, plan.folds, strict=True)
+    )
+    sizes = all(2 <= n < 1 << 22 for n in plan.spatial)
+    return stored and usual and outside and sizes and memory.strides[0] == 1
 
 
 # Channels of a tile, for sums of four bytes and of eight; of how many a tile is worth its while;
@@ -534,8 +552,11 @@ def sweep_backward(
     # By the image's type even where it is not read: one thread or two must do the same.
     quick = not run and code(image) in QUICK
     fours = need_grid and quick and plan.methods[0].taps == 4
+    direct = quick and not affine and bits == 32 and is_linear(plan, order)
+    direct = direct and samples_directly(plan, source, points, image)
+    name = "backward_runs" if run else "backward_direct" if direct else "backward"
     spec = specify(
-        plan, "backward_runs" if run else "backward", bits, points,
+        plan, name, bits, points,
         image if need_grid else plan.real, values,
         pairs=need_grid and not run and not fours and in_pairs(plan, source, image),
         joined=need_image and not run and in_pairs(plan, shadow, plan.real),
