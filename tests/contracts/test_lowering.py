@@ -74,7 +74,7 @@ def test_the_fingerprint_is_of_the_sources() -> None:
 def lowered(request: pytest.FixtureRequest) -> tuple[np.dtype[Any], dict[str, Any]]:
     """axis.py for Numba, in one precision."""
     spec = Spec("none", request.param, 64, request.param)
-    functions = dict.fromkeys((*ELEMENTWISE, axis.slope, axis.inside))  # each once
+    functions = dict.fromkeys((*ELEMENTWISE, axis.position, axis.slope, axis.inside))  # each once
     return np.dtype(request.param), lower(functions, bindings(spec), compile_outer, "test")
 
 

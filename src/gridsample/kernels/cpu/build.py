@@ -301,7 +301,8 @@ COMPILING = tuple(
     f"kernels.compile.{name}" for name in ("extending", "jit", "lower", "pipeline", "records")
 )
 # All that is compiled into a driver; and this file, which says what is bound.
-SOURCES = ("definitions.axis", "kernels.memory", *COMPILING, *(f"kernels.cpu.{name}" for name in (
+SHARED = ("definitions.axis", "kernels.axes", "kernels.memory", *COMPILING)
+SOURCES = (*SHARED, *(f"kernels.cpu.{name}" for name in (
     "build", "direct", "entry", "intrinsics", "lanes", "linear_lanes", "passes", "runs", "second",
     "sweeps", "taps", "tiles", "vectors",
 )))  # fmt: skip
@@ -338,7 +339,7 @@ def make_body(spec: Spec, tag: str) -> Any:
         names.update(lower(functions, {**names, **flags}, compile_, tag))
 
     add(*taps.ELEMENTWISE, passes.between, *passes.SLIDING_TAPS)
-    add(taps.snap, taps.stand, taps.slide, taps.kind)
+    add(taps.snap, taps.stretch, taps.stand, taps.slide, taps.kind)
     add(taps.place, taps.place_sliding, compile_=compile_separate, **load_grid)
     add(taps.read, taps.read_edges, taps.lay_blocks, compile_=compile_loop, **load_grid)
     add(taps.any_slide, *taps.LOOPS, *passes.LOOPS, compile_=compile_separate)

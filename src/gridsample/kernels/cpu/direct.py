@@ -10,6 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.definitions.axis import HALF, ONE, minimum
+from gridsample.kernels.axes import (
+    COUNT,
+)
 from gridsample.kernels.cpu.passes import fetch_ahead, spread, spread_band, spread_pairs
 from gridsample.kernels.cpu.sweeps import clear_sums, fetch_block, settle_block, window
 from gridsample.kernels.cpu.taps import (
@@ -17,7 +20,6 @@ from gridsample.kernels.cpu.taps import (
     AT,
     AXES,
     COORDINATES,
-    COUNT,
     EACH,
     FRACTION,
     NUMBERS,

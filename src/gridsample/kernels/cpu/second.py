@@ -17,6 +17,12 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.definitions.axis import ONE, minimum, where
+from gridsample.kernels.axes import (
+    COLUMNS,
+    COUNT,
+    MEASURES,
+    STEEP,
+)
 from gridsample.kernels.cpu.passes import (
     accumulate,
     accumulate_edges,
@@ -52,13 +58,10 @@ from gridsample.kernels.cpu.taps import (
     AMOUNT,
     AT,
     AXES,
-    COLUMNS,
-    COUNT,
     EACH,
     FRACTION,
     LEANS,
     LOST,
-    MEASURES,
     MOST,
     NUMBERS,
     ORDERS,
@@ -67,7 +70,6 @@ from gridsample.kernels.cpu.taps import (
     PLACES,
     POS,
     STATE,
-    STEEP,
     SUMS,
     WEIGHT,
     WHICH,

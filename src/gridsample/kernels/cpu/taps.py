@@ -23,8 +23,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from gridsample.definitions.axis import (
     DROPPED,
     HALF,
@@ -41,12 +39,42 @@ from gridsample.definitions.axis import (
     known,
     maximum,
     minimum,
-    position,
     rint,
     split,
     where,
 )
-from gridsample.definitions.plan import BOUNDARIES, Plan
+from gridsample.kernels.axes import (
+    AFTER,
+    BEFORE,
+    BOUNDARY,
+    BY,
+    COLUMNS,
+    COORDS,
+    COUNT,
+    EDGED,
+    EXTENT,
+    FIRST,
+    FOLDS,
+    FROM,
+    IN_PIXELS,
+    INNER,
+    LIMIT,
+    MEASURES,
+    MINUS,
+    MIRROR,
+    ODD,
+    ORDER,
+    PLUS,
+    POWERS,
+    ROUNDING,
+    SIZE,
+    START,
+    STEEP,
+    STEP,
+    TIMES,
+    TO,
+    TO_CENTRES,
+)
 
 Array = Any
 
@@ -70,79 +98,9 @@ ORDERS = 3
 # What a point is.
 INSIDE, EDGE, OUT, NOWHERE = 0, 1, 2, 4
 
-# Columns of the tables that describe the axes to the kernels, one row an axis in x, y, z order: one
-# of integers and one of reals, which `describe` fills.
-SIZE, BOUNDARY, EDGED, ODD, FOLDS = range(5)
-COUNT, FIRST, ROUNDING, POWERS, ORDER = range(5, 10)
-COORDS = 10  # what coordinates count
-INNER, EXTENT = 11, 12  # output points to the next place along the axis, and places; 0 if none
-COLUMNS = 13
-PLUS, TIMES, MINUS, BY = range(4)  # position = ((coordinate + PLUS) * TIMES - MINUS) * BY
-FROM, TO = 4, 5  # the positions of inside points
-BEFORE, AFTER = 6, 7  # points are out below the one and above the other
-STEEP = 8  # d position / d coordinate, before any fold
-MIRROR = 9  # where a mirror is that folds the position, for its rounding; else 0
-LIMIT = 10  # the largest position that is somewhere: none is infinite where the image repeats
-START, STEP = 11, 12  # the first output point's own coordinate, and from there to the next one's
-# Where pixels are read in pairs: positions are moved to this range, and the first pixel of a pair
-# has at most this index.
-LEAST, GREATEST, UPMOST = 13, 14, 15
-MEASURES = 16
-
 # How two taps slide along an axis: where the first is dropped, the second is the first pixel that
 # is read; where the second is dropped, the first is the second one.
 STAYS, UP, DOWN = 0, 1, 2
-
-# What coordinates count: from one corner pixel's edge, or centre, to the other's; or pixels.
-TO_EDGES, TO_CENTRES, IN_PIXELS = range(3)
-
-
-def describe(plan: Plan, a: int, order: int) -> tuple[list[int], list[float]]:
-    """One axis as a row of both tables."""
-    method, boundary, size = plan.methods[a], BOUNDARIES[plan.boundaries[a]], plan.spatial[-1 - a]
-    real, first, taps, folds = plan.real, method.first, method.taps, plan.folds[a]
-    drops = boundary.code == ZEROS
-    counts = (
-        IN_PIXELS if plan.coords != "normalized" else TO_CENTRES if plan.align_corners else TO_EDGES
-    )
-    inner, extent, gaps = 0, 0, 1
-    if len(plan.out) >= len(plan.spatial):
-        inner, extent = math.prod(plan.out[len(plan.out) - a :]), plan.out[-1 - a]
-        gaps = max(extent - plan.align_corners, 1)
-    integers = [size, boundary.code, plan.edges[a], boundary.odd, folds]
-    integers += [taps, first, method.rounding, method.powers, order, counts, inner, extent]
-    last = float(size - 1)
-    scale, steep = {
-        TO_EDGES: ([1.0, float(size), 1.0, 0.5], size / 2),
-        TO_CENTRES: ([1.0, last, 0.0, 0.5], last / 2),
-        IN_PIXELS: ([0.0, 1.0, 0.0, 1.0], 1.0),
-    }[counts]
-    shift = 0.5 if method.rounds else 0.0  # from a position to where its base index changes
-
-    def below(limit: float) -> float:
-        return float(np.nextafter(real.type(limit), real.type(-math.inf)))
-
-    # A tie is rounded one way or the other; and where a boundary folds the position, its gradient
-    # is zero at the fold itself: such points are left to the edges.
-    start = -shift - first
-    if method.rounds or (folds and not drops):
-        start += float(np.finfo(real).tiny) if start == 0 else abs(start) * np.finfo(real).eps
-    end = below(size - taps - first + 1 - shift)
-    repeats = boundary.code >= REFLECTION and plan.extrapolate
-    limit = float(np.finfo(real).max) if repeats else math.inf
-    mirror = -0.5 * plan.edges[a] if folds and boundary.code == REFLECTION else 0.0
-    before, after = -math.inf, math.inf
-    # A fill counts with the taps' weights: where these need not sum to one, no point is out.
-    if drops and (plan.sums_to_one or not boundary.filled):
-        before, after = below(1 - first - taps - shift), float(size - first - shift)
-    if not plan.extrapolate:
-        before, after = -plan.rim, last + plan.rim
-        start, end = max(start, before), min(end, after)
-    own = (0.0, 1.0) if plan.coords == "pixel" else ((1 - extent) / gaps, 2 / gaps)
-    rim = (below(-1.0), float(size)) if drops else (0.0, last)  # from where no tap counts
-    reals = [*scale, start, end, before, after, steep, mirror, limit, *own, *rim, last - 1]
-    return [int(n) for n in integers], reals
-
 
 # A block as the kernels know it: a table of numbers that hold for all of it, and of where its
 # pieces begin in one array of indices and one of reals.
@@ -238,6 +196,16 @@ def prefetch(memory: Array, at: int) -> None:
     """Ask for the memory of an entry, which will soon be read; bound by lowering."""
 
 
+def stretch(coordinate: Any, measure: Any, m: int) -> Any:
+    """The position in pixels of a coordinate along the axis whose measures begin at ``m``.
+
+    It is rounded as `gridsample.definitions.axis.position` is: of its factors, one is a power of
+    two.  Along an axis of a single pixel, -1 and 1 may be the same place, and infinity is nowhere.
+    """
+    shifted = (coordinate + measure[m + PLUS]) * measure[m + TIMES] - measure[m + MINUS]
+    return shifted * measure[m + BY]
+
+
 def stand(
     coordinate: Any, measure: Array, a: int, stride: int, rounding: int
 ) -> tuple[Any, Any, Any, Any, Any]:
@@ -246,9 +214,7 @@ def stand(
     Then whether it is anywhere, inside, and out.
     """
     m = a * MEASURES
-    pos = ((coordinate + measure[m + PLUS]) * measure[m + TIMES] - measure[m + MINUS]) * (
-        measure[m + BY]
-    )
+    pos = stretch(coordinate, measure, m)
     # As `fold` rounds it, which decides on which side of a pixel it is.
     pos = (pos - measure[m + MIRROR]) + measure[m + MIRROR]
     near = minimum(maximum(pos, measure[m + FROM]), measure[m + TO])
@@ -266,9 +232,7 @@ def slide(coordinate: Any, measure: Array, size: Any, a: int, stride: int) -> An
     whether it is anywhere, whether any tap is a pixel, and how they slide.
     """
     m = a * MEASURES
-    pos = ((coordinate + measure[m + PLUS]) * measure[m + TIMES] - measure[m + MINUS]) * (
-        measure[m + BY]
-    )
+    pos = stretch(coordinate, measure, m)
     near = minimum(maximum(pos, -ONE), size)  # a number, whatever the coordinate is
     whole = floor(near)
     base = minimum(maximum(whole, ZERO), size - ONE - ONE)
@@ -283,7 +247,7 @@ def place_sliding(
 ) -> None:  # fmt: skip
     """As place, where every axis is linear, and outside of all is 0; and how far taps slide."""
     if PACKED == 1:
-        size = real(sizes[0])
+        size = real(sizes[SIZE])
         for i in range(n):
             part, offset, sure, reached, by = slide(
                 real(load(grid[i])), measure, size, unsigned(0), strides[0]
@@ -291,7 +255,7 @@ def place_sliding(
             x[i], at[i], slid[i] = part, offset, by
             state[i] = kind(reached, not reached, sure)
     elif PACKED == 2:
-        wide, high = real(sizes[0]), real(sizes[COLUMNS])
+        wide, high = real(sizes[SIZE]), real(sizes[COLUMNS + SIZE])
         for i in range(n):
             if PLANAR:
                 first, second = grid[i], grid[gap + i]
@@ -308,7 +272,11 @@ def place_sliding(
             slid[i] = integer(by | (fall << integer(2)))
             state[i] = kind(reached, not reached, across & down)
     elif PACKED == 3:
-        wide, high, deep = real(sizes[0]), real(sizes[COLUMNS]), real(sizes[2 * COLUMNS])
+        wide, high, deep = (
+            real(sizes[SIZE]),
+            real(sizes[COLUMNS + SIZE]),
+            real(sizes[2 * COLUMNS + SIZE]),
+        )
         for i in range(n):
             if PLANAR:
                 first, second, third = grid[i], grid[gap + i], grid[gap + gap + i]
@@ -698,13 +666,14 @@ def lay_edges(row: Array, own: Array, count: int, coordinates: Array, width: int
         coordinates[j] = at + row[0] * own[j]
 
 
-def find_positions(axis: Array, pos: Array, n: int) -> None:
-    """Coordinates -> positions, in their place."""
-    last = real(axis[SIZE] - 1)
-    if axis[COORDS] != IN_PIXELS:
-        aligned = axis[COORDS] == TO_CENTRES
+def find_positions(axis: Array, measure: Array, pos: Array, n: int) -> None:
+    """Coordinates -> positions, in their place; a single pixel may be everywhere."""
+    if axis[COORDS] == TO_CENTRES and axis[SIZE] == 1:
         for i in range(n):
-            pos[i] = position(pos[i], last, aligned)
+            pos[i] = where(pos[i] == pos[i], ZERO, pos[i])
+    elif axis[COORDS] != IN_PIXELS:
+        for i in range(n):
+            pos[i] = stretch(pos[i], measure, unsigned(0))
 
 
 def add_places(pos: Array, first: int, inner: int, extent: int, n: int) -> None:
@@ -964,7 +933,7 @@ def prepare_edges(
             read_edges(tail(grid, a * axis_step), unsigned(point_step), which, t, n)
         if DISPLACED:
             add_places_edges(t, which, task, axis[INNER], axis[EXTENT], n)
-        find_positions(axis, t, n)
+        find_positions(axis, tail(measures, a * MEASURES), t, n)
         bend(axis, steep, t, base, slopes, lost, n)
         offset = tail(indices, block[OFFSET] + a * size) if a else places
         lay_taps(axis, base, strides[a], offset, unsigned(width), n)
@@ -1022,7 +991,7 @@ def drop_lost(lost: Array, offset: Array, taps: int, width: int, n: int) -> None
 
 # What lowering compiles from axis.py, and then from here, in an order in which each uses only
 # those before it.
-ELEMENTWISE = (remainder, position, known, confine, fold, split, fold_index, fold_sign)
+ELEMENTWISE = (remainder, known, confine, fold, split, fold_index, fold_sign)
 LOOPS = (
     place_axis, settle_kinds, count_kind, zero, mark, fill, find_positions, add_places_edges,
     find_lost, bend, lay_taps, sign_taps, weigh_cubic, weigh_taps, chain, drop_lost, copy, join,

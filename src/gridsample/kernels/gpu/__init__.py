@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.axis import ZEROS
 from gridsample.definitions.plan import BOUNDARIES, Plan, is_differentiable
 from gridsample.definitions.weights import NEAREST, Method
+from gridsample.kernels.axes import ALONE, describe
 from gridsample.kernels.compile.records import check, flat_values
 from gridsample.kernels.gpu import sweeps
 from gridsample.kernels.gpu.records import (
@@ -46,7 +46,6 @@ from gridsample.kernels.gpu.sweeps import (
     MAPPED,
     MEASURED,
 )
-from gridsample.kernels.gpu.taps import IN_PIXELS, TO_CENTRES, TO_EDGES
 
 Order = tuple[int, ...]
 Tensor = Any
@@ -66,35 +65,22 @@ CROWDED = 8
 FLAT = 1024
 
 
-# An axis that an image has not: its one pixel is where all points are.
-ALONE = (1, 0, 1, 1, 0, ZEROS, 0, 0, 1, IN_PIXELS, 0, 0)
-
-
 # What kernels are compiled for -------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=1024)
 def axes(plan: Plan, order: Order, tables: int) -> dict[str, tuple[float, ...]]:
-    """The axes x, y and z as kernels know them, with so many tables: that of the order, and on.
+    """The axes x, y and z as kernels are compiled for them: their choices, and coefficients.
 
-    Those that the image has not are of one pixel.
+    Those are of so many tables: that of the order, and on.  Axes that the image has not have one
+    pixel.
     """
-    known = [describe(plan, a, order[a], tables) for a in range(len(plan.spatial))]
+    known: list[tuple[float, ...]] = [
+        (*describe(plan, a, n).choices, *coefficients(plan.methods[a], n, tables))
+        for a, n in enumerate(order)
+    ]
     known += [(*ALONE, *coefficients(NEAREST, 0, tables))] * (3 - len(known))
     return dict(zip("XYZ", known, strict=True))
-
-
-def describe(plan: Plan, a: int, order: int, tables: int) -> tuple[float, ...]:
-    """One axis as kernels know it: its entries are named in `gridsample.kernels.gpu.taps`."""
-    method, boundary = plan.methods[a], BOUNDARIES[plan.boundaries[a]]
-    counts = TO_CENTRES if plan.align_corners else TO_EDGES
-    return (
-        *(method.taps, method.first, method.powers, method.rounding, order),
-        *(boundary.code, plan.edges[a], int(boundary.odd), int(plan.folds[a])),
-        counts if plan.coords == "normalized" else IN_PIXELS,
-        *(int(not plan.extrapolate), int(boundary.filled and plan.sums_to_one)),
-        *coefficients(method, order, tables),
-    )
 
 
 def coefficients(method: Method, order: int, tables: int) -> Iterator[float]:

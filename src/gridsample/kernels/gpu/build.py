@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from gridsample.definitions import axis
+from gridsample.kernels import axes
 from gridsample.kernels.compile.records import flat_definition
 from gridsample.kernels.gpu import sweeps, taps
 from gridsample.kernels.gpu.records import Work
@@ -117,7 +118,7 @@ def constants() -> dict[str, Any]:
     """The numbers that the functions mention."""
     return {
         name: value
-        for module in (axis, taps, sweeps)
+        for module in (axis, axes, taps, sweeps)
         for name, value in vars(module).items()
         if name.isupper() and isinstance(value, (int, float))
     }

@@ -24,6 +24,7 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.definitions.axis import ZERO
+from gridsample.kernels.axes import BACKED, COORDS, COUNT, ORDER, POWERS, TO_CENTRES
 from gridsample.kernels.gpu.records import (
     Fill,
     Grid,
@@ -38,12 +39,6 @@ from gridsample.kernels.gpu.records import (
     Work,
 )
 from gridsample.kernels.gpu.taps import (
-    COUNTS,
-    FILLS,
-    ORDER,
-    POWERS,
-    TAPS,
-    TO_CENTRES,
     any_kept,
     lay,
     locate,
@@ -114,7 +109,7 @@ def ruler(point: Any, out: Any, AXIS: Static, tile: Tile) -> Any:
 
     As `gridsample.identity_grid`: (2 i + 1 - n) / n, or over n - 1 for aligned corners.
     """
-    span = maximum(out[AXIS] - (1 if tile.X[COUNTS] == TO_CENTRES else 0), 1)
+    span = maximum(out[AXIS] - (1 if tile.X[COORDS] == TO_CENTRES else 0), 1)
     return (2 * place(point, out, AXIS) + 1 - out[AXIS]).to(tile.REAL) / tl.cast(span, tile.REAL)
 
 
@@ -161,7 +156,7 @@ def find(coordinates: Any, point: Any, present: Any, work: Work, tile: Tile) -> 
         )
         present = present & sure
         near = near & sure & within
-        if (tile.X if axis == 0 else tile.Y if axis == 1 else tile.Z)[FILLS]:
+        if (tile.X if axis == 0 else tile.Y if axis == 1 else tile.Z)[BACKED]:
             near = near & any_kept(there, tile.X if axis == 0 else tile.Y if axis == 1 else tile.Z)
         pixels = pixels + (at,)
         kept = kept + (there,)
@@ -193,25 +188,25 @@ def rises(METHOD: Static, BY: Static) -> Any:
 
 def lines(Y: Static, Z: Static) -> Any:
     """How many lines of taps a point has."""
-    return Y[TAPS] * Z[TAPS]
+    return Y[COUNT] * Z[COUNT]
 
 
-def entry(choices: Any, k: Any, COUNT: Static) -> Any:
+def entry(choices: Any, k: Any, SIZE: Static) -> Any:
     """An entry of a tuple, of a number that is known when compiling."""
     return choices[k]
 
 
-def entry_rolled(choices: Any, k: Any, COUNT: Static) -> Any:
+def entry_rolled(choices: Any, k: Any, SIZE: Static) -> Any:
     """An entry of a tuple, of any number."""
     chosen = choices[0]
-    for other in tl.static_range(1, COUNT):
+    for other in tl.static_range(1, SIZE):
         chosen = where(k == other, choices[other], chosen)
     return chosen
 
 
 def line_of(y: Any, z: Any, line: Any, Y: Static, Z: Static) -> Any:
     """What belongs to a line, of what belongs to the taps of y and to those of z."""
-    return entry(y, line % Y[TAPS], Y[TAPS]), entry(z, line // Y[TAPS], Z[TAPS])
+    return entry(y, line % Y[COUNT], Y[COUNT]), entry(z, line // Y[COUNT], Z[COUNT])
 
 
 def line_start(pixels: Any, y_step: Any, z_step: Any, line: Any, Y: Static, Z: Static) -> Any:
@@ -308,7 +303,7 @@ def gather(
                 start = line_start(pixels, image.y, image.z, line, tile.Y, tile.Z)
                 inside = line_kept(kept, near, line, tile.Y, tile.Z)
                 w = line_weight(wy, wz, line, tile.Y, tile.Z)
-                for i in tl.static_range(tl.constexpr(tile.X[TAPS])):
+                for i in tl.static_range(tl.constexpr(tile.X[COUNT])):
                     there = inside & kept[0][i]
                     pixel = look_up(
                         source, start + pixels[0][i] * image.x, there, real, backdrop, tile,
@@ -480,7 +475,7 @@ def backward(
             w = line_weight(wy, wz, line, tile.Y, tile.Z)
             w_y = line_weight(dy, wz, line, tile.Y, tile.Z)
             w_z = line_weight(wy, dz, line, tile.Y, tile.Z)
-            for i in tl.static_range(tl.constexpr(tile.X[TAPS])):
+            for i in tl.static_range(tl.constexpr(tile.X[COUNT])):
                 there = inside & kept[0][i]
                 if needs.IMAGE:
                     value = g * over_points(w * wx[i], tile.LAST)
@@ -604,7 +599,7 @@ def twice(
             w_yz = line_weight(dy, dz, line, tile.Y, tile.Z)
             m_y = my * line_weight(ey, wz, line, tile.Y, tile.Z) + mz * w_yz
             m_z = my * w_yz + mz * line_weight(wy, ez, line, tile.Y, tile.Z)
-            for i in tl.static_range(tl.constexpr(tile.X[TAPS])):
+            for i in tl.static_range(tl.constexpr(tile.X[COUNT])):
                 there = inside & kept[0][i]
                 counted = near if tile.FILLED else there
                 if needs.FROM_IMAGE:
