@@ -181,7 +181,7 @@ def gather_direct(
     """As `gridsample.kernels.cpu.sweeps.gather`, where points need no list of taps."""
     width, shared = block[WIDTH], block[SHARED]
     at, x = tail(indices, block[AT]), tail(reals, block[FRACTION])
-    room, one = tail(reals, block[NUMBERS]), end - planes == 1 and not far
+    room, one = tail(reals, block[NUMBERS]), end - planes == 1
     share = ONE / real(shared) if shared else real(0)
     for item in range(first_item, last_item):
         points = tail(grid, grid_begin + item * grid_item + first * point_step)
@@ -210,8 +210,6 @@ def gather_direct(
                         n,
                     )  # fmt: skip
                 else:
-                    if far:
-                        fetch_ahead(plane, at, shifts, axes[COUNT], block[EACH], many)
                     sample_placed(plane, strides, at, x, width, numbers, n)
                 settle_block(block, numbers, values, begin, out_step, indices, many)
             start, begins = next_block(start, begins, last - first, row, strip)
