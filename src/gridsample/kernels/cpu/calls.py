@@ -544,13 +544,13 @@ def sweep_backward(
     values: np.dtype[Any],
 ) -> Part:  # fmt: skip
     """A sweep for the needed gradients."""
-    if not affine and pays_to_tile_back(plan, source, shadow, image, values):
-        return sweep_backward_tiles(
-            plan, order, source, shadow, points, target, needed, threads, image
-        )
     need_image, need_grid = needed
     place = shadow if need_image else source  # where the taps are looked up
     run = common_run(place, target)
+    if not affine and not run and pays_to_tile_back(plan, source, shadow, image, values):
+        return sweep_backward_tiles(
+            plan, order, source, shadow, points, target, needed, threads, image
+        )
     group = group_items(plan, place, points, target, run, affine)
     bits = index_bits(plan, place, group)
     # By the image's type even where it is not read: one thread or two must do the same.
