@@ -1,4 +1,4 @@
-"""Blocks that hold points of several items, tiles of channels, and taps at the edges of zeros."""
+"""Blocks of several items, tiles of channels, samples without lists, and the edges of zeros."""
 
 from __future__ import annotations
 
@@ -132,6 +132,80 @@ def test_tiles_are_used_where_points_outnumber_pixels(monkeypatch):
         calls.plan_gather.cache_clear()
         gridsample.grid_sample(drawn(1, 16, 8, 8), coordinates(1, points, 2))
         assert len(used) == expected
+
+
+@pytest.mark.parametrize("boundary", ["zeros", "constant", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic", ("nearest", "cubic")])
+@pytest.mark.parametrize(("channels", "items", "odd"), [(6, 1, 0), (9, 2, 1), (37, 3, 0)])
+def test_gradients_of_tiles_are_those_of_planes(boundary, mode, channels, items, odd):
+    for size in ((9, 11), (1, 9), (7, 1)):
+        image = drawn(items, channels, *size, dtype=np.float64)
+        grid = coordinates(items, 13, 9, 2, dtype=np.float64)
+        values = drawn(items, channels, 13, 9, seed=2, dtype=np.float64)
+        if odd:
+            image[0, 0, 0, 0] = values[0, 1, 3, 3] = np.nan
+        how = {"mode": mode, "padding_mode": boundary}
+        how["fill_value"] = 2.5 if boundary == "constant" else 0
+        planes = [
+            gridsample.grid_sample_vjp(values[:, c : c + 1], image[:, c : c + 1], grid, **how)
+            for c in range(channels)
+        ]
+        expected = np.concatenate([one for one, _ in planes], 1), sum(one for _, one in planes)
+        found = gridsample.grid_sample_vjp(values, image, grid, **how, threads=1)
+        for one, other in zip(found, expected, strict=True):
+            scale = max(1, np.nanmax(np.abs(other)))
+            np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13 * scale)
+        for threads, *needed in ((2, True, True), (3, True, False), (2, False, True)):
+            again = gridsample.grid_sample_vjp(
+                values, image, grid, **how, threads=threads, need_input=needed[0],
+                need_grid=needed[1],
+            )  # fmt: skip
+            for one, other, need in zip(found, again, needed, strict=True):
+                assert (other is not None) == need
+                if need:
+                    np.testing.assert_array_equal(one, other)
+
+
+def test_gradients_go_by_tiles_where_points_outnumber_pixels(monkeypatch):
+    used = []
+    sweep = calls.sweep_backward_tiles
+    monkeypatch.setattr(calls, "sweep_backward_tiles", lambda *a: used.append(1) or sweep(*a))
+    for points, expected in ((31, 0), (32, 1)):
+        calls.plan_backward.cache_clear()
+        image, grid = drawn(1, 16, 8, 8), coordinates(1, points, 2)
+        gridsample.grid_sample_vjp(drawn(1, 16, points), image, grid)
+        assert len(used) == expected
+
+
+# Samples in registers ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("boundary", ["zeros", "border"])
+@pytest.mark.parametrize("planar", [False, True], ids=["points", "planar"])
+@pytest.mark.parametrize("kind", ["float32", "float64", "float16"])
+def test_what_needs_no_list_of_taps_is_what_lists_give(rank, boundary, planar, kind, monkeypatch):
+    image = drawn(2, 3, *(5, 2, 9)[:rank]).astype(kind)
+    image[0, 0, (0,) * rank] = np.inf
+    grid = coordinates(2, 31, rank, dtype=np.float32 if kind == "float16" else np.dtype(kind).type)
+    if planar:
+        grid = np.moveaxis(np.ascontiguousarray(np.moveaxis(grid, -1, 1)), 1, -1)
+    values = drawn(2, 3, 31, seed=3).astype(kind)
+    values[1, 1, 4] = np.nan
+    found = []
+    for direct in (calls.samples_directly, lambda *_: False):
+        monkeypatch.setattr(calls, "samples_directly", direct)
+        for plan in (calls.plan_gather, calls.plan_backward):
+            plan.cache_clear()
+        how = {"padding_mode": boundary, "threads": 1}
+        out = gridsample.grid_sample(image, grid, **how)
+        found.append((out, *gridsample.grid_sample_vjp(values, image, grid, **how)))
+    for plan in (calls.plan_gather, calls.plan_backward):
+        plan.cache_clear()
+    eps = 8 * np.finfo(kind).eps
+    for one, other in zip(*found, strict=True):
+        scale = np.max(np.abs(other), where=np.isfinite(other), initial=1)
+        np.testing.assert_allclose(one, other, rtol=eps, atol=eps * scale)
 
 
 # Taps at the edges of zeros ---------------------------------------------------------------------

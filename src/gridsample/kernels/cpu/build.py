@@ -317,6 +317,7 @@ DRIVERS: dict[str, Function] = {
         sweeps.backward_runs,
         second.backward_twice,
         tiles.gather_tiles,
+        tiles.backward_tiles,
         direct.gather_direct,
         direct.backward_direct,
     )
@@ -381,6 +382,8 @@ def make_body(spec: Spec, tag: str) -> Any:
     if spec.driver.endswith("_tiles"):
         names |= {"TILE": lanes.TILE, "turn_tile": lanes.turn_tile}
         add(tiles.turn, *tiles.LOOPS, compile_=compile_loop)
+        names["dot_lanes"] = lanes.dot_lanes
+        add(*tiles.DERIVING, compile_=compile_separate)
     if spec.driver.endswith("_direct"):
         names |= linear_lanes.emitted(direct_kind(spec))
         add(*direct.LOOPS, compile_=compile_separate)

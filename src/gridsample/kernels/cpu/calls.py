@@ -547,6 +547,10 @@ def sweep_backward(
     need_image, need_grid = needed
     place = shadow if need_image else source  # where the taps are looked up
     run = common_run(place, target)
+    if not affine and not run and pays_to_tile_back(plan, source, shadow, image, values):
+        return sweep_backward_tiles(
+            plan, order, source, shadow, points, target, needed, threads, image
+        )
     group = group_items(plan, place, points, target, run, affine)
     bits = index_bits(plan, place, group)
     # By the image's type even where it is not read: one thread or two must do the same.
@@ -588,6 +592,62 @@ def sweep_backward(
         tasks = [[(*one, *whole)] for one in divide_group(group, range(planes), planes * each)]
     else:
         tasks = share_out(plan, place, group, need_image, planes, each, width, threads)
+    return Part(driver_for(spec), fixed, work.scratch_bytes, tasks)
+
+
+def pays_to_tile_back(
+    plan: Plan, source: Memory, shadow: Memory, image: np.dtype[Any], values: np.dtype[Any]
+) -> bool:
+    """As `pays_to_tile`, for two tiles: one of the image and one of its gradient."""
+    return (
+        not plan.nearest
+        and pays_to_tile(plan, source, image, values)
+        and source.strides == shadow.strides
+        and (shadow.item != 0 or plan.grid_items == 1)
+        and plan.image_items == plan.items
+        and 2 * math.prod(plan.spatial) * TILES[8] * plan.real.itemsize <= LARGEST
+    )
+
+
+def sweep_backward_tiles(
+    plan: Plan, order: Order, source: Memory, shadow: Memory, points: Points, target: Memory,
+    needed: tuple[bool, bool], threads: int, image: np.dtype[Any],
+) -> Part:  # fmt: skip
+    """The sweep that works out gradients tile by tile."""
+    need_image, need_grid = needed
+    planes, pixels = len(starts(source, plan, False)[0]), math.prod(plan.spatial)
+    few, rank = tile_of(plan, planes), len(plan.spatial)
+    if 2 * pixels * few * plan.real.itemsize > LARGEST:
+        few = TILES[8]
+    spec = specify(
+        plan, "backward_tiles", 32, points, image, image, few=few, rows=written_out(plan, 1)
+    )
+    margins = reaches(plan)
+    work = organize(plan, order, 1 + rank, 32, 0, in_rows=False).with_margins(margins)
+    strides, lines, whole = lay_out(plan.spatial, margins, few)
+    fixed = (
+        np.array(strides, np.int64), shifts(work.axes.counts, strides),
+        *starts_if(need_grid, source, plan, False), *starts_if(need_image, shadow, plan, False),
+        lines, len(lines), pixels // len(lines), whole, planes,
+        points.begin, points.item, points.axis, points.point,
+        *starts(target, plan, False), target.strides[0], plan.points * rank, need_image, need_grid,
+        *work.tables,
+    )  # fmt: skip
+    tiles = -(-planes // few)
+    if need_image and need_grid:  # what tiles add to the grid's gradient is added in turn
+        tasks = [[(item, item + 1, 0, plan.points, 0, tiles)] for item in range(plan.grid_items)]
+    elif need_image:
+        tasks = [
+            [(item, item + 1, 0, plan.points, tile, tile + 1)]
+            for item in range(plan.grid_items)
+            for tile in range(tiles)
+        ]
+    else:
+        ideal = fair(plan.grid_items * plan.points * planes * work.taps, threads)
+        cost = planes * work.taps
+        ranges = divide(range(plan.grid_items), plan.points, range(tiles), cost, work.step, ideal)
+        tasks = [[one] for one in ranges]
+    work = work.tiled(2 * whole, few)
     return Part(driver_for(spec), fixed, work.scratch_bytes, tasks)
 
 

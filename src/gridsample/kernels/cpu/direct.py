@@ -2,7 +2,7 @@
 
 Arguments are those of `gridsample.kernels.cpu.sweeps`.  One plane is sampled in one loop, from
 coordinates to values.  Several share what is worked out from the coordinates: offsets and
-distances are stored for a block of points, and each plane is sampled from there.
+weights are stored for a block of points, and each plane is sampled from there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from gridsample.kernels.cpu.taps import (
     AXES,
     COORDINATES,
     EACH,
-    FRACTION,
     NUMBERS,
     PIXELS,
     PLACED,
@@ -46,11 +45,11 @@ LANES = 1  # how many points are worked on at once
 
 
 def place_points(*arguments: Any) -> None:
-    """Store the offsets and distances of LANES points; with ``_one``, of one."""
+    """Store the offsets and weights of LANES points; with ``_one``, of one."""
 
 
 def sample_plane(*arguments: Any) -> bool:
-    """Sample LANES points of a plane, by offsets and distances; whether all values are finite."""
+    """Sample LANES points of a plane, by offsets and weights; whether all values are finite."""
     return True
 
 
@@ -71,7 +70,7 @@ place_points_one = place_slopes = place_slopes_one = place_points
 derive_image = derive_grid = derive_both = derive
 derive_image_one = derive_grid_one = derive_both_one = derive
 settle_slopes_one = settle_slopes
-sample_plane_one = sample_plane_carefully = sample_plane_carefully_one = sample_plane
+sample_plane_one = sample_plane
 sample_points_one = sample_points_carefully = sample_points_carefully_one = sample_points
 
 
@@ -79,7 +78,7 @@ def place_block(
     grid: Array, gap: int, measures: Array, strides: Array, within: Any, share: Any, apart: int,
     at: Array, x: Array, width: int, n: int,
 ) -> None:  # fmt: skip
-    """The offsets and distances of a block of points."""
+    """The offsets and weights of a block of points."""
     whole = n // LANES * LANES
     for i in range(0, whole, LANES):
         place_points(grid, i, gap, measures, strides, within, share, apart, at, x, width)
@@ -91,7 +90,7 @@ def place_block_slopes(
     grid: Array, gap: int, measures: Array, strides: Array, within: Any, share: Any, apart: int,
     at: Array, x: Array, width: int, n: int,
 ) -> None:  # fmt: skip
-    """As place_block, and then how positions change with the coordinates."""
+    """The offsets and distances of a block of points, and how positions change."""
     whole = n // LANES * LANES
     for i in range(0, whole, LANES):
         place_slopes(grid, i, gap, measures, strides, within, share, apart, at, x, width)
@@ -133,25 +132,21 @@ def settle_block_slopes(sums: Array, x: Array, width: int, gradient: Array, n: i
 
 def sample_placed(
     plane: Array, strides: Array, at: Array, x: Array, width: int, numbers: Array, n: int
-) -> None:
-    """A block's values in one plane, from offsets and distances."""
+) -> bool:
+    """A block's values in one plane, from offsets and weights; whether all are finite."""
     whole, finite = n // LANES * LANES, True
     for i in range(0, whole, LANES):
         finite &= sample_plane(plane, i, strides, at, x, width, numbers)
     for i in range(whole, n):
         finite &= sample_plane_one(plane, i, strides, at, x, width, numbers)
-    if not finite:
-        for i in range(0, whole, LANES):
-            sample_plane_carefully(plane, i, strides, at, x, width, numbers)
-        for i in range(whole, n):
-            sample_plane_carefully_one(plane, i, strides, at, x, width, numbers)
+    return finite
 
 
 def sample_block(
     plane: Array, grid: Array, gap: int, measures: Array, strides: Array, within: Any, share: Any,
     apart: int, numbers: Array, n: int,
-) -> None:  # fmt: skip
-    """A block's values in one plane, from coordinates."""
+) -> bool:  # fmt: skip
+    """A block's values in one plane, from coordinates; whether all are finite."""
     whole, finite = n // LANES * LANES, True
     for i in range(0, whole, LANES):
         finite &= sample_points(
@@ -161,15 +156,23 @@ def sample_block(
         finite &= sample_points_one(
             plane, grid, i, gap, measures, strides, within, share, apart, numbers
         )
-    if not finite:
-        for i in range(0, whole, LANES):
-            sample_points_carefully(
-                plane, grid, i, gap, measures, strides, within, share, apart, numbers
-            )
-        for i in range(whole, n):
-            sample_points_carefully_one(
-                plane, grid, i, gap, measures, strides, within, share, apart, numbers
-            )
+    return finite
+
+
+def sample_block_carefully(
+    plane: Array, grid: Array, gap: int, measures: Array, strides: Array, within: Any, share: Any,
+    apart: int, numbers: Array, n: int,
+) -> None:  # fmt: skip
+    """As sample_block; pixels that do not count may be any number, or none."""
+    whole = n // LANES * LANES
+    for i in range(0, whole, LANES):
+        sample_points_carefully(
+            plane, grid, i, gap, measures, strides, within, share, apart, numbers
+        )
+    for i in range(whole, n):
+        sample_points_carefully_one(
+            plane, grid, i, gap, measures, strides, within, share, apart, numbers
+        )
 
 
 def gather_direct(
@@ -182,8 +185,8 @@ def gather_direct(
 ) -> None:  # fmt: skip
     """As `gridsample.kernels.cpu.sweeps.gather`, where points need no list of taps."""
     width, shared = block[WIDTH], block[SHARED]
-    at, x = tail(indices, block[AT]), tail(reals, block[FRACTION])
-    room, one = tail(reals, block[NUMBERS]), end - planes == 1 and not far
+    at, x = tail(indices, block[AT]), tail(reals, block[PLACED])
+    room, one = tail(reals, block[NUMBERS]), end - planes == 1
     share = ONE / real(shared) if shared else real(0)
     for item in range(first_item, last_item):
         points = tail(grid, grid_begin + item * grid_item + first * point_step)
@@ -207,14 +210,17 @@ def gather_direct(
                 values = tail(out, target[p] + item * out_item)
                 numbers = window(tail(values, begin * out_step), room)
                 if one:
-                    sample_block(
+                    finite = sample_block(
                         plane, here, gap, measures, strides, within, share, block[APART], numbers,
                         n,
                     )  # fmt: skip
                 else:
-                    if far:
-                        fetch_ahead(plane, at, shifts, axes[COUNT], block[EACH], many)
-                    sample_placed(plane, strides, at, x, width, numbers, n)
+                    finite = sample_placed(plane, strides, at, x, width, numbers, n)
+                if not finite:
+                    sample_block_carefully(
+                        plane, here, gap, measures, strides, within, share, block[APART], numbers,
+                        n,
+                    )  # fmt: skip
                 settle_block(block, numbers, values, begin, out_step, indices, many)
             start, begins = next_block(start, begins, last - first, row, strip)
 
@@ -286,6 +292,7 @@ LOOPS = (
     place_block_slopes,
     sample_placed,
     sample_block,
+    sample_block_carefully,
     derive_block,
     settle_block_slopes,
 )

@@ -427,9 +427,9 @@ def emitted(kind: Kind) -> dict[str, Any]:
             ("both", (True, True)),
         ):
             names[f"derive_{how}{end}"] = deriver(kind, count, *needed)
-        for how, careful in (("", False), ("_carefully", True)):
-            names[f"sample_plane{how}{end}"] = sampler_of_planes(kind, count, careful)
-            names[f"sample_points{how}{end}"] = sampler(kind, count, careful)
+        names["sample_plane" + end] = sampler_of_planes(kind, count)
+        names["sample_points" + end] = sampler(kind, count, False)
+        names["sample_points_carefully" + end] = sampler(kind, count, True)
     return names
 
 
@@ -439,14 +439,17 @@ def indices(context: Any, builder: Any, kinds: Any, arguments: Any, *places: int
 
 
 def placer(kind: Kind, count: int, steep: bool) -> Any:
-    """What stores offsets and distances of points, and d position / d coordinate if ``steep``."""
+    """What stores offsets of points, and weights; if ``steep``, distances and slopes instead."""
 
     @intrinsic
     def place_points(
         context: Any, grid: Any, i: Any, gap: Any, measures: Any, strides: Any, within: Any,
         share: Any, apart: Any, at: Any, x: Any, width: Any,
     ) -> Any:  # fmt: skip
-        """Offsets ``at``, and ``x``: distances, then slopes, whose axes are ``width`` apart."""
+        """Offsets ``at``, and rows ``x`` that are ``width`` apart.
+
+        They are both weights of each axis; or all distances, and then all slopes.
+        """
         kinds = grid, i, gap, measures, strides, within, share, apart, at, x, width
 
         def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
@@ -464,8 +467,10 @@ def placer(kind: Kind, count: int, steep: bool) -> Any:
                     emit.slope(position, distance, table, a)
                     for a, (position, distance) in enumerate(zip(positions, distances, strict=True))
                 ]
-                distances = [d for _, d in pairs] + [slope for slope, _ in pairs]
-            for row, one in zip(rows, distances, strict=False):
+                kept = [d for _, d in pairs] + [slope for slope, _ in pairs]
+            else:
+                kept = [weight for d in distances for weight in emit.parts(d).weights]
+            for row, one in zip(rows, kept, strict=True):
                 emit.store(one.value, first, row)
             return context.get_dummy_value()
 
@@ -475,7 +480,7 @@ def placer(kind: Kind, count: int, steep: bool) -> Any:
     return place_points
 
 
-def sampler_of_planes(kind: Kind, count: int, careful: bool) -> Any:
+def sampler_of_planes(kind: Kind, count: int) -> Any:
     """What samples points of one plane that are placed."""
 
     @intrinsic
@@ -491,10 +496,11 @@ def sampler_of_planes(kind: Kind, count: int, careful: bool) -> Any:
             )
             i, width = indices(context, builder, kinds, given, 1, 5)
             emit = Emitter(kind, context, builder, count, i)
-            lines = [builder.add(i, builder.mul(width, I64(a))) for a in range(kind.rank)]
-            distances = [Numbers(builder, emit.load(first, line, count)) for line in lines]
-            offsets = emit.load(places, i, count)
-            values = emit.sum(data, steps, offsets, distances, careful)
+            rows = [builder.add(i, builder.mul(width, I64(k))) for k in range(2 * kind.rank)]
+            weights = [Numbers(builder, emit.load(first, row, count)) for row in rows]
+            parts = [Parts((), weights[2 * a : 2 * a + 2], ()) for a in range(kind.rank)]
+            corners = emit.corners(data, steps, emit.load(places, i, count))
+            values = emit.blend(corners, parts)
             emit.store(values.value, out, i)
             return emit.all_finite(values)
 

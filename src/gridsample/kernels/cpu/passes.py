@@ -654,8 +654,12 @@ def fetch_edges(values: Array, step: int, which: Array, numbers: Array, n: int) 
 
 def settle(numbers: Array, out: Array, step: int, n: int) -> None:
     """Numbers -> stored values."""
-    for i in range(n):
-        out[i * step] = store(numbers[i])
+    if step == unsigned(1):
+        for i in range(n):
+            out[i] = store(numbers[i])
+    else:
+        for i in range(n):
+            out[i * step] = store(numbers[i])
 
 
 def round_off(numbers: Array, whole: Array, n: int) -> None:

@@ -139,7 +139,7 @@ PUT = 35  # (edge) where its value is, in points from the task's first
 # and (point) by how much, two bits for each axis.
 SLIDES, SLID = 36, 37
 TILED = 38  # (channel; point, channel; pixel, channel) what channels have that are side by side
-PLACED = 39  # (axis, point) distances from the first pixel, and then slopes, where none is listed
+PLACED = 39  # (weight, point) or (axis, point), see `gridsample.kernels.cpu.linear_lanes`
 ENTRIES = 40
 
 

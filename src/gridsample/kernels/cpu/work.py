@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 # Taps that are worth a thread of their own, and at most how many are worked on between two looks
 # at Ctrl-C.
-FEW, MANY = 1 << 17, 1 << 25
+FEW, MANY = 1 << 16, 1 << 25
 # Points of a block, and reals that it works on, at most: it should stay in the second-level cache.
 BLOCK, BLOCK_REALS = 512, 16384
 # Points of a block that are copied and no more: the more of an image's rows are read in one go, the
