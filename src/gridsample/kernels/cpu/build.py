@@ -29,6 +29,7 @@ from gridsample.kernels.compile.jit import (
     compile_sum,
 )
 from gridsample.kernels.compile.lower import Function, fingerprint, lower, rebind
+from gridsample.kernels.compile.records import flat_parameters
 from gridsample.kernels.cpu import (
     direct,
     entry,
@@ -76,16 +77,17 @@ class Driver:
     """A compiled driver.
 
     Attributes:
+        function: what it was compiled from.
         places: where its arguments are in a row of integers: see `gridsample.kernels.cpu.entry`.
         code: where the machine code is that takes the address of such a row.
     """
 
     def __init__(self, spec: Spec, body: Callable[[], Any], tag: str) -> None:
         """Load what was compiled for a spec's types, or compile what ``body`` makes."""
-        function = DRIVERS[spec.driver]
-        self.places = entry.places_of(function)
-        annotations = function.__annotations__
-        kinds = [kind_of(name, annotations[name], spec) for name in self.places]
+        self.function = DRIVERS[spec.driver]
+        self.places = entry.places_of(self.function)
+        taken = flat_parameters(self.function)
+        kinds = [kind_of(name, annotation, spec) for name, annotation in taken.items()]
 
         def names() -> dict[str, Any]:
             return {"body": body(), "unpack": unpacker(kinds, [*self.places.values()])}
@@ -107,26 +109,26 @@ def unpack(row: int) -> tuple[Any, ...]:
     raise TypeError("only compiled code reads rows")
 
 
-# The storage types of a driver's arrays, by their names, where they are not reals or integers.
+# The storage types of a driver's arrays, by their flat names, where they are not reals or integers.
 STORED = {
-    "image": "image", "upstream": "image", "grid": "grid", "moves": "grid", "values": "values",
-    "out": "values",
+    "image_memory": "image", "upstream_memory": "image", "grid_memory": "grid",
+    "moves_memory": "grid", "values_memory": "values", "out_memory": "values",
 }  # fmt: skip
-LISTS = ("strides", "shifts", "source", "target", "target_lines", "block", "axes")
+LISTS = ("_strides", "_shifts", "_starts", "_lines", "_table", "_axes")
 
 
 def kind_of(name: str, annotation: str, spec: Spec) -> Any:
-    """The type of a driver's argument, by its name and annotation."""
-    if annotation != "Array":
-        return {"int": nb.types.int64, "bool": nb.types.boolean}[annotation]
+    """The type of a driver's argument, by its flat name and annotation."""
+    if annotation in ("int", "bool"):
+        return nb.types.int64 if annotation == "int" else nb.types.boolean
     if name in STORED:
         code = getattr(spec, STORED[name])
         number = nb.from_dtype(np.dtype({"b1": "u1", "f2": "u2", "V2": "u2"}.get(code, code)))
-    elif name == "indices":
+    elif name == "block_indices":
         number = nb.types.int64 if spec.bits == 64 else nb.types.int32
     elif name.endswith(LISTS):
         number = nb.types.int64
-    elif spec.driver == "gather_nearest" and name in ("outside", "dropped", "holes"):
+    elif spec.driver == "gather_nearest" and name.startswith("around_"):
         number = nb.from_dtype(np.dtype(spec.image))
     else:
         number = nb.types.float64 if spec.real == "f8" else nb.types.float32
@@ -303,8 +305,8 @@ COMPILING = tuple(
 # All that is compiled into a driver; and this file, which says what is bound.
 SHARED = ("definitions.axis", "kernels.axes", "kernels.memory", *COMPILING)
 SOURCES = (*SHARED, *(f"kernels.cpu.{name}" for name in (
-    "build", "direct", "entry", "intrinsics", "lanes", "linear_lanes", "passes", "runs", "second",
-    "sweeps", "taps", "tiles", "vectors",
+    "build", "direct", "entry", "intrinsics", "lanes", "linear_lanes", "passes", "records", "runs",
+    "second", "sweeps", "taps", "tiles", "vectors",
 )))  # fmt: skip
 
 DRIVERS: dict[str, Function] = {

@@ -75,6 +75,7 @@ from gridsample.kernels.axes import (
     TO,
     TO_CENTRES,
 )
+from gridsample.kernels.cpu.records import Block, Line
 
 Array = Any
 
@@ -447,10 +448,8 @@ def list_edges(state: Array, first: int, which: Array, edges: int, n: int) -> in
     return edges
 
 
-def lay_blocks(
-    block: Array, measures: Array, grid: Array, axis_step: int, point_step: int, points: int
-) -> tuple[int, int, int]:
-    """How so many points are cut into blocks, by the row of points that ``grid`` starts with.
+def lay_blocks(block: Block, points: Line, count: int) -> tuple[int, int, int]:
+    """How ``count`` points are cut into blocks, by the row of points that comes first.
 
     One after the other; or, where a row of points crosses many rows of the image, in strips, down
     which one block shares most of its pixels with the next: a whole row of points would need more
@@ -458,20 +457,20 @@ def lay_blocks(
 
     Returns the points in a row that is cut, and in a block, and how far it is to the next one.
     """
-    row, strip, width = block[ROW], block[STRIP], block[WIDTH]
+    row, strip, width = block.table[ROW], block.table[STRIP], block.table[WIDTH]
     if row == 0:
-        return points, width, width
-    steep = measures[MEASURES + STEEP]
+        return count, width, width
+    steep = block.measures[MEASURES + STEEP]
     if AFFINE:
-        fall = real(grid[block[AXES] + 1]) * measures[STEP] * real(row) * steep
+        fall = real(points.memory[block.table[AXES] + 1]) * block.measures[STEP] * real(row) * steep
         straight = True
     else:
-        y, middle = tail(grid, axis_step), row // 2 * point_step
-        begin, end = real(load(y[0])), real(load(y[middle + middle - point_step]))
+        y, middle = tail(points.memory, points.axis), row // 2 * points.point
+        begin, end = real(load(y[0])), real(load(y[middle + middle - points.point]))
         fall, bend = (end - begin) * steep, (begin + end) * HALF - real(load(y[middle]))
         straight = maximum(bend, -bend) * steep <= maximum(fall, -fall) * HALF
-    if not (straight and maximum(fall, -fall) > real(block[DEEP])):
-        return points, width, width
+    if not (straight and maximum(fall, -fall) > real(block.table[DEEP])):
+        return count, width, width
     return row, strip, row
 
 
@@ -486,58 +485,74 @@ def next_block(start: int, begins: int, points: int, row: int, strip: int) -> tu
 
 
 def survey(
-    block: Array, axes: Array, measures: Array, strides: Array,
-    grid: Array, axis_step: int, point_step: int, indices: Array, reals: Array,
-    task: int, first: int, edges: int, ahead: int, n: int,
-) -> tuple[int, int]:  # fmt: skip
-    """Fractions and kinds of the ``n`` points that ``grid`` starts with; ``ahead`` are the next.
+    block: Block,
+    points: Line,
+    strides: Array,
+    task: int,
+    first: int,
+    edges: int,
+    ahead: int,
+    n: int,
+) -> tuple[int, int]:
+    """Fractions and kinds of ``n`` points from the ``first`` on; ``ahead`` are the next.
 
-    Returns how many are inside, and how many edges are listed: those of earlier blocks, and now
-    those of this one, whose first point is ``first``, counted from the ``task``'s first.
+    Points are counted from the ``task``'s first, with which the line of ``points`` begins.  Returns
+    how many are inside, and how many edges are listed: those of earlier blocks, and now those of
+    this one.
     """
-    at, state = tail(indices, block[AT]), tail(indices, block[STATE])
-    x, pos, width = tail(reals, block[FRACTION]), tail(reals, block[POS]), block[WIDTH]
+    at, state = tail(block.indices, block.table[AT]), tail(block.indices, block.table[STATE])
+    x, pos = tail(block.reals, block.table[FRACTION]), tail(block.reals, block.table[POS])
+    width = block.table[WIDTH]
     if AFFINE:
-        theta, grid = grid, tail(reals, block[COORDINATES])
+        grid = tail(block.reals, block.table[COORDINATES])
         axis_step, point_step = width, 1
-        lay_points(theta, axes, measures, block[AXES], task + first, grid, width, n)
+        axes = block.table[AXES]
+        lay_points(points.memory, block.axes, block.measures, axes, task + first, grid, width, n)
+    else:
+        grid = tail(points.memory, first * points.point)
+        axis_step, point_step = points.axis, points.point
     if PACKED:
         begin, corner, rounding = int64(0), int64(0), int64(0)
         for a in range(PACKED):
-            axis_rounding = axes[a * COLUMNS + ROUNDING]
-            near = snap(measures[a * MEASURES + FROM], axis_rounding)
-            begin += axes[a * COLUMNS + FIRST] * strides[a]
-            corner += (axes[a * COLUMNS + FIRST] + int64(near)) * strides[a]
+            axis_rounding = block.axes[a * COLUMNS + ROUNDING]
+            near = snap(block.measures[a * MEASURES + FROM], axis_rounding)
+            begin += block.axes[a * COLUMNS + FIRST] * strides[a]
+            corner += (block.axes[a * COLUMNS + FIRST] + int64(near)) * strides[a]
             rounding |= axis_rounding << (a + a)
         y, z = tail(x, width), tail(x, 2 * width)
         gap = unsigned(axis_step)
-        if LINEAR and block[SLIDES]:
-            slid = tail(indices, block[SLID])
-            place_sliding(grid, measures, axes, strides, at, state, slid, x, y, z, gap, n)
+        if LINEAR and block.table[SLIDES]:
+            slid = tail(block.indices, block.table[SLID])
+            place_sliding(
+                grid, block.measures, block.axes, strides, at, state, slid, x, y, z, gap, n
+            )
         else:
-            place(grid, measures, strides, begin, corner, rounding, at, state, x, y, z, gap, n)
+            place(
+                grid, block.measures, strides, begin, corner, rounding, at, state, x, y, z, gap, n
+            )
         if not AFFINE and ROUNDED != 1:
             read_ahead(tail(grid, ahead * point_step), gap, n)
     else:
         zero(at, n)
         zero(state, n)
-        for a in range(block[AXES]):
+        for a in range(block.table[AXES]):
             read(tail(grid, a * axis_step), unsigned(point_step), pos, n)
-            inner, extent = axes[a * COLUMNS + INNER], axes[a * COLUMNS + EXTENT]
+            inner, extent = block.axes[a * COLUMNS + INNER], block.axes[a * COLUMNS + EXTENT]
             if DISPLACED:
                 add_places(pos, task + first, inner, extent, n)
-            begin, measure = axes[a * COLUMNS + FIRST] * strides[a], tail(measures, a * MEASURES)
-            rounding = axes[a * COLUMNS + ROUNDING]
+            begin = block.axes[a * COLUMNS + FIRST] * strides[a]
+            measure = tail(block.measures, a * MEASURES)
+            rounding = block.axes[a * COLUMNS + ROUNDING]
             place_axis(pos, measure, strides[a], begin, rounding, at, state, tail(x, a * width), n)
         settle_kinds(state, n)
-    if block[SHARED]:
-        visit_items(at, task + first, block[SHARED], block[APART], n)
+    if block.table[SHARED]:
+        visit_items(at, task + first, block.table[SHARED], block.table[APART], n)
     inside = unsigned(count_kind(state, int64(INSIDE), n))
-    if not block[FITS]:
+    if not block.table[FITS]:
         inside = unsigned(0)
         mark(state, n)
     if inside < n and count_kind(state, int64(EDGE), n):  # most have none
-        edges = list_edges(state, first, tail(indices, block[WHICH]), edges, n)
+        edges = list_edges(state, first, tail(block.indices, block.table[WHICH]), edges, n)
     return inside, edges
 
 
@@ -866,15 +881,13 @@ def multiply(amount: Array, taps: int, weight: Array, more: int, width: int, n: 
                     amount[old + i] *= weight[i]
 
 
-def weigh(
-    block: Array, axes: Array, tables: Array, orders: int, a: int, t: Array, reals: Array, n: int
-) -> None:
+def weigh(block: Block, orders: int, a: int, t: Array, n: int) -> None:
     """Weights of one axis, for ``orders`` successive orders."""
-    axis, width, pitch = tail(axes, a * COLUMNS), block[WIDTH], block[PITCH]
-    size, slopes = block[MOST] * width, tail(reals, block[SLOPES])
+    axis, width, pitch = tail(block.axes, a * COLUMNS), block.table[WIDTH], block.table[PITCH]
+    size, slopes = block.table[MOST] * width, tail(block.reals, block.table[SLOPES])
     for o in range(orders):
-        weight = tail(reals, block[WEIGHT] + (ORDERS * a + o) * size)
-        table = tail(tables, (ORDERS * a + o) * block[MOST] * pitch)
+        weight = tail(block.reals, block.table[WEIGHT] + (ORDERS * a + o) * size)
+        table = tail(block.tables, (ORDERS * a + o) * block.table[MOST] * pitch)
         if not LINEAR and axis[COUNT] == 4 and axis[POWERS] == 4:
             weigh_cubic(table, pitch, t, weight, unsigned(width), n)
         else:
@@ -882,93 +895,100 @@ def weigh(
         chain(weight, slopes, axis[COUNT], axis[ORDER] + o, unsigned(width), n)
 
 
-def weigh_inside(
-    block: Array, axes: Array, measures: Array, tables: Array, orders: int, reals: Array, n: int
-) -> None:
+def weigh_inside(block: Block, orders: int, n: int) -> None:
     """Weights along each axis of the points that `survey` has placed."""
-    for a in range(block[AXES]):
-        if orders > 1 or axes[a * COLUMNS + ORDER]:
-            fill(tail(reals, block[SLOPES]), measures[a * MEASURES + STEEP], n)
-        t = tail(reals, block[FRACTION] + a * block[WIDTH])
-        weigh(block, axes, tables, orders, a, t, reals, n)
+    for a in range(block.table[AXES]):
+        if orders > 1 or block.axes[a * COLUMNS + ORDER]:
+            fill(tail(block.reals, block.table[SLOPES]), block.measures[a * MEASURES + STEEP], n)
+        t = tail(block.reals, block.table[FRACTION] + a * block.table[WIDTH])
+        weigh(block, orders, a, t, n)
 
 
-def multiply_rows(block: Array, axes: Array, begin: int, kinds: int, reals: Array, n: int) -> None:
+def multiply_rows(block: Block, begin: int, kinds: int, n: int) -> None:
     """Weights along y and z -> those of rows of taps, from ``begin`` on: 1 if x is the only axis.
 
     Kind 0 is the plain product; in kind a the order of axis a is raised.
     """
-    width, size = block[WIDTH], block[MOST] * block[WIDTH]
-    rows = block[EACH] // axes[COUNT]
+    width, size = block.table[WIDTH], block.table[MOST] * block.table[WIDTH]
+    rows = block.table[EACH] // block.axes[COUNT]
     for kind in range(kinds):
-        amount, count = tail(reals, begin + kind * rows * width), unsigned(1)
+        amount, count = tail(block.reals, begin + kind * rows * width), unsigned(1)
         fill(amount, real(1), n)
-        for a in range(1, block[AXES]):
+        for a in range(1, block.table[AXES]):
             raised = 1 if kind == a else 0
-            weight = tail(reals, block[WEIGHT] + (ORDERS * a + raised) * size)
-            more = axes[a * COLUMNS + COUNT]
+            weight = tail(block.reals, block.table[WEIGHT] + (ORDERS * a + raised) * size)
+            more = block.axes[a * COLUMNS + COUNT]
             multiply(amount, count, weight, more, unsigned(width), n)
             count *= unsigned(more)
 
 
 def prepare_edges(
-    block: Array, axes: Array, measures: Array, tables: Array, orders: int, kinds: int,
-    strides: Array, grid: Array, axis_step: int, point_step: int, task: int, which: Array,
-    indices: Array, reals: Array, n: int,
-) -> None:  # fmt: skip
+    block: Block,
+    points: Line,
+    orders: int,
+    kinds: int,
+    strides: Array,
+    task: int,
+    which: Array,
+    n: int,
+) -> None:
     """List the taps of the ``n`` edges that ``which`` starts with; lost points have none."""
-    width, size, lost = block[WIDTH], block[MOST] * block[WIDTH], tail(indices, block[LOST])
-    t, places = tail(reals, block[FRACTION]), tail(indices, block[PLACES])
-    slopes, base = tail(reals, block[SLOPES]), tail(indices, block[BASE])
-    own = tail(reals, block[COORDINATES])
+    width, lost = block.table[WIDTH], tail(block.indices, block.table[LOST])
+    size = block.table[MOST] * width
+    t, places = tail(block.reals, block.table[FRACTION]), tail(block.indices, block.table[PLACES])
+    slopes, base = tail(block.reals, block.table[SLOPES]), tail(block.indices, block.table[BASE])
+    own = tail(block.reals, block.table[COORDINATES])
     zero(lost, n)
     if AFFINE:
-        lay_own(axes, measures, block[AXES], task, which, own, unsigned(width), n)
-    for a in range(block[AXES]):
-        axis, steep = tail(axes, a * COLUMNS), measures[a * MEASURES + STEEP]
+        lay_own(block.axes, block.measures, block.table[AXES], task, which, own, unsigned(width), n)
+    for a in range(block.table[AXES]):
+        axis, steep = tail(block.axes, a * COLUMNS), block.measures[a * MEASURES + STEEP]
         if AFFINE:
-            row = tail(grid, a * (block[AXES] + 1))
-            lay_edges(row, own, block[AXES], t, unsigned(width), n)
+            row = tail(points.memory, a * (block.table[AXES] + 1))
+            lay_edges(row, own, block.table[AXES], t, unsigned(width), n)
         else:
-            read_edges(tail(grid, a * axis_step), unsigned(point_step), which, t, n)
+            read_edges(tail(points.memory, a * points.axis), unsigned(points.point), which, t, n)
         if DISPLACED:
             add_places_edges(t, which, task, axis[INNER], axis[EXTENT], n)
-        find_positions(axis, tail(measures, a * MEASURES), t, n)
+        find_positions(axis, tail(block.measures, a * MEASURES), t, n)
         bend(axis, steep, t, base, slopes, lost, n)
-        offset = tail(indices, block[OFFSET] + a * size) if a else places
+        offset = tail(block.indices, block.table[OFFSET] + a * size) if a else places
         lay_taps(axis, base, strides[a], offset, unsigned(width), n)
-        weigh(block, axes, tables, orders, a, t, reals, n)
+        weigh(block, orders, a, t, n)
         if SIGNED and axis[ODD]:
             for o in range(orders):
-                weight = tail(reals, block[WEIGHT] + (ORDERS * a + o) * size)
+                weight = tail(block.reals, block.table[WEIGHT] + (ORDERS * a + o) * size)
                 sign_taps(axis, base, weight, unsigned(width), n)
-    count = axes[COUNT]
+    count = block.axes[COUNT]
     drop_lost(lost, places, count, unsigned(width), n)
-    for a in range(1, block[AXES]):
-        more, offset = axes[a * COLUMNS + COUNT], tail(indices, block[OFFSET] + a * size)
+    for a in range(1, block.table[AXES]):
+        more = block.axes[a * COLUMNS + COUNT]
+        offset = tail(block.indices, block.table[OFFSET] + a * size)
         join(places, count, offset, more, unsigned(width), n)
         count *= more
-    put = tail(indices, block[PUT])
-    if block[SHARED]:
-        visit_edges(which, task, block[SHARED], block[APART], block[GAP], base, put, n)
+    put = tail(block.indices, block.table[PUT])
+    if block.table[SHARED]:
+        shared, apart, gap = block.table[SHARED], block.table[APART], block.table[GAP]
+        visit_edges(which, task, shared, apart, gap, base, put, n)
         add_offsets(places, base, count, unsigned(width), n)
     else:
         copy(which, put, 1, unsigned(width), n)
-    multiply_out(block, axes, kinds, reals, n)
+    multiply_out(block, kinds, n)
 
 
-def multiply_out(block: Array, axes: Array, kinds: int, reals: Array, n: int) -> None:
+def multiply_out(block: Block, kinds: int, n: int) -> None:
     """Weights along each axis -> weights of the taps, for each kind of product."""
-    width, size = block[WIDTH], block[MOST] * block[WIDTH]
+    width, size = block.table[WIDTH], block.table[MOST] * block.table[WIDTH]
     for kind in range(kinds):
         # Kind 0 is the plain product; in kind 1 + a the order of axis a is raised.
-        amount, count = tail(reals, block[AMOUNT] + kind * block[EACH] * width), axes[COUNT]
-        first = tail(reals, block[WEIGHT] + (size if kind == 1 else 0))
+        amount = tail(block.reals, block.table[AMOUNT] + kind * block.table[EACH] * width)
+        count = block.axes[COUNT]
+        first = tail(block.reals, block.table[WEIGHT] + (size if kind == 1 else 0))
         copy(first, amount, count, unsigned(width), n)
-        for a in range(1, block[AXES]):
+        for a in range(1, block.table[AXES]):
             raised = 1 if kind == 1 + a else 0
-            weight = tail(reals, block[WEIGHT] + (ORDERS * a + raised) * size)
-            more = axes[a * COLUMNS + COUNT]
+            weight = tail(block.reals, block.table[WEIGHT] + (ORDERS * a + raised) * size)
+            more = block.axes[a * COLUMNS + COUNT]
             multiply(amount, count, weight, more, unsigned(width), n)
             count *= more
 

@@ -16,6 +16,7 @@ import numpy as np
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.axes import AFTER, BEFORE, COLUMNS, FIRST, FROM, MEASURES, TO, describe
 from gridsample.kernels.cpu import taps
+from gridsample.kernels.cpu.records import Block
 from gridsample.kernels.memory import frozen
 
 Array = np.ndarray[Any, Any]
@@ -109,9 +110,13 @@ class Work(NamedTuple):
         return int(self.block[taps.ROW]) or self.width
 
     @property
-    def tables(self) -> tuple[Array, Array, Array, Array]:
-        """What every driver takes: the block's table, and those of the axes."""
-        return self.block, self.axes.integers, self.axes.reals, self.axes.tables
+    def record(self) -> Block:
+        """A block as drivers take it, but for room to work in."""
+        axes = self.axes
+        return Block(
+            table=self.block, axes=axes.integers, measures=axes.reals, tables=axes.tables,
+            indices=None, reals=None,
+        )  # fmt: skip
 
     @property
     def scratch_bytes(self) -> tuple[int, int]:
