@@ -540,7 +540,7 @@ def rows_of(spec: Spec) -> dict[str, Any]:
 
 
 # All that is compiled into a driver; and this file, which says how.
-SOURCES = ("axis", "kernels.lower", *(f"kernels.cpu.{name}" for name in (
+SOURCES = ("definitions.axis", "kernels.compile.lower", *(f"kernels.cpu.{name}" for name in (
     "build", "entry", "intrinsics", "lanes", "passes", "runs", "second", "sweeps", "taps", "tiles",
     "vectors",
 )))  # fmt: skip
