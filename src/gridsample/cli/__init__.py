@@ -71,7 +71,7 @@ Resize a picture or volume and write the result, in the same dtype, to another f
 _RESIZE_NOTES = """\
 modes:
   nearest, nearest-exact, bilinear (default), bicubic, area, lanczos3, mitchell, gaussian, spline3.
-  To reduce a picture without aliasing, use --antialias or --mode area.
+  To make a picture smaller without skipping pixels, use --antialias, or --mode area.
 
 files:
   The formats and the metadata preserved are those of gridsample warp. TIFF pages and .npy files are
@@ -104,7 +104,7 @@ the taps with their weights, and the resulting value and gradient.
 
 
 def _notes(text: str) -> str:
-    """The end of a help text, with the names of all modes and boundaries filled in."""
+    """The end of a help text, with the names that exist filled in."""
     names = {"modes": method_names(), "boundaries": tuple(BOUNDARIES)}
     listed = [
         textwrap.fill(f"{', '.join(some)}.", 100, initial_indent="  ", subsequent_indent="  ")

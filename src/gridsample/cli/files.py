@@ -113,7 +113,7 @@ def resize_file(arguments: argparse.Namespace) -> None:
 def _resized_bands(
     arguments: argparse.Namespace, page: io.Page, size: tuple[int, ...]
 ) -> Iterator[NDArray[Any]]:
-    """Yield the output rows of a page.  Options are checked at once, pixels are read lazily."""
+    """The rows of a page's new pixels; options are checked now, pixels read when asked for."""
     from gridsample.ops.resizing import find_method, plan_resizing, resize_rows
 
     image, how = page.image, (arguments.mode, arguments.align_corners)
