@@ -24,9 +24,11 @@ from numba.core.untyped_passes import InlineClosureLikes
 from gridsample.kernels.compile.cache import keep
 from gridsample.kernels.compile.lower import Function, fingerprint, lower, rebind
 from gridsample.kernels.cpu import (
+    direct,
     entry,
     intrinsics,
     lanes,
+    linear_lanes,
     passes,
     runs,
     second,
@@ -539,10 +541,29 @@ def rows_of(spec: Spec) -> dict[str, Any]:
     }
 
 
+def gathers_quickly() -> bool:
+    """Whether gather instructions are faster than single loads.
+
+    They are on Intel's processors since Sapphire Rapids.  Those are known by a feature that they
+    alone have: the name that LLVM finds may be that of another processor where the machine is
+    virtual.
+    """
+    if nb.config.CPU_NAME or nb.config.CPU_FEATURES:  # type: ignore[attr-defined]
+        return "+avx512fp16" in (nb.config.CPU_FEATURES or "")  # type: ignore[attr-defined]
+    return bool(llvm.get_host_cpu_features().get("avx512fp16", False))
+
+
+def direct_kind(spec: Spec) -> linear_lanes.Kind:
+    """What code is emitted for a spec."""
+    real: Any = nb.float64 if spec.real == "f8" else nb.float32
+    grid = spec.real if spec.affine else spec.grid
+    return linear_lanes.Kind(spec.linear, grid, spec.image, real, spec.planar, gathers_quickly())
+
+
 # All that is compiled into a driver; and this file, which says how.
 SOURCES = ("definitions.axis", "kernels.compile.lower", *(f"kernels.cpu.{name}" for name in (
-    "build", "entry", "intrinsics", "lanes", "passes", "runs", "second", "sweeps", "taps", "tiles",
-    "vectors",
+    "build", "direct", "entry", "intrinsics", "lanes", "linear_lanes", "passes", "runs", "second",
+    "sweeps", "taps", "tiles", "vectors",
 )))  # fmt: skip
 
 DRIVERS: dict[str, Function] = {
@@ -555,6 +576,9 @@ DRIVERS: dict[str, Function] = {
         sweeps.backward_runs,
         second.backward_twice,
         tiles.gather_tiles,
+        tiles.backward_tiles,
+        direct.gather_direct,
+        direct.backward_direct,
     )
 }
 
@@ -612,6 +636,11 @@ def driver_for(spec: Spec) -> Driver:
     if spec.driver.endswith("_tiles"):
         names |= {"TILE": lanes.TILE, "turn_tile": lanes.turn_tile}
         add(tiles.turn, *tiles.LOOPS, compile_=compile_loop)
+        names["dot_lanes"] = lanes.dot_lanes
+        add(*tiles.DERIVING, compile_=compile_separate)
+    if spec.driver.endswith("_direct"):
+        names |= linear_lanes.emitted(direct_kind(spec))
+        add(*direct.LOOPS, compile_=compile_separate)
     add(*second.LOOPS, compile_=compile_separate)
     add(*second.STEPS, compile_=compile_loop)
     return Driver(spec, compile_body(rebind(DRIVERS[spec.driver], names, f"body_{tag}")), tag)

@@ -298,8 +298,10 @@ def sweep_gather(
         quick, linear = not run and code(image) in QUICK, is_linear(plan, order)
         fours = quick and plan.methods[0].taps == 4
         together = pixels_together(plan, source) if few else 1
+        direct = linear and not run and bits == 32 and samples_directly(plan, source, points, image)
+        name = "gather_runs" if run else "gather_direct" if direct else "gather"
         spec = specify(
-            plan, "gather_runs" if run else "gather", bits, points, image, values,
+            plan, name, bits, points, image, values,
             pairs=not run and not fours and in_pairs(plan, source, image),
             linear=len(plan.spatial) if quick and linear else 0,
             fours=fours,
@@ -334,6 +336,22 @@ def sweep_gather(
     else:
         ranges = divide_group(group, planes, cost)
     return Part(driver_for(spec), fixed, work.scratch_bytes, [[one] for one in ranges])
+
+
+def samples_directly(plan: Plan, memory: Memory, points: Points, image: np.dtype[Any]) -> bool:
+    """Whether linear samples need no list of taps: see `gridsample.kernels.cpu.linear_lanes`.
+
+    Pixels are numbers, two along x are neighbours in memory, and nothing is outside but 0 or the
+    edge pixel.
+    """
+    stored = code(image) in (code(plan.real), "f2", "V2") and code(plan.dtype)[0] in "fV"
+    usual = points.rank > 0 and is_quick(points, image) and plan.coords != "displacement"
+    outside = plan.extrapolate and all(
+        name == "zeros" or (name == "border" and folds)
+        for name, folds in zip(plan.boundaries, plan.folds, strict=True)
+    )
+    sizes = all(2 <= n < 1 << 22 for n in plan.spatial)
+    return stored and usual and outside and sizes and memory.strides[0] == 1
 
 
 # Channels of a tile, for sums of four bytes and of eight; of how many a tile is worth its while;
@@ -526,6 +544,10 @@ def sweep_backward(
     values: np.dtype[Any],
 ) -> Part:  # fmt: skip
     """A sweep for the needed gradients."""
+    if not affine and pays_to_tile_back(plan, source, shadow, image, values):
+        return sweep_backward_tiles(
+            plan, order, source, shadow, points, target, needed, threads, image
+        )
     need_image, need_grid = needed
     place = shadow if need_image else source  # where the taps are looked up
     run = common_run(place, target)
@@ -534,8 +556,11 @@ def sweep_backward(
     # By the image's type even where it is not read: one thread or two must do the same.
     quick = not run and code(image) in QUICK
     fours = need_grid and quick and plan.methods[0].taps == 4
+    direct = quick and not affine and bits == 32 and is_linear(plan, order)
+    direct = direct and samples_directly(plan, source, points, image)
+    name = "backward_runs" if run else "backward_direct" if direct else "backward"
     spec = specify(
-        plan, "backward_runs" if run else "backward", bits, points,
+        plan, name, bits, points,
         image if need_grid else plan.real, values,
         pairs=need_grid and not run and not fours and in_pairs(plan, source, image),
         joined=need_image and not run and in_pairs(plan, shadow, plan.real),
@@ -567,6 +592,62 @@ def sweep_backward(
         tasks = [[(*one, *whole)] for one in divide_group(group, range(planes), planes * each)]
     else:
         tasks = share_out(plan, place, group, need_image, planes, each, width, threads)
+    return Part(driver_for(spec), fixed, work.scratch_bytes, tasks)
+
+
+def pays_to_tile_back(
+    plan: Plan, source: Memory, shadow: Memory, image: np.dtype[Any], values: np.dtype[Any]
+) -> bool:
+    """As `pays_to_tile`, for two tiles: one of the image and one of its gradient."""
+    return (
+        not plan.nearest
+        and pays_to_tile(plan, source, image, values)
+        and source.strides == shadow.strides
+        and (shadow.item != 0 or plan.grid_items == 1)
+        and plan.image_items == plan.items
+        and 2 * math.prod(plan.spatial) * TILES[8] * plan.real.itemsize <= LARGEST
+    )
+
+
+def sweep_backward_tiles(
+    plan: Plan, order: Order, source: Memory, shadow: Memory, points: Points, target: Memory,
+    needed: tuple[bool, bool], threads: int, image: np.dtype[Any],
+) -> Part:  # fmt: skip
+    """The sweep that works out gradients tile by tile."""
+    need_image, need_grid = needed
+    planes, pixels = len(starts(source, plan, False)[0]), math.prod(plan.spatial)
+    few, rank = tile_of(plan, planes), len(plan.spatial)
+    if 2 * pixels * few * plan.real.itemsize > LARGEST:
+        few = TILES[8]
+    spec = specify(
+        plan, "backward_tiles", 32, points, image, image, few=few, rows=written_out(plan, 1)
+    )
+    margins = reaches(plan)
+    work = organize(plan, order, 1 + rank, 32, 0, in_rows=False).with_margins(margins)
+    strides, lines, whole = lay_out(plan.spatial, margins, few)
+    fixed = (
+        np.array(strides, np.int64), shifts(work.axes.counts, strides),
+        *starts_if(need_grid, source, plan, False), *starts_if(need_image, shadow, plan, False),
+        lines, len(lines), pixels // len(lines), whole, planes,
+        points.begin, points.item, points.axis, points.point,
+        *starts(target, plan, False), target.strides[0], plan.points * rank, need_image, need_grid,
+        *work.tables,
+    )  # fmt: skip
+    tiles = -(-planes // few)
+    if need_image and need_grid:  # what tiles add to the grid's gradient is added in turn
+        tasks = [[(item, item + 1, 0, plan.points, 0, tiles)] for item in range(plan.grid_items)]
+    elif need_image:
+        tasks = [
+            [(item, item + 1, 0, plan.points, tile, tile + 1)]
+            for item in range(plan.grid_items)
+            for tile in range(tiles)
+        ]
+    else:
+        ideal = fair(plan.grid_items * plan.points * planes * work.taps, threads)
+        cost = planes * work.taps
+        ranges = divide(range(plan.grid_items), plan.points, range(tiles), cost, work.step, ideal)
+        tasks = [[one] for one in ranges]
+    work = work.tiled(2 * whole, few)
     return Part(driver_for(spec), fixed, work.scratch_bytes, tasks)
 
 

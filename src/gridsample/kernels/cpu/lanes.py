@@ -26,6 +26,7 @@ from gridsample.kernels.cpu.vectors import (
     pointer,
     repeat,
     shuffle,
+    vector_name,
 )
 
 F16, F32 = ir.HalfType(), ir.FloatType()
@@ -198,6 +199,24 @@ def weigh_lanes(context: Any, total: Any, weight: Any, lanes: Any) -> Any:
         return builder.fadd(total, product, flags=FUSE)
 
     return lanes(lanes, lanes.number, lanes), generate
+
+
+@intrinsic
+def dot_lanes(context: Any, lanes: Any, others: Any) -> Any:
+    """The sum of the products of two rows, in an order of LLVM's: the same at every call."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        products = builder.fmul(*arguments)
+        number, kind = products.type.element, products.type
+        function = declare(
+            builder.module,
+            ir.FunctionType(number, [number, kind]),
+            f"llvm.vector.reduce.fadd.{vector_name(kind)}",
+        )
+        zero = ir.Constant(number, -0.0)
+        return builder.call(function, [zero, products], fastmath=("reassoc",))
+
+    return lanes.number(lanes, lanes), generate
 
 
 @intrinsic

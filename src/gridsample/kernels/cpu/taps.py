@@ -84,7 +84,10 @@ STEEP = 8  # d position / d coordinate, before any fold
 MIRROR = 9  # where a mirror is that folds the position, for its rounding; else 0
 LIMIT = 10  # the largest position that is somewhere: none is infinite where the image repeats
 START, STEP = 11, 12  # the first output point's own coordinate, and from there to the next one's
-MEASURES = 13
+# Where pixels are read in pairs: positions are moved to this range, and the first pixel of a pair
+# has at most this index.
+LEAST, GREATEST, UPMOST = 13, 14, 15
+MEASURES = 16
 
 # How two taps slide along an axis: where the first is dropped, the second is the first pixel that
 # is read; where the second is dropped, the first is the second one.
@@ -136,7 +139,8 @@ def describe(plan: Plan, a: int, order: int) -> tuple[list[int], list[float]]:
         before, after = -plan.rim, last + plan.rim
         start, end = max(start, before), min(end, after)
     own = (0.0, 1.0) if plan.coords == "pixel" else ((1 - extent) / gaps, 2 / gaps)
-    reals = [*scale, start, end, before, after, steep, mirror, limit, *own]
+    rim = (below(-1.0), float(size)) if drops else (0.0, last)  # from where no tap counts
+    reals = [*scale, start, end, before, after, steep, mirror, limit, *own, *rim, last - 1]
     return [int(n) for n in integers], reals
 
 
@@ -177,7 +181,8 @@ PUT = 35  # (edge) where its value is, in points from the task's first
 # and (point) by how much, two bits for each axis.
 SLIDES, SLID = 36, 37
 TILED = 38  # (channel; point, channel; pixel, channel) what channels have that are side by side
-ENTRIES = 39
+PLACED = 39  # (axis, point) distances from the first pixel, and then slopes, where none is listed
+ENTRIES = 40
 
 
 def plan_block(
@@ -203,7 +208,7 @@ def plan_block(
     }  # fmt: skip
     reals = {
         POS: 1, FRACTION: axes, SLOPES: 1, NUMBERS: 1, ALONG: 1, SUMS: axes, PIXELS: each,
-        AMOUNT: kinds * each, WEIGHT: ORDERS * axes * most, COORDINATES: axes,
+        AMOUNT: kinds * each, WEIGHT: ORDERS * axes * most, COORDINATES: axes, PLACED: 2 * axes,
     }  # fmt: skip
     if twice:
         reals |= {LEANS: 2 * axes * most, OTHERS: each}

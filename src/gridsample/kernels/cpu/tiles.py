@@ -19,18 +19,22 @@ from typing import Any
 
 from gridsample.definitions.axis import minimum
 from gridsample.kernels.cpu.runs import blend_few, blend_few_edges
-from gridsample.kernels.cpu.sweeps import enough
+from gridsample.kernels.cpu.sweeps import clear_sums, enough, raises
 from gridsample.kernels.cpu.taps import (
     AMOUNT,
     AT,
+    AXES,
     BASE,
     EACH,
+    FILLS,
     LOST,
     PLACES,
     STATE,
+    SUMS,
     TILED,
     WHICH,
     WIDTH,
+    fill,
     multiply_out,
     prepare_edges,
     survey,
@@ -47,10 +51,32 @@ int64 = int
 unsigned = int
 TILE = 1  # the side of a square that is transposed in registers
 FEW = 1  # how many channels a tile has
+ROWS = 0  # how many taps a point has, or 0 where it is an argument
+address = int
 
 
 def turn_tile(src: Array, at: int, pitch: int, dst: Array, to: int, dst_pitch: int) -> None:
     """Transpose TILE x TILE numbers."""
+
+
+def no_pixel() -> Any:
+    """A pixel whose channels are all 0."""
+
+
+def read_pixel(numbers: Array, at: int) -> Any:
+    """The FEW numbers from a place on."""
+
+
+def store_pixel(numbers: Array, at: int, pixel: Any) -> None:
+    """Store FEW numbers."""
+
+
+def weigh_lanes(total: Any, weight: Any, pixel: Any) -> Any:
+    """A pixel, and so many times another."""
+
+
+def dot_lanes(pixel: Any, other: Any) -> Any:
+    """The sum of the products of two pixels' numbers."""
 
 
 def turn(
@@ -206,5 +232,198 @@ def gather_tiles(
                 edges -= ready
 
 
+def fetch_tile(
+    values: Array, starts: Array, first: int, many: int, at: int, step: int, rows: Array, n: int
+) -> None:
+    """The inverse of settle_tile; what ``rows`` has of channels that are not there stays."""
+    few = int64(FEW)
+    if step == 1 and many > 1 and even_planes(starts, first, many):
+        pitch = starts[first + 1] - starts[first]
+        turn(values, starts[first] + at, pitch, rows, int64(0), few, many, int64(n))
+    else:
+        for c in range(many):
+            plane = tail(values, starts[first + c] + at)
+            for i in range(n):
+                rows[i * unsigned(FEW) + unsigned(c)] = plane[i * unsigned(step)]
+
+
+def fetch_tile_edges(
+    values: Array, starts: Array, first: int, many: int, at: int, step: int, which: Array,
+    rows: Array, n: int,
+) -> None:  # fmt: skip
+    """As fetch_tile, for the listed points."""
+    for c in range(many):
+        plane = tail(values, starts[first + c] + at)
+        for j in range(n):
+            rows[j * unsigned(FEW) + unsigned(c)] = plane[unsigned(which[j]) * unsigned(step)]
+
+
+def derive_tile(
+    block: Array, axes: Array, tile: Array, shade: Array, rows: Array, shifts: Array,
+    indices: Array, reals: Array, need_image: bool, need_grid: bool, n: int,
+) -> None:  # fmt: skip
+    """Add what inside points give to a tile of an image's gradient, and to their own sums."""
+    at, state = tail(indices, block[AT]), tail(indices, block[STATE])
+    amount, sums = tail(reals, block[AMOUNT]), tail(reals, block[SUMS])
+    width, few = unsigned(block[WIDTH]), unsigned(FEW)
+    taps = unsigned(ROWS) if ROWS else unsigned(block[EACH])
+    for i in range(n):
+        if state[i] == 0:
+            here, g = address(at[i]), read_pixel(rows, i * few)
+            for a in range(unsigned(block[AXES]) if need_grid else unsigned(0)):
+                if raises(axes, a):
+                    total, kind = no_pixel(), (a + unsigned(1)) * taps * width + i
+                    for t in range(taps):
+                        row = read_pixel(tile, here + address(shifts[t]))
+                        total = weigh_lanes(total, amount[kind + t * width], row)
+                    sums[a * width + i] += dot_lanes(total, g)
+            for t in range(taps if need_image else unsigned(0)):
+                place = here + address(shifts[t])
+                before = read_pixel(shade, place)
+                store_pixel(shade, place, weigh_lanes(before, amount[t * width + i], g))
+
+
+def derive_tile_edges(
+    block: Array, axes: Array, tile: Array, shade: Array, rows: Array, dropped: Array,
+    indices: Array, reals: Array, need_image: bool, need_grid: bool, n: int,
+) -> None:  # fmt: skip
+    """As derive_tile, at edges; ``dropped`` is what channels have under dropped taps."""
+    places, lost = tail(indices, block[PLACES]), tail(indices, block[LOST])
+    amount, sums = tail(reals, block[AMOUNT]), tail(reals, block[SUMS])
+    width, few, taps = unsigned(block[WIDTH]), unsigned(FEW), unsigned(block[EACH])
+    nothing = read_pixel(dropped, unsigned(0))
+    for j in range(n):
+        present, g = False, read_pixel(rows, j * few)
+        for t in range(taps):
+            present |= places[t * width + j] >= 0
+        if present or (block[FILLS] and not lost[j]):
+            for a in range(unsigned(block[AXES]) if need_grid else unsigned(0)):
+                if raises(axes, a):
+                    total, kind = no_pixel(), (a + unsigned(1)) * taps * width + j
+                    for t in range(taps):
+                        place, weight = places[t * width + j], amount[kind + t * width]
+                        if place >= 0:
+                            total = weigh_lanes(total, weight, read_pixel(tile, address(place)))
+                        else:
+                            total = weigh_lanes(total, weight, nothing)
+                    sums[a * width + j] += dot_lanes(total, g)
+            for t in range(taps if need_image else unsigned(0)):
+                place = places[t * width + j]
+                if place >= 0:
+                    here = address(place)
+                    before = read_pixel(shade, here)
+                    store_pixel(shade, here, weigh_lanes(before, amount[t * width + j], g))
+
+
+def add_sums(block: Array, reals: Array, gradient: Array, n: int) -> None:
+    """Add the sums of a block to the grid's gradient, (point, axis)."""
+    axes = unsigned(block[AXES])
+    for a in range(axes):
+        line, onto = tail(reals, block[SUMS] + int64(a) * block[WIDTH]), tail(gradient, int64(a))
+        for i in range(n):
+            onto[i * axes] += line[i]
+
+
+def add_sums_edges(block: Array, reals: Array, gradient: Array, which: Array, n: int) -> None:
+    """As add_sums, at the listed points."""
+    width, axes = unsigned(block[WIDTH]), unsigned(block[AXES])
+    sums = tail(reals, block[SUMS])
+    for j in range(n):
+        for a in range(axes):
+            gradient[unsigned(which[j]) * axes + a] += sums[a * width + j]
+
+
+def backward_tiles(
+    image: Array, grid: Array, values: Array, shadow: Array, gradient: Array, dropped: Array,
+    tile_strides: Array, shifts: Array, source: Array, image_item: int,
+    shadow_source: Array, shadow_item: int,
+    target_lines: Array, lines: int, pixels: int, whole: int, channels: int,
+    grid_begin: int, grid_item: int, axis_step: int, point_step: int,
+    target: Array, values_item: int, values_step: int, gradient_item: int,
+    need_image: bool, need_grid: bool,
+    block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
+    first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
+) -> None:  # fmt: skip
+    """As `gridsample.kernels.cpu.sweeps.backward`, a tile of channels at a time.
+
+    Channels that are not there have values and pixels of 0, which add nothing.
+    """
+    width, few, count = block[WIDTH], int64(FEW), block[AXES] * need_grid
+    wide, under = unsigned(width), tail(reals, block[TILED])
+    rows, sums = tail(under, 3 * FEW), tail(reals, block[SUMS])
+    tile = tail(rows, width * FEW)
+    shade = tail(tile, whole * FEW)
+    orders, kinds = (2, 1 + block[AXES]) if need_grid else (1, 1)
+    for item in range(first_item, last_item):
+        points = tail(grid, grid_begin + item * grid_item + first * point_step)
+        slopes = tail(gradient, item * gradient_item + first * count)
+        place = item * values_item + first * values_step
+        for p in range(planes, end):
+            channel = p * FEW
+            many = minimum(few, channels - channel)
+            if need_grid:
+                lay_tile(
+                    tail(image, item * image_item), source, channel, many, tile, target_lines,
+                    lines, pixels, whole,
+                )  # fmt: skip
+            if need_image:
+                fill(shade, real(0), unsigned(whole) * unsigned(FEW))
+            if many < few:
+                fill(rows, real(0), wide * unsigned(FEW))
+            few_of(dropped, channel, many, under)
+            edges, start = unsigned(0), int64(0)
+            while start < last - first:
+                n = unsigned(minimum(width, last - first - start))
+                inside, edges = survey(
+                    block, axes, measures, tile_strides, tail(points, start * point_step),
+                    axis_step, point_step, indices, reals, first, start, edges, width, n,
+                )  # fmt: skip
+                if inside:
+                    weigh_inside(block, axes, measures, tables, orders, reals, n)
+                    multiply_out(block, axes, kinds, reals, n)
+                    clear_sums(sums, count, width, n)
+                    fetch_tile(
+                        values, target, channel, many, place + start * values_step, values_step,
+                        rows, n,
+                    )  # fmt: skip
+                    derive_tile(
+                        block, axes, tile, shade, rows, shifts, indices, reals, need_image,
+                        need_grid, n,
+                    )  # fmt: skip
+                    if need_grid:
+                        add_sums(block, reals, tail(slopes, start * count), n)
+                start += int64(n)
+                ready = enough(edges, wide, start >= last - first)
+                for begin in range(unsigned(0), ready, wide):
+                    which, n = (
+                        tail(indices, block[WHICH] + int64(begin)),
+                        minimum(wide, ready - begin),
+                    )
+                    prepare_edges(
+                        block, axes, measures, tables, orders, kinds, tile_strides, points,
+                        axis_step, point_step, first, which, indices, reals, n,
+                    )  # fmt: skip
+                    clear_sums(sums, count, width, n)
+                    fetch_tile_edges(
+                        values, target, channel, many, place, values_step, which, rows, n
+                    )
+                    derive_tile_edges(
+                        block, axes, tile, shade, rows, under, indices, reals, need_image,
+                        need_grid, n,
+                    )  # fmt: skip
+                    if need_grid:
+                        add_sums_edges(block, reals, slopes, which, n)
+                edges -= ready
+            for k in range(lines if need_image else int64(0)):
+                settle_tile(
+                    tail(shade, target_lines[k] * few), shadow, shadow_source, channel, many,
+                    item * shadow_item + k * pixels, int64(1), unsigned(pixels),
+                )  # fmt: skip
+
+
 # What lowering compiles before the drivers.
-LOOPS = (even_planes, lay_tile, settle_tile, settle_tile_edges, few_of, count_up)
+LOOPS = (
+    even_planes, lay_tile, settle_tile, settle_tile_edges, few_of, count_up, fetch_tile,
+    fetch_tile_edges, add_sums, add_sums_edges,
+)  # fmt: skip
+DERIVING = (derive_tile, derive_tile_edges)

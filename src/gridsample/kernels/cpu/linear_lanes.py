@@ -1,0 +1,621 @@
+"""Linear interpolation in registers, from coordinates to values, for `gather_direct`.
+
+Along each axis two neighbouring pixels are read, wherever the position is.  Let d be the distance
+from the first of them to the position.  Their weights are
+
+    max(0, 1 - |d|)    and    max(0, min(d, 2 - d))
+
+Between the two pixels these are 1 - d and d.  Beyond the edge of an image they are the weights of
+the taps that are left, or 0.  So all points take one path, and there are no edges to list: outside
+is 0 ("zeros"), or the position is moved to the image first ("border").  A NaN coordinate has NaN
+weights.
+
+A pixel whose tap does not count has the weight 0, but 0 times NaN or infinity is NaN.  Such values
+are rare.  So finite results are checked instead of pixels: a block with another result is computed
+again, and then pixels that do not count are replaced by 0.
+
+The code here emits LLVM's vectors.  LLVM vectorises loops over pairs of pixels for half as many
+points at a time as a register holds.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numba as nb
+from llvmlite import ir
+from numba.extending import intrinsic
+
+from gridsample.kernels.cpu.lanes import read
+from gridsample.kernels.cpu.taps import (
+    BY,
+    GREATEST,
+    LEAST,
+    MEASURES,
+    MINUS,
+    PLUS,
+    STEEP,
+    TIMES,
+    UPMOST,
+)
+from gridsample.kernels.cpu.vectors import (
+    FUSE,
+    I32,
+    I64,
+    bytes_of,
+    declare,
+    pointer,
+    repeat,
+    shuffle,
+    vector_name,
+)
+
+Array = Any
+BIT, BYTE = ir.IntType(1), ir.IntType(8)
+
+
+class Numbers:
+    """A vector in the code that is emitted, with the operators of a number."""
+
+    def __init__(self, builder: Any, value: Any) -> None:
+        """``value`` is LLVM's."""
+        self.builder, self.value = builder, value
+
+    def like(self, other: Any) -> Any:
+        """The value of a vector, or a vector of one number."""
+        if isinstance(other, Numbers):
+            return other.value
+        kind = self.value.type
+        return ir.Constant(kind, [ir.Constant(kind.element, float(other))] * kind.count)
+
+    def _new(self, what: str, a: Any, b: Any) -> Numbers:
+        return Numbers(self.builder, getattr(self.builder, what)(a, b, flags=FUSE))
+
+    def __add__(self, other: Any) -> Numbers:
+        return self._new("fadd", self.value, self.like(other))
+
+    def __sub__(self, other: Any) -> Numbers:
+        return self._new("fsub", self.value, self.like(other))
+
+    def __rsub__(self, other: Any) -> Numbers:
+        return self._new("fsub", self.like(other), self.value)
+
+    def __mul__(self, other: Any) -> Numbers:
+        return self._new("fmul", self.value, self.like(other))
+
+    def holds(self, symbol: str, other: Any) -> Any:
+        """Where a comparison holds; nowhere for NaN."""
+        return self.builder.fcmp_ordered(symbol, self.value, self.like(other))
+
+    def kept(self, where: Any) -> Numbers:
+        """The numbers at some places, and 0 at others."""
+        return Numbers(self.builder, self.builder.select(where, self.value, self.like(0)))
+
+    def least(self, other: Any) -> Numbers:
+        """The smaller of two numbers; NaN stays."""
+        chosen = self.builder.fcmp_ordered("<", self.like(other), self.value)
+        return Numbers(self.builder, self.builder.select(chosen, self.like(other), self.value))
+
+    def most(self, other: Any) -> Numbers:
+        """The greater of two numbers; NaN stays."""
+        chosen = self.builder.fcmp_ordered(">", self.like(other), self.value)
+        return Numbers(self.builder, self.builder.select(chosen, self.like(other), self.value))
+
+    def called(self, name: str) -> Numbers:
+        """The result of one of LLVM's intrinsics."""
+        kind = self.value.type
+        function = ir.FunctionType(kind, [kind])
+        name = f"{name}.{vector_name(kind)}"
+        return Numbers(
+            self.builder,
+            self.builder.call(declare(self.builder.module, function, name), [self.value]),
+        )
+
+    def truncated(self) -> Any:
+        """As integers of 32 bits."""
+        return self.builder.fptosi(self.value, ir.VectorType(I32, self.value.type.count))
+
+
+class Kind(NamedTuple):
+    """What code is emitted for.
+
+    Attributes:
+        rank: the number of axes.
+        grid: NumPy's code of the grid's storage type.
+        image: NumPy's code of the image's.
+        real: Numba's type of the sums.
+        planar: whether coordinates along one axis are side by side in a grid.
+        gathers: whether pixels are read with AVX-512's gather instructions.
+    """
+
+    rank: int
+    grid: str
+    image: str
+    real: Any
+    planar: bool
+    gathers: bool
+
+    @property
+    def lanes(self) -> int:
+        """How many points are worked on at once."""
+        return 512 // int(self.real.bitwidth)
+
+
+class Parts(NamedTuple):
+    """What the two pixels along an axis count for.
+
+    Attributes:
+        counts: where each is a tap that counts.
+        weights: the weight of each; 0 where it does not count.
+        slopes: how the weights change as the position grows.
+    """
+
+    counts: Sequence[Any]
+    weights: Sequence[Numbers]
+    slopes: Sequence[Numbers]
+
+
+class Emitter:
+    """Emits code for ``count`` points, from point ``i`` of a block on."""
+
+    def __init__(self, kind: Kind, context: Any, builder: Any, count: int, i: Any) -> None:
+        """``i`` is LLVM's, as an integer of 64 bits."""
+        self.kind, self.builder, self.count, self.i = kind, builder, count, i
+        self.number = context.get_value_type(kind.real)
+
+    def load(self, data: Any, begin: Any, count: int) -> Any:
+        """Neighbours in memory."""
+        stored = data.type.pointee
+        place = self.builder.gep(data, [begin])
+        place = self.builder.bitcast(place, ir.VectorType(stored, count).as_pointer())
+        return self.builder.load(place, align=bytes_of(stored))
+
+    def store(self, value: Any, data: Any, begin: Any) -> None:
+        """Store neighbours."""
+        place = self.builder.gep(data, [begin])
+        place = self.builder.bitcast(place, value.type.as_pointer())
+        self.builder.store(value, place, align=bytes_of(value.type.element))
+
+    def entry(self, table: Any, place: int) -> Any:
+        """An entry of a table, as often as there are points."""
+        return self.repeat(self.builder.load(self.builder.gep(table, [I64(place)])))
+
+    def repeat(self, value: Any) -> Any:
+        """A number as often as there are points."""
+        many = repeat(self.builder, value, self.count)
+        return many if isinstance(value.type, ir.IntType) else Numbers(self.builder, many)
+
+    def coordinates(self, grid: Any, gap: Any) -> list[Numbers]:
+        """The points' coordinates, axis by axis; in a planar grid axes are ``gap`` apart."""
+        builder, count, rank = self.builder, self.count, self.kind.rank
+        if self.kind.planar:
+            places = [builder.add(self.i, builder.mul(gap, I64(a))) for a in range(rank)]
+            lines = [self.load(grid, place, count) for place in places]
+        else:
+            begin = builder.mul(self.i, I64(rank))
+            places = [builder.add(begin, I64(count * k)) for k in range(rank)]
+            mixed = [self.load(grid, place, count) for place in places]
+            lines = [every(builder, mixed, a) for a in range(rank)]
+        kind, number = self.kind.grid, self.number
+        return [Numbers(builder, read(builder, line, kind, number)) for line in lines]
+
+    def reach(self, coordinate: Numbers, measures: Any, a: int) -> tuple[Numbers, Any, Numbers]:
+        """The distance from the first pixel along an axis, that pixel's index, and the position."""
+        plus, times, minus, by, least, greatest, upmost = (
+            self.entry(measures, a * MEASURES + column)
+            for column in (PLUS, TIMES, MINUS, BY, LEAST, GREATEST, UPMOST)
+        )
+        position = ((coordinate + plus) * times - minus) * by
+        near = position.least(greatest).most(least)
+        base = near.called("llvm.floor").least(upmost)
+        base = base.kept(base.holds(">", 0))  # 0 for NaN, too
+        return near - base, base.truncated(), position
+
+    def place(
+        self, grid: Any, gap: Any, measures: Any, strides: Any, group: tuple[Any, Any, Any]
+    ) -> tuple[Any, list[Numbers], list[Numbers]]:
+        """The offset of each point's first pixel, the distances from it, and the positions.
+
+        Of points of several items, ``group`` tells how many points of the first item come before
+        this block, and half a point; the inverse of how many an item has; and how far apart the
+        items' images are.
+        """
+        builder, count = self.builder, self.count
+        within, share, apart = group
+        lane = ir.Constant(ir.VectorType(I32, count), [*range(count)])
+        here = builder.add(repeat(builder, builder.trunc(self.i, I32), count), lane)
+        point = Numbers(builder, builder.sitofp(here, ir.VectorType(self.number, count)))
+        item = ((point + self.repeat(within)) * self.repeat(share)).truncated()
+        at = builder.mul(item, self.repeat(builder.trunc(apart, I32)))
+        distances, positions = [], []
+        for a, coordinate in enumerate(self.coordinates(grid, gap)):
+            distance, index, position = self.reach(coordinate, measures, a)
+            distances.append(distance)
+            positions.append(position)
+            if a:
+                stride = builder.load(builder.gep(strides, [I64(a)]))
+                index = builder.mul(index, self.repeat(builder.trunc(stride, I32)))
+            at = builder.add(at, index)
+        return at, distances, positions
+
+    def parts(self, distance: Numbers) -> Parts:
+        """What both pixels along an axis count for."""
+        d, builder = distance, self.builder
+        counts = [builder.and_(d.holds(">=", least), d.holds("<", least + 2)) for least in (-1, 0)]
+        weights = (1 - d.called("llvm.fabs")).most(0), d.least(2 - d).most(0)
+        inward = d.holds("<", 0), d.holds("<", 1)
+        one = Numbers(builder, d.like(1)), Numbers(builder, d.like(-1))
+        slopes = [
+            Numbers(builder, builder.select(rising, one[0].value, one[1].value)).kept(count)
+            for rising, count in zip(inward, counts, strict=True)
+        ]
+        return Parts(counts, weights, slopes)
+
+    def corners(self, plane: Any, strides: Any, at: Any) -> Any:
+        """The pixels around each position, as nested pairs: the slowest axis outermost."""
+
+        def along(a: int, first: Any) -> Any:
+            if a == 0:
+                return [Numbers(self.builder, one) for one in self.pairs(first, at)]
+            stride = self.builder.load(self.builder.gep(strides, [I64(a)]))
+            return [along(a - 1, first), along(a - 1, self.builder.gep(first, [stride]))]
+
+        return along(self.kind.rank - 1, plane)
+
+    def present(self, corners: Any, parts: list[Parts]) -> Any:
+        """The pixels around each position, and 0 for those that do not count."""
+
+        def along(a: int, pixels: Any, among: Any) -> Any:
+            found = []
+            for one, count in zip(pixels, parts[a].counts, strict=True):
+                here = count if among is None else self.builder.and_(among, count)
+                found.append(along(a - 1, one, here) if a else one.kept(here))
+            return found
+
+        return along(self.kind.rank - 1, corners, None)
+
+    def blend(self, corners: Any, parts: list[Parts], sloping: int = -1) -> Numbers:
+        """The weighted sum of pixels; the weights of the ``sloping`` axis are differentiated."""
+
+        def along(a: int, pixels: Any) -> Numbers:
+            first, second = (along(a - 1, one) if a else one for one in pixels)
+            weights = parts[a].slopes if a == sloping else parts[a].weights
+            return first * weights[0] + second * weights[1]
+
+        return along(self.kind.rank - 1, corners)
+
+    def sum(
+        self, plane: Any, strides: Any, at: Any, distances: list[Numbers], careful: bool
+    ) -> Numbers:
+        """The weighted sum of the points' pixels; ``careful`` replaces those that do not count."""
+        parts = [self.parts(d) for d in distances]
+        corners = self.corners(plane, strides, at)
+        return self.blend(self.present(corners, parts) if careful else corners, parts)
+
+    def share(self, g: Numbers, parts: list[Parts]) -> list[Numbers]:
+        """What each pixel gets of a value, x fastest; 0 for those that do not count."""
+        shares: list[tuple[Numbers, Any]] = [(g, None)]
+        for part in reversed(parts):
+            more = []
+            for value, among in shares:
+                for weight, count in zip(part.weights, part.counts, strict=True):
+                    here = count if among is None else self.builder.and_(among, count)
+                    more.append((value * weight, here))
+            shares = more
+        return [value.kept(here) for value, here in shares]
+
+    def pairs(self, plane: Any, at: Any) -> list[Any]:
+        """The pixels at some offsets, and the pixels after them."""
+        builder, count = self.builder, self.count
+        size = bytes_of(plane.type.pointee)
+        if count == 1 or size == 8:
+            found = [self.insert(plane, at, one, 1) for one in (0, 1)]
+        else:
+            lines = self.gather(plane, at) if self.kind.gathers else self.insert_pairs(plane, at)
+            found = [every(builder, lines, one) for one in (0, 1)]
+        return [read(builder, one, self.kind.image, self.number) for one in found]
+
+    def insert(self, plane: Any, at: Any, further: int, width: int) -> Any:
+        """The pixels so much further than some offsets: a load each."""
+        builder, stored = self.builder, plane.type.pointee
+        count = at.type.count
+        line = ir.Constant(ir.VectorType(stored, count), ir.Undefined)
+        for k in range(count):
+            index = builder.sext(builder.extract_element(at, I32(k)), I64)
+            place = builder.gep(plane, [builder.add(index, I64(further))])
+            line = builder.insert_element(
+                line, builder.load(place, align=bytes_of(stored) // width), I32(k)
+            )
+        return line
+
+    def insert_pairs(self, plane: Any, at: Any) -> list[Any]:
+        """Pairs of pixels, of half of the points each: one load a pair."""
+        builder, stored, half = self.builder, plane.type.pointee, self.count // 2
+        whole, lines = ir.IntType(16 * bytes_of(stored)), []
+        for first in (0, half):
+            line = ir.Constant(ir.VectorType(whole, half), ir.Undefined)
+            for k in range(half):
+                index = builder.sext(builder.extract_element(at, I32(first + k)), I64)
+                place = builder.bitcast(builder.gep(plane, [index]), whole.as_pointer())
+                pair = builder.load(place, align=bytes_of(stored))
+                line = builder.insert_element(line, pair, I32(k))
+            lines.append(builder.bitcast(line, ir.VectorType(stored, self.count)))
+        return lines
+
+    def gather(self, plane: Any, at: Any) -> list[Any]:
+        """As `insert_pairs`, with the processor's own instructions."""
+        builder, stored = self.builder, plane.type.pointee
+        size = bytes_of(stored)
+        whole, name = {2: (I32, "dpi"), 4: (I64, "dpq")}[size]
+        some = 32 // size
+        kind, places, bits = (ir.VectorType(one, some) for one in (whole, I32, BIT))
+        base, lines = builder.bitcast(plane, BYTE.as_pointer()), []
+        function = declare(
+            builder.module,
+            ir.FunctionType(kind, [kind, base.type, places, bits, I32]),
+            f"llvm.x86.avx512.mask.gather.{name}.512",
+        )
+        nothing, all_of = ir.Constant(kind, None), ir.Constant(bits, [1] * some)
+        for first in range(0, self.count, some):
+            which = shuffle(builder, at, at, [*range(first, first + some)])
+            pairs = builder.call(function, [nothing, base, which, all_of, I32(size)])
+            line = builder.bitcast(pairs, ir.VectorType(stored, 2 * some))
+            lines += [
+                shuffle(builder, line, line, [*range(k, k + self.count)])
+                for k in range(0, 2 * some, self.count)
+            ]
+        return lines
+
+    def any_counts(self, parts: list[Parts]) -> Any:
+        """Where any pixel counts."""
+        among = None
+        for part in parts:
+            here = self.builder.or_(*part.counts)
+            among = here if among is None else self.builder.and_(among, here)
+        return among
+
+    def slope(
+        self, position: Numbers, distance: Numbers, measures: Any, a: int
+    ) -> tuple[Numbers, Numbers]:
+        """d position / d coordinate, 0 where it is moved to the image; and the distance.
+
+        A point that is nowhere gets a distance at which no pixel counts.
+        """
+        builder = self.builder
+        lowest, highest, steep = (
+            self.entry(measures, a * MEASURES + column) for column in (LEAST, GREATEST, STEEP)
+        )
+        moves = builder.and_(position.holds(">", lowest), position.holds("<", highest))
+        somewhere = position.holds("==", position)
+        nowhere = Numbers(builder, distance.like(-2))
+        distance = Numbers(builder, builder.select(somewhere, distance.value, nowhere.value))
+        return steep.kept(moves), distance
+
+    def all_finite(self, values: Numbers) -> Any:
+        """Whether all values are finite."""
+        bits, whole = (values - values).holds("==", 0), ir.IntType(self.count)
+        return self.builder.icmp_unsigned(
+            "==", self.builder.bitcast(bits, whole), whole(2**self.count - 1)
+        )
+
+
+def every(builder: Any, lines: list[Any], first: int) -> Any:
+    """Of the numbers in vectors of one length, as many as one has: each ``len(lines)``-th."""
+    count, step = lines[0].type.count, len(lines)
+    places = [first + step * k for k in range(count)]
+    if step == 1:
+        return lines[0]
+    head = [place for place in places if place < 2 * count]
+    both = shuffle(builder, lines[0], lines[1], head + [0] * (count - len(head)))
+    if len(head) == count:
+        return both
+    rest = [place - count for place in places[len(head) :]]
+    return shuffle(builder, both, lines[2], [*range(len(head)), *rest])
+
+
+@functools.cache
+def emitted(kind: Kind) -> dict[str, Any]:
+    """What `gather_direct` does to LANES points at once, or to one (names with ``_one``)."""
+    names: dict[str, Any] = {"LANES": kind.lanes}
+    for end, count in (("", kind.lanes), ("_one", 1)):
+        names["place_points" + end] = placer(kind, count, False)
+        names["place_slopes" + end] = placer(kind, count, True)
+        names["settle_slopes" + end] = settler(kind, count)
+        for how, needed in (
+            ("image", (True, False)),
+            ("grid", (False, True)),
+            ("both", (True, True)),
+        ):
+            names[f"derive_{how}{end}"] = deriver(kind, count, *needed)
+        for how, careful in (("", False), ("_carefully", True)):
+            names[f"sample_plane{how}{end}"] = sampler_of_planes(kind, count, careful)
+            names[f"sample_points{how}{end}"] = sampler(kind, count, careful)
+    return names
+
+
+def indices(context: Any, builder: Any, kinds: Any, arguments: Any, *places: int) -> list[Any]:
+    """Some arguments as integers of 64 bits."""
+    return [context.cast(builder, arguments[k], kinds[k], nb.int64) for k in places]
+
+
+def placer(kind: Kind, count: int, steep: bool) -> Any:
+    """What stores offsets and distances of points, and d position / d coordinate if ``steep``."""
+
+    @intrinsic
+    def place_points(
+        context: Any, grid: Any, i: Any, gap: Any, measures: Any, strides: Any, within: Any,
+        share: Any, apart: Any, at: Any, x: Any, width: Any,
+    ) -> Any:  # fmt: skip
+        """Offsets ``at``, and ``x``: distances, then slopes, whose axes are ``width`` apart."""
+        kinds = grid, i, gap, measures, strides, within, share, apart, at, x, width
+
+        def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+            data, table, steps, places, first = (
+                pointer(context, builder, kinds[k], given[k]) for k in (0, 3, 4, 8, 9)
+            )
+            i, gap, apart, width = indices(context, builder, kinds, given, 1, 2, 7, 10)
+            emit = Emitter(kind, context, builder, count, i)
+            group = given[5], given[6], apart
+            offsets, distances, positions = emit.place(data, gap, table, steps, group)
+            emit.store(offsets, places, i)
+            rows = [builder.add(i, builder.mul(width, I64(a))) for a in range(2 * kind.rank)]
+            if steep:
+                pairs = [
+                    emit.slope(position, distance, table, a)
+                    for a, (position, distance) in enumerate(zip(positions, distances, strict=True))
+                ]
+                distances = [d for _, d in pairs] + [slope for slope, _ in pairs]
+            for row, one in zip(rows, distances, strict=False):
+                emit.store(one.value, first, row)
+            return context.get_dummy_value()
+
+        real = kind.real
+        return nb.void(*kinds[:5], real, real, *kinds[7:]), generate
+
+    return place_points
+
+
+def sampler_of_planes(kind: Kind, count: int, careful: bool) -> Any:
+    """What samples points of one plane that are placed."""
+
+    @intrinsic
+    def sample_plane(
+        context: Any, plane: Any, i: Any, strides: Any, at: Any, x: Any, width: Any, numbers: Any
+    ) -> Any:
+        """Store values; whether all are finite."""
+        kinds = plane, i, strides, at, x, width, numbers
+
+        def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+            data, steps, places, first, out = (
+                pointer(context, builder, kinds[k], given[k]) for k in (0, 2, 3, 4, 6)
+            )
+            i, width = indices(context, builder, kinds, given, 1, 5)
+            emit = Emitter(kind, context, builder, count, i)
+            lines = [builder.add(i, builder.mul(width, I64(a))) for a in range(kind.rank)]
+            distances = [Numbers(builder, emit.load(first, line, count)) for line in lines]
+            offsets = emit.load(places, i, count)
+            values = emit.sum(data, steps, offsets, distances, careful)
+            emit.store(values.value, out, i)
+            return emit.all_finite(values)
+
+        return nb.boolean(*kinds), generate
+
+    return sample_plane
+
+
+def sampler(kind: Kind, count: int, careful: bool) -> Any:
+    """What samples points of one plane by their coordinates."""
+
+    @intrinsic
+    def sample_points(
+        context: Any, plane: Any, grid: Any, i: Any, gap: Any, measures: Any, strides: Any,
+        within: Any, share: Any, apart: Any, numbers: Any,
+    ) -> Any:  # fmt: skip
+        """Store values; whether all are finite."""
+        kinds = plane, grid, i, gap, measures, strides, within, share, apart, numbers
+
+        def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+            data, points, table, steps, out = (
+                pointer(context, builder, kinds[k], given[k]) for k in (0, 1, 4, 5, 9)
+            )
+            i, gap, apart = indices(context, builder, kinds, given, 2, 3, 8)
+            emit = Emitter(kind, context, builder, count, i)
+            group = given[6], given[7], apart
+            offsets, distances, _ = emit.place(points, gap, table, steps, group)
+            values = emit.sum(data, steps, offsets, distances, careful)
+            emit.store(values.value, out, i)
+            return emit.all_finite(values)
+
+        real = kind.real
+        return nb.boolean(*kinds[:6], real, real, *kinds[8:]), generate
+
+    return sample_points
+
+
+def deriver(kind: Kind, count: int, need_image: bool, need_grid: bool) -> Any:
+    """What works out both gradients of points of one plane that are placed."""
+
+    @intrinsic
+    def derive(
+        context: Any, plane: Any, i: Any, strides: Any, at: Any, x: Any, width: Any, g: Any,
+        sums: Any, shares: Any,
+    ) -> Any:  # fmt: skip
+        """Add to ``sums``, for each axis, and store the pixels' ``shares`` of the values ``g``."""
+        kinds = plane, i, strides, at, x, width, g, sums, shares
+
+        def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+            data, steps, places, first, values, totals, pixels = (
+                pointer(context, builder, kinds[k], given[k]) for k in (0, 2, 3, 4, 6, 7, 8)
+            )
+            i, width = indices(context, builder, kinds, given, 1, 5)
+            emit = Emitter(kind, context, builder, count, i)
+            rows = [builder.add(i, builder.mul(width, I64(k))) for k in range(2**kind.rank)]
+            parts = [
+                emit.parts(Numbers(builder, emit.load(first, rows[a], count)))
+                for a in range(kind.rank)
+            ]
+            upstream = Numbers(builder, emit.load(values, i, count))
+            if need_grid:
+                corners = emit.corners(data, steps, emit.load(places, i, count))
+                corners = emit.present(corners, parts)
+                among = emit.any_counts(parts)
+                for a in range(kind.rank):
+                    before = Numbers(builder, emit.load(totals, rows[a], count))
+                    more = (upstream * emit.blend(corners, parts, a)).kept(among)
+                    emit.store((before + more).value, totals, rows[a])
+            if need_image:
+                for one, row in zip(emit.share(upstream, parts), rows, strict=True):
+                    emit.store(one.value, pixels, row)
+            return context.get_dummy_value()
+
+        return nb.void(*kinds), generate
+
+    return derive
+
+
+def settler(kind: Kind, count: int) -> Any:
+    """What stores the grid's gradient of points."""
+
+    @intrinsic
+    def settle_slopes(context: Any, sums: Any, x: Any, i: Any, width: Any, gradient: Any) -> Any:
+        """Sums times slopes, as ``gradient``: (point, axis)."""
+        kinds = sums, x, i, width, gradient
+
+        def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+            totals, first, out = (pointer(context, builder, kinds[k], given[k]) for k in (0, 1, 4))
+            i, width = indices(context, builder, kinds, given, 2, 3)
+            emit, rank = Emitter(kind, context, builder, count, i), kind.rank
+            rows = [builder.add(i, builder.mul(width, I64(a))) for a in range(2 * rank)]
+            lines = []
+            for a in range(rank):
+                total = Numbers(builder, emit.load(totals, rows[a], count))
+                slope = Numbers(builder, emit.load(first, rows[rank + a], count))
+                lines.append((total * slope).value)
+            begin = builder.mul(i, I64(rank))
+            for k, line in enumerate(mixed(builder, lines)):
+                emit.store(line, out, builder.add(begin, I64(k * count)))
+            return context.get_dummy_value()
+
+        return nb.void(*kinds), generate
+
+    return settle_slopes
+
+
+def mixed(builder: Any, lines: list[Any]) -> list[Any]:
+    """The inverse of `every`: the numbers of some vectors in turn, as vectors of their length."""
+    count, step = lines[0].type.count, len(lines)
+    if step == 1:
+        return lines
+    found = []
+    for k in range(step):
+        places = [divmod(k * count + j, step) for j in range(count)]
+        line = shuffle(builder, lines[0], lines[1], [p + count * (a % 2) for p, a in places])
+        if step == 3:
+            line = shuffle(
+                builder, line, lines[2],
+                [j if a < 2 else count + p for j, (p, a) in enumerate(places)],
+            )  # fmt: skip
+        found.append(line)
+    return found
