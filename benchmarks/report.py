@@ -71,12 +71,12 @@ def page(record: Record) -> str:
     lines += [f"* {old} of {len(rows)} rows are of another state of the source."] * bool(old)
     lines += ["", "![Ratios](cpu.png)", "", "## Targets", ""]
     lines += [*lines_of(SUMMARY_HEAD, summary(rows, cores), True), ""]
-    lines += ["## What falls short", "", *short(rows, cores), "", "## Peers", ""]
+    lines += ["## Missed targets", "", *short(rows, cores), "", "## Peers", ""]
     lines += [*lines_of(PEERS_HEAD, peers_summary(rows), True), "", "## Cases", ""]
     lines += [
-        "A ratio is the peer's time over ours.  Errors against float64 are root mean squares,"
+        "A ratio is the peer's time divided by ours.  An error is the root mean square difference"
     ]
-    lines += ["of the image's range; memory is what a call takes beside its results."]
+    lines += ["from float64, relative to the image's range.  Memory does not include the results."]
     lines += ["", *lines_of(TABLE_HEAD, map(cells, rows), True)]
     return "\n".join(lines) + "\n"
 

@@ -220,7 +220,7 @@ def test_the_command_in_slices(run: Any, tmp_path: Path, capsys: Any) -> None:
     assert held["bandwidth"] == {"1": 1e9} and held["versions"]["torch"]
     page = (tmp_path / "cpu.md").read_text()
     assert all(f"| {name} " in page for name in first + rest)
-    assert "## What falls short\n\n* torch, forward, one thread: mean 0." in page
+    assert "## Missed targets\n\n* torch, forward, one thread: mean 0." in page
     assert (tmp_path / "cpu.png").read_bytes().startswith(b"\x89PNG")
     assert run("--resume", "--peer", "torch")[1] == []
 

@@ -1,11 +1,11 @@
-"""Alpha: colours are premultiplied before they are sampled, and divided after.
+"""Alpha: colours are multiplied by alpha before sampling, and divided by it afterwards.
 
-The colour of a transparent pixel means nothing, so it must not bleed into its neighbours. A sample
+The colour of a transparent pixel has no meaning, so it must not bleed into its neighbours. A sample
 is therefore a mean of colours weighted by their alpha:
 
     alpha' = sum(w * alpha)        colour' = sum(w * alpha * colour) / alpha'
 
-Opaque red beside transparent black stays red at every alpha between the two.
+Opaque red next to transparent black remains red at every intermediate alpha.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from gridsample.definitions.plan import WIDE_TYPES
 
 
 class Alpha(NamedTuple):
-    """Where a pixel keeps its alpha.
+    """The alpha channel of an image.
 
     Attributes:
         channel: the index of the alpha channel.
-        colours: how many channels, from the first one, are colours. Others are neither.
+        colours: the number of colour channels, which come first. Further channels are neither.
         premultiplied: whether the colours are stored multiplied by alpha.
     """
 
@@ -36,17 +36,17 @@ class Alpha(NamedTuple):
 def multiply(
     pixels: NDArray[Any], alpha: Alpha, dtype: np.dtype[Any] | None = None
 ) -> NDArray[Any]:
-    """Multiply the colours of channels-last pixels by their alpha, from 0 to 1.
+    """Multiply the colours of channels-last pixels by their alpha, scaled to 0 to 1.
 
-    Integers have alpha 1 at the largest number of their type.
+    For integers, the largest value of the dtype means alpha 1.
 
     Args:
-        pixels: `(..., C)` of an integer or floating type.
-        alpha: which channels are which.
-        dtype: the type whose alpha the numbers have; that of `pixels` by default.
+        pixels: `(..., C)` of an integer or floating-point dtype.
+        alpha: which channels are colours and alpha.
+        dtype: the dtype that determines the scale of alpha; that of `pixels` by default.
 
     Returns:
-        A new float32 array `(..., C)`; float64 for float64 and for integers of 32 and 64 bits.
+        A new float32 array `(..., C)`; float64 for float64 and for 32- and 64-bit integers.
 
     >>> multiply(np.array([[200, 51]], np.uint8), Alpha(channel=1, colours=1))
     array([[40., 51.]], dtype=float32)
@@ -60,15 +60,15 @@ def multiply(
 
 
 def divide(product: NDArray[Any], alpha: Alpha, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Undo `multiply`, after sampling, and round to a type.
+    """Divide the colours by alpha after sampling, and convert to a dtype.
 
     Integers are rounded half to even and saturate. Where alpha is 0 or less, or rounds to 0,
     colours are 0.
 
     Args:
-        product: `(..., C)`, floating. It is overwritten.
-        alpha: which channels are which.
-        dtype: the type of the result.
+        product: `(..., C)`, floating-point. It is overwritten.
+        alpha: which channels are colours and alpha.
+        dtype: the dtype of the result.
 
     >>> divide(np.array([[40.0, 51.0], [40.0, 0.0]]), Alpha(1, 1), np.dtype(np.uint8))
     array([[200,  51],
@@ -84,7 +84,7 @@ def divide(product: NDArray[Any], alpha: Alpha, dtype: np.dtype[Any]) -> NDArray
 
 
 def _share(pixels: NDArray[Any], alpha: Alpha, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Alpha from 0 to 1, of floating pixels whose type in the file is `dtype`: (..., 1)."""
+    """Return alpha scaled to 0 to 1, (..., 1), of pixels whose dtype in the file is `dtype`."""
     full = float(np.iinfo(dtype).max) if dtype.kind in "iu" else 1.0
     share: NDArray[Any] = pixels[..., alpha.channel, None] / pixels.dtype.type(full)
     return share

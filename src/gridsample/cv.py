@@ -2,11 +2,11 @@
 
     import gridsample.cv as cv      in place of      import cv2 as cv
 
-Images are (H, W) or (H, W, C) arrays of any real type and any number of channels, up to any size.
-Conventions are OpenCV's: sizes are (width, height), matrices map the source to the destination
-unless WARP_INVERSE_MAP says otherwise, pixels' centres have whole coordinates.  Positions and
-weights are floating: OpenCV rounds fractions to 1/32 and cannot address beyond 32,767 pixels.  What
-else differs stands in docs/cv.md.
+Images are (H, W) or (H, W, C) arrays of any real dtype, any number of channels and any size.  The
+conventions are OpenCV's: sizes are (width, height), matrices map the source to the destination
+unless WARP_INVERSE_MAP is set, and pixel centres have integer coordinates.  Positions and weights
+are floating-point, whereas OpenCV rounds fractions to 1/32 and is limited to 32,767 pixels per
+axis.  docs/cv.md lists the other differences.
 """
 
 from __future__ import annotations
@@ -267,31 +267,34 @@ def remap(
     borderMode: int = BORDER_CONSTANT,
     borderValue: Any = 0,
 ) -> Array:
-    """The image at given positions: ``dst(x, y) = src(map_x(x, y), map_y(x, y))``, as `cv2.remap`.
+    """Sample an image at given positions, like `cv2.remap`.
+
+    The result is ``dst(x, y) = src(map_x(x, y), map_y(x, y))``.
 
     Args:
         src: the image, (H, W) or (H, W, C), real.
-        map1: the x positions, (h, w) floating; or x and y, (h, w, 2) floating; or the whole parts
-            of x and y, (h, w, 2) int16.
-        map2: the y positions, (h, w) floating; None where map1 has both; or, for int16, None or
-            the fractions, (h, w) uint16 or int16: 32 times that of x, and 1024 times that of y.
-        interpolation: INTER_NEAREST (ties to even), INTER_LINEAR (so is INTER_AREA), INTER_CUBIC
-            (Keys, a = -0.75), INTER_LANCZOS4; with WARP_RELATIVE_MAP added, maps are distances
-            from the pixel's own place.
-        dst: an array for the result, (h, w) or (h, w, C) of the image's dtype; None for a new one.
-            With BORDER_TRANSPARENT it must be there.
-        borderMode: what is outside: BORDER_CONSTANT, BORDER_REPLICATE, BORDER_REFLECT,
-            BORDER_REFLECT_101, BORDER_WRAP; or BORDER_TRANSPARENT, with which taps outside the
-            image read ``dst`` at the output's own place, so that the image is blended into it.
-        borderValue: for BORDER_CONSTANT: up to four numbers, one a channel; what is missing is 0,
-            so that one number is the first channel's alone.
+        map1: the x positions, (h, w) floating-point; or x and y, (h, w, 2) floating-point; or the
+            integer parts of x and y, (h, w, 2) int16.
+        map2: the y positions, (h, w) floating-point; None if map1 has both; or, for int16, None or
+            the fractions, (h, w) uint16 or int16: 32 times that of x plus 1024 times that of y.
+        interpolation: INTER_NEAREST (ties to even), INTER_LINEAR (also for INTER_AREA), INTER_CUBIC
+            (Keys, a = -0.75) or INTER_LANCZOS4.  With WARP_RELATIVE_MAP, the maps are offsets from
+            the pixel's own position.
+        dst: an array for the result, (h, w) or (h, w, C), of the image's dtype; None for a new one.
+            It is required with BORDER_TRANSPARENT.
+        borderMode: the boundary: BORDER_CONSTANT, BORDER_REPLICATE, BORDER_REFLECT,
+            BORDER_REFLECT_101, BORDER_WRAP or BORDER_TRANSPARENT.  With the last, taps outside the
+            image read the output pixel's previous value in ``dst``, so the image is blended into
+            it.
+        borderValue: for BORDER_CONSTANT, up to four numbers, one per channel.  Missing numbers are
+            0, so a single number applies to the first channel only.
 
     Returns:
-        (h, w) or (h, w, C), of the image's dtype; integers are rounded half to even and saturate.
+        (h, w) or (h, w, C), of the image's dtype.  Integers are rounded half to even and saturate.
 
     Raises:
-        TypeError: arrays of a type that is not taken.
-        ValueError: shapes or constants that are not.
+        TypeError: an array has an unsupported type.
+        ValueError: a shape or a constant is invalid.
 
     Example:
         >>> import numpy as np
@@ -376,25 +379,25 @@ def warpAffine(
     borderMode: int = BORDER_CONSTANT,
     borderValue: Any = 0,
 ) -> Array:
-    """The image under an affine map, as `cv2.warpAffine`.
+    """Warp an image by an affine map, like `cv2.warpAffine`.
 
-    With WARP_INVERSE_MAP ``dst(x, y) = src(M [x, y, 1])``; without it M is inverted first.
+    With WARP_INVERSE_MAP, ``dst(x, y) = src(M [x, y, 1])``.  Without it, M is inverted first.
 
     Args:
-        src: as in `remap`.
-        M: (2, 3), for columns (x, y, 1).
+        src: the image, as in `remap`.
+        M: (2, 3) matrix, applied to columns (x, y, 1).
         dsize: the output's (width, height).
-        dst: as in `remap`.
-        flags: an interpolation as in `remap`, and WARP_INVERSE_MAP.
-        borderMode: as in `remap`.
-        borderValue: as in `remap`.
+        dst: an array for the result, as in `remap`.
+        flags: an interpolation as in `remap`, and optionally WARP_INVERSE_MAP.
+        borderMode: the boundary, as in `remap`.
+        borderValue: the value outside for BORDER_CONSTANT, as in `remap`.
 
     Returns:
         (height, width) or (height, width, C), of the image's dtype.
 
     Raises:
-        TypeError: as `remap`.
-        ValueError: as `remap`, or M has no inverse.
+        TypeError: an array has an unsupported type.
+        ValueError: a shape or a constant is invalid, or M is singular.
 
     Example:
         >>> import numpy as np
@@ -416,26 +419,26 @@ def warpPerspective(
     borderMode: int = BORDER_CONSTANT,
     borderValue: Any = 0,
 ) -> Array:
-    """The image under a projective map, as `cv2.warpPerspective`.
+    """Warp an image by a projective map, like `cv2.warpPerspective`.
 
-    With WARP_INVERSE_MAP and (u, v, w) = M [x, y, 1], ``dst(x, y) = src(u / w, v / w)``, and where
-    w is 0 the source's corner pixel (0, 0); without it M is inverted first.
+    With WARP_INVERSE_MAP and (u, v, w) = M [x, y, 1], ``dst(x, y) = src(u / w, v / w)``; where w is
+    0, the result is the source's corner pixel (0, 0).  Without it, M is inverted first.
 
     Args:
-        src: as in `remap`.
-        M: (3, 3), for columns (x, y, 1).
+        src: the image, as in `remap`.
+        M: (3, 3) matrix, applied to columns (x, y, 1).
         dsize: the output's (width, height).
-        dst: as in `remap`.
-        flags: an interpolation as in `remap`, and WARP_INVERSE_MAP.
-        borderMode: as in `remap`.
-        borderValue: as in `remap`.
+        dst: an array for the result, as in `remap`.
+        flags: an interpolation as in `remap`, and optionally WARP_INVERSE_MAP.
+        borderMode: the boundary, as in `remap`.
+        borderValue: the value outside for BORDER_CONSTANT, as in `remap`.
 
     Returns:
         (height, width) or (height, width, C), of the image's dtype.
 
     Raises:
-        TypeError: as `remap`.
-        ValueError: as `remap`, or M has no inverse.
+        TypeError: an array has an unsupported type.
+        ValueError: a shape or a constant is invalid, or M is singular.
 
     Example:
         >>> import numpy as np
@@ -468,21 +471,21 @@ def resize(
     fy: float = 0,
     interpolation: int = INTER_LINEAR,
 ) -> Array:
-    """The image in another size, as `cv2.resize`.
+    """Resize an image, like `cv2.resize`.
 
-    With the step s of source pixels between two outputs, output i lies at (i + 1/2) s - 1/2 along
-    each axis, and edge pixels go on for ever outside; s is 1 / fx or 1 / fy where dsize is not
-    given, else the ratio of the sizes.  INTER_NEAREST takes pixel floor(i s).  INTER_NEAREST_EXACT
-    takes pixel floor((i + 1/2) s), always with the ratio of the sizes.  INTER_AREA is the mean of
-    the source under the output pixel where no axis grows; otherwise it is linear, with an edge as
-    sharp as the factor allows.
+    Let the step s be the distance between two output pixels in source pixels.  Along each axis,
+    output i lies at (i + 1/2) s - 1/2, and the image is extended by its edge pixels.  s is 1 / fx
+    or 1 / fy if dsize is not given, otherwise the ratio of the sizes.  INTER_NEAREST selects pixel
+    floor(i s).  INTER_NEAREST_EXACT selects pixel floor((i + 1/2) s), always with the ratio of the
+    sizes.  INTER_AREA is the mean of the source over the output pixel if no axis grows.  Otherwise
+    it is linear, with edges as sharp as the factor allows.
 
     Args:
-        src: as in `remap`.
+        src: the image, as in `remap`.
         dsize: the output's (width, height); None for the size times ``fx`` and ``fy``, rounded.
-        dst: as in `remap`.
-        fx: outputs per source pixel along x, where dsize is None.
-        fy: the same along y.
+        dst: an array for the result, as in `remap`.
+        fx: output width divided by source width, if dsize is None.
+        fy: output height divided by source height, if dsize is None.
         interpolation: INTER_NEAREST, INTER_NEAREST_EXACT, INTER_LINEAR, INTER_LINEAR_EXACT,
             INTER_CUBIC, INTER_AREA or INTER_LANCZOS4.
 
@@ -490,8 +493,8 @@ def resize(
         (height, width) or (height, width, C), of the image's dtype.
 
     Raises:
-        TypeError: as `remap`.
-        ValueError: as `remap`, or no size is given.
+        TypeError: an array has an unsupported type.
+        ValueError: a shape or a constant is invalid, or no size is given.
 
     Example:
         >>> import numpy as np

@@ -1,4 +1,4 @@
-"""Grids: fields of coordinates to sample at."""
+"""Grids: arrays of sampling coordinates."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ Array = np.ndarray[Any, Any]
 def identity_grid(
     size: Sequence[int], align_corners: bool = False, *, dtype: npt.DTypeLike = np.float32
 ) -> Array:
-    """The grid that samples every pixel at its own place.
+    """Make the identity grid, which samples every pixel at its own position.
 
     Args:
         size: the output's shape, (N, C, *out) with 1 to 3 axes after the first two, as in
-        `affine_grid`.
-        align_corners: what -1 and 1 mean, as in `grid_sample`.
+            `affine_grid`.
+        align_corners: whether -1 and 1 are the centres of the corner pixels or their outer edges.
         dtype: float16, float32 or float64.
 
     Returns:
-        (N, *out, D) coordinates in x, y, z order; read-only, as all N items are the same memory.
+        (N, *out, D) coordinates in x, y, z order.  The array is read-only, because all N items
+        share the same memory.
 
     Raises:
-        TypeError: size is not integers, or dtype is not floating.
-        ValueError: size is negative or has too few or many entries.
+        TypeError: size does not consist of integers, or dtype is not floating-point.
+        ValueError: size has a negative entry, or too few or too many entries.
 
     Example:
         >>> import gridsample
@@ -52,24 +53,24 @@ def identity_grid(
 
 
 def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) -> Any:
-    """The grid of an affine map: where each output pixel's coordinates are sent.
+    """Make the grid of an affine map, which is applied to each output pixel's coordinates.
 
-    grid[n, ..., :] = theta[n, :, :D] @ (x, y, z) + theta[n, :, D], for the coordinates (x, y, z)
-    of each output pixel's centre, as in `torch.nn.functional.affine_grid`.
+    grid[n, ..., :] = theta[n, :, :D] @ (x, y, z) + theta[n, :, D], where (x, y, z) are the
+    coordinates of each output pixel's centre, as in `torch.nn.functional.affine_grid`.
 
     Args:
-        theta: (N, D, D + 1) matrices for D = 1, 2 or 3; float16, float32 or float64.  A torch
-            tensor (also bfloat16) gives a tensor that is differentiable in it.
-        size: the output's shape, (N, C, *out) with D axes after the first two; integers of
-            Python, NumPy or torch, tensors of one too.
-        align_corners: what -1 and 1 mean, as in `grid_sample`.
+        theta: (N, D, D + 1) matrices for D = 1, 2 or 3; float16, float32 or float64.  For a torch
+            tensor (also bfloat16), the result is a tensor that is differentiable in theta.
+        size: the output's shape, (N, C, *out) with D axes after the first two: integers of
+            Python, NumPy or torch, or tensors with one element.
+        align_corners: whether -1 and 1 are the centres of the corner pixels or their outer edges.
 
     Returns:
         (N, *out, D) in theta's dtype.
 
     Raises:
-        TypeError: theta is not floating, or size is not integers.
-        ValueError: shapes that do not go together.
+        TypeError: theta is not floating-point, or size does not consist of integers.
+        ValueError: the shapes do not match.
 
     Example:
         >>> import numpy as np, gridsample

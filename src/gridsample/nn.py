@@ -1,7 +1,7 @@
 """Grid sampling as PyTorch modules.
 
-None has parameters but `SpatialTransformer`, those of the network that it is given, and
-`PatchDownsample`.  Those that resize stand in `gridsample.nn_resize`.
+Only `SpatialTransformer`, through its localization network, and `PatchDownsample` have learnable
+parameters.  The modules that resize are defined in `gridsample.nn_resize`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-# The options of `GridSample` that are given by name, as they usually are.
+# The defaults of the keyword-only options of `GridSample`.
 USUAL = {
     name: getattr(Options(), name)
     for name in ("coords", "fill_value", "extrapolate", "prefilter", "channel_axis")
@@ -48,21 +48,21 @@ class GridSample(nn.Module):
     """`gridsample.grid_sample` with fixed options.
 
     Args:
-        mode: how pixels are weighed; a name or a method, or one for each axis in x, y, z order.
-        padding_mode: what is outside; a name, or one for each axis.
-        align_corners: whether -1 and 1 are the centres of the corner pixels, or their outer edges.
-        coords: what coordinates count: "normalized", "pixel" or "displacement".
-        fill_value: what is outside under "constant" and with extrapolate=False.
-        extrapolate: False to fill wherever the position itself is outside.
-        prefilter: whether splines first make coefficients of the input.
+        mode: the interpolation method: a name or a `Method`, or one per axis in x, y, z order.
+        padding_mode: the boundary: a name, or one per axis.
+        align_corners: whether -1 and 1 are the centres of the corner pixels or their outer edges.
+        coords: the units of coordinates: "normalized", "pixel" or "displacement".
+        fill_value: the value outside, for "constant" and extrapolate=False.
+        extrapolate: False to use the fill value wherever the position itself is outside.
+        prefilter: whether splines first compute coefficients from the input.
         channel_axis: 1, or -1 for channels-last input and output.
 
     Shapes:
         input (N, C, *spatial) and grid (N, *out, D) give (N, C, *out), with the input's dtype.
 
     Raises:
-        TypeError: an option of a wrong type.
-        ValueError: a name that is unknown or ambiguous.
+        TypeError: an option has the wrong type.
+        ValueError: a name is unknown or ambiguous.
 
     Example:
         >>> import torch, gridsample.nn
@@ -120,7 +120,7 @@ class GridSample(nn.Module):
         return result
 
     def extra_repr(self) -> str:
-        """The options; of those given by name, those that are not as usual."""
+        """Return the options; keyword-only options are shown if they differ from the default."""
         first = ("mode", "padding_mode", "align_corners")
         shown = {name: getattr(self, name) for name in (*first, *USUAL)}
         return ", ".join(
@@ -135,7 +135,7 @@ class AffineGrid(nn.Module):
 
     Args:
         size: the output's spatial shape, slowest axis first: (height, width) in two dimensions.
-        align_corners: as in `GridSample`.
+        align_corners: whether -1 and 1 are the centres of the corner pixels or their outer edges.
 
     Shapes:
         theta (N, D, D + 1) gives (N, *size, D), with theta's dtype.
@@ -155,31 +155,31 @@ class AffineGrid(nn.Module):
         self.align_corners = check_flag(align_corners, "align_corners")
 
     def forward(self, theta: Tensor) -> Tensor:
-        """The grid of each matrix."""
+        """Return the grid of each matrix."""
         check_dense(theta=theta)
         grid: Tensor = affine_grid(theta, (theta.shape[0], 1, *self.size), self.align_corners)
         return grid
 
     def extra_repr(self) -> str:
-        """The options."""
+        """Return the options."""
         return f"size={self.size}, align_corners={self.align_corners}"
 
 
 class SpatialTransformer(nn.Module):
-    """Samples its input where a network that looks at it says: through an affine map for each item.
+    """Warp each input by an affine map that a network predicts from it.
 
     This is the spatial transformer of M. Jaderberg et al., "Spatial transformer networks", 2015:
 
         theta = localization(input);  output = grid_sample(input, affine_grid(theta))
 
     Args:
-        localization: a module that makes (N, D, D + 1) matrices, or (N, D * (D + 1)) numbers, of
-            an input (N, C, *spatial) with D spatial axes.  To begin with the identity, let its
-            last layer begin with weights 0 and the identity's numbers as its bias.
+        localization: a module that maps an input (N, C, *spatial) with D spatial axes to matrices
+            (N, D, D + 1), or to (N, D * (D + 1)) numbers.  To start from the identity, initialise
+            the weights of its last layer to 0 and its bias to the entries of the identity.
         size: the output's spatial shape; None for the input's.
-        mode: as in `GridSample`.
-        padding_mode: as in `GridSample`.
-        align_corners: as in `GridSample`.
+        mode: the interpolation method, as in `GridSample`.
+        padding_mode: the boundary, as in `GridSample`.
+        align_corners: whether -1 and 1 are the centres of the corner pixels or their outer edges.
 
     Shapes:
         input (N, C, *spatial) gives (N, C, *size).
@@ -216,7 +216,7 @@ class SpatialTransformer(nn.Module):
         self.sample = GridSample(mode, padding_mode, align_corners)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Sample the input where it is told to."""
+        """Predict the maps and sample the input."""
         rank = input.dim() - 2
         theta = self.localization(input).reshape(-1, rank, rank + 1)
         shape = (*input.shape[:2], *(self.size or input.shape[2:]))
@@ -225,5 +225,5 @@ class SpatialTransformer(nn.Module):
         return result
 
     def extra_repr(self) -> str:
-        """The size, where one is set."""
+        """Return the size, if one is set."""
         return "" if self.size is None else f"size={self.size}"

@@ -1,4 +1,4 @@
-"""Resizing as PyTorch modules; `gridsample.nn` has their public names."""
+"""Resizing as PyTorch modules; `gridsample.nn` exports them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Size = int | Sequence[int]
 
 
 def shown(**options: Any) -> str:
-    """Options as they are typed; those that are None are left out."""
+    """Format options as keyword arguments; those that are None are omitted."""
     return ", ".join(f"{name}={value!r}" for name, value in options.items() if value is not None)
 
 
 class Resize(nn.Module):
-    """`interpolate` with fixed options: what `Upsample` and `Downsample` are made of."""
+    """`interpolate` with fixed options: the base class of `Upsample` and `Downsample`."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Resize(nn.Module):
         super().__init__()
         lists = [given for given in (size, scale_factor) if isinstance(given, (tuple, list))]
         rank = len(lists[0]) if lists else len(listed(mode))
-        large = (2**20,) * rank  # options are to be refused now, and not for the first input's size
+        large = (2**20,) * rank  # check the options now, independently of the input's size
         plan_resizing(
             large, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
         )
@@ -66,7 +66,7 @@ class Resize(nn.Module):
         return result
 
     def extra_repr(self) -> str:
-        """The options that were given."""
+        """Return the options that are not None."""
         return shown(
             size=self.size,
             scale_factor=self.scale_factor,
@@ -82,17 +82,18 @@ class Upsample(Resize):
 
     Args:
         size: the output's spatial shape, slowest axis first, or one number for all axes.
-        scale_factor: outputs per input, one number or one an axis; instead of size.
-        mode: as in `gridsample.interpolate`.
-        align_corners: see there.
-        recompute_scale_factor: see there.
+        scale_factor: output size divided by input size, one number or one per axis; used in place
+            of size.
+        mode: the method, as in `gridsample.interpolate`.
+        align_corners: whether the centres or the outer edges of the corner pixels stay in place.
+        recompute_scale_factor: whether positions follow from the sizes, not from scale_factor.
 
     Shapes:
         input (N, C, *spatial) gives (N, C, *size).
 
     Raises:
-        TypeError: an option of a wrong type.
-        ValueError: options that contradict each other, or a name that is unknown.
+        TypeError: an option has the wrong type.
+        ValueError: options contradict each other, or a name is unknown.
 
     Example:
         >>> import torch, gridsample.nn
@@ -115,11 +116,12 @@ class Upsample(Resize):
 
 
 class Downsample(Resize):
-    """Make images smaller and skip nothing: every pixel has its share in the output.
+    """Reduce images without aliasing: every input pixel contributes to the output.
 
     Args:
         size: the output's spatial shape, slowest axis first, or one number for all axes.
-        scale_factor: outputs per input, one number or one an axis; instead of size.
+        scale_factor: output size divided by input size, one number or one per axis; used in place
+            of size.
         mode: "area", the mean of the pixels that an output overlaps, or another mode of
             `gridsample.interpolate`, which is then antialiased.
 
@@ -127,8 +129,8 @@ class Downsample(Resize):
         input (N, C, *spatial) gives (N, C, *size).
 
     Raises:
-        TypeError: an option of a wrong type.
-        ValueError: options that contradict each other, or a name that is unknown.
+        TypeError: an option has the wrong type.
+        ValueError: options contradict each other, or a name is unknown.
 
     Example:
         >>> import torch, gridsample.nn
@@ -148,15 +150,15 @@ class Downsample(Resize):
 
 
 class PatchDownsample(nn.Module):
-    """A learned image of patches: one strided convolution, as networks of patches begin with.
+    """A learned patch embedding: one strided convolution, the first layer of patch-based networks.
 
     Args:
         in_channels: C of the input.
         out_channels: C of the output: the length of a patch's embedding.
-        patch_size: a patch's size, one number or one for each axis, slowest first.
-        stride: the distance between patches; None for patches that touch.
-        padding: zeros around the input, one number or one for each axis.
-        rank: how many spatial axes there are, 1 to 3.
+        patch_size: the size of a patch, one number or one per axis, slowest first.
+        stride: the distance between patches; None for adjacent patches.
+        padding: the number of zeros around the input, one number or one per axis.
+        rank: the number of spatial axes, 1 to 3.
         bias: whether a learned bias is added.
 
     Shapes:
@@ -164,7 +166,7 @@ class PatchDownsample(nn.Module):
         floor((n + 2 * padding - patch_size) / stride) + 1 along each axis.
 
     Raises:
-        ValueError: a rank that is not 1 to 3, or a size of another number of axes.
+        ValueError: rank is not 1 to 3, or a size has another number of axes.
 
     Example:
         >>> import torch, gridsample.nn
@@ -202,14 +204,14 @@ class PatchDownsample(nn.Module):
 
     @staticmethod
     def each(given: Size, rank: int, name: str) -> tuple[int, ...]:
-        """A number for each axis."""
+        """Return one number per axis."""
         sizes = (given,) * rank if isinstance(given, int) else tuple(given)
         if len(sizes) != rank:
             raise ValueError(f"{name} needs one number, or {rank}, got {given!r}")
         return sizes
 
     def forward(self, input: Tensor) -> Tensor:
-        """The image of patches."""
+        """Return the embedding of every patch."""
         result: Tensor = self.project(input)
         return result
 
@@ -226,7 +228,7 @@ class PatchDownsample(nn.Module):
 
 @functools.lru_cache(maxsize=64)
 def cell_means(centers: tuple[float, ...], n: int) -> np.ndarray[Any, Any]:
-    """The matrix (centers, n) of the means over cells, see `CenterPool`."""
+    """Return the matrix (centers, n) of the averages over cells; see `CenterPool`."""
     places = (np.array(centers) + 1) / 2 * n  # the first pixel reaches from 0 to 1
     borders = np.concatenate([[0.0], (places[1:] + places[:-1]) / 2, [float(n)]])
     pixels = np.arange(n)
@@ -239,22 +241,22 @@ def cell_means(centers: tuple[float, ...], n: int) -> np.ndarray[Any, Any]:
 
 
 class CenterPool(nn.Module):
-    """Means of an image around given centres, whatever the image's size.
+    """Average an image around given centres, for images of any size.
 
-    Along each axis the image is cut half-way between neighbouring centres, and each output is the
-    mean of a cell, in which a pixel that is cut counts by its share.  Centres that are evenly
-    spaced, from 1/m - 1 in steps of 2/m, give the cells of equal size of adaptive pooling.
+    Along each axis, the image is divided halfway between neighbouring centres.  Each output is the
+    mean over a cell, to which partly covered pixels contribute in proportion.  Evenly spaced
+    centres, from 1/m - 1 in steps of 2/m, give the equal cells of adaptive pooling.
 
     Args:
-        centers: for each axis, in x, y, z order, the centres' coordinates: from -1 to 1, which
-            are the outer edges of the image, and rising.
+        centers: for each axis, in x, y, z order, the coordinates of the centres in increasing
+            order, from -1 to 1, which are the outer edges of the image.
 
     Shapes:
-        input (N, C, *spatial), floating or complex, gives (N, C, ..., len(y), len(x)).
+        input (N, C, *spatial), floating-point or complex, gives (N, C, ..., len(y), len(x)).
 
     Raises:
-        ValueError: centres that are none, do not rise, or lie outside; or another number of axes
-            in the input.
+        ValueError: an axis has no centres, they do not increase, or they lie outside the image; or
+            the input has another number of axes.
 
     Example:
         >>> import torch, gridsample.nn
@@ -279,12 +281,12 @@ class CenterPool(nn.Module):
                 raise ValueError(f"centers along {name} must rise from -1 to 1, got {axis}")
 
     def forward(self, input: Tensor) -> Tensor:
-        """The means."""
+        """Return the averages."""
         check_dense(input=input)
         if input.dim() != 2 + len(self.centers):
             raise ValueError(
-                f"input must be (N, C, *spatial) with {len(self.centers)} spatial axes, as there "
-                f"are centers for, got shape {tuple(input.shape)}"
+                f"input must be (N, C, *spatial) with {len(self.centers)} spatial axes, one for "
+                f"each list of centers, got shape {tuple(input.shape)}"
             )
         for axis, centers in enumerate(self.centers, start=1):
             matrix = torch.from_numpy(cell_means(centers, input.shape[-axis]))
@@ -293,34 +295,35 @@ class CenterPool(nn.Module):
         return input
 
     def extra_repr(self) -> str:
-        """The centres of each axis."""
+        """Return the centres of each axis."""
         return shown(**dict(zip(AXES, self.centers, strict=False)))
 
 
 class Pyramid(nn.Module):
-    """An image at ever half the size: the images themselves, or what each adds to the next.
+    """A Gaussian or Laplacian pyramid: successively halved images, or their differences.
 
-    With G_0 the image, down to half the size (rounded up) and up to the size of the one before:
+    Let G_0 be the image, ``down`` a reduction to half the size (rounded up), and ``up`` an
+    enlargement to the size of the next larger level.  The levels are
 
         Gaussian    G_k = down(G_{k - 1})
-        Laplacian   L_k = G_k - up(G_{k + 1}), and last the smallest G
+        Laplacian   L_k = G_k - up(G_{k + 1}); the last level is the smallest G
 
-    `inverse` undoes either, for whatever is done to the levels in between: the Laplacian's is
-    G_k = L_k + up(G_{k + 1}), exact but for rounding.
+    `inverse` reconstructs the image, also from modified levels.  For the Laplacian pyramid it
+    computes G_k = L_k + up(G_{k + 1}), which is exact up to rounding.
     Source: P. Burt, E. Adelson, "The Laplacian pyramid as a compact image code", 1983.
 
     Args:
         levels: how many times the size is halved.
         kind: "gaussian" or "laplacian".
-        down: the mode that the smaller images are made with, antialiased; "gaussian" has a
-            deviation of one pixel, as Burt and Adelson's five taps.
-        up: the mode that they are enlarged with.
+        down: the mode for reducing, with antialiasing; "gaussian" has a standard deviation of one
+            pixel, like the five taps of Burt and Adelson.
+        up: the mode for enlarging.
 
     Shapes:
         input (N, C, *spatial) gives a list of levels + 1 tensors, the largest first.
 
     Raises:
-        ValueError: a name that is unknown, or a number of levels below 0.
+        ValueError: a name is unknown, or levels is negative.
 
     Example:
         >>> import torch, gridsample.nn
@@ -347,7 +350,7 @@ class Pyramid(nn.Module):
         self.levels, self.kind, self.down, self.up = levels, kind, down, up
 
     def forward(self, input: Tensor) -> list[Tensor]:
-        """The levels, the largest first."""
+        """Return the levels, the largest first."""
         check_dense(input=input)
         images = [input]
         for _ in range(self.levels):
@@ -361,7 +364,7 @@ class Pyramid(nn.Module):
         ]
 
     def inverse(self, levels: Sequence[Tensor]) -> Tensor:
-        """The image of which these are the levels."""
+        """Reconstruct the image from its levels."""
         if len(levels) != self.levels + 1:
             raise ValueError(f"levels must be {self.levels + 1} tensors, got {len(levels)}")
         if self.kind == "gaussian":
@@ -372,10 +375,10 @@ class Pyramid(nn.Module):
         return image
 
     def enlarge(self, small: Tensor, large: Tensor) -> Tensor:
-        """A tensor at the size of another."""
+        """Enlarge a tensor to the size of another."""
         result: Tensor = interpolate(small, tuple(large.shape[2:]), mode=self.up)
         return result
 
     def extra_repr(self) -> str:
-        """The options."""
+        """Return the options."""
         return shown(levels=self.levels, kind=self.kind, down=self.down, up=self.up)

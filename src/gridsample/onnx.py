@@ -1,17 +1,17 @@
-"""Models that sample, as ONNX files.
+"""ONNX export of models that sample or resize.
 
-`torch.onnx.export(model, arguments, dynamo=True)` needs nothing from here: `gridsample.grid_sample`
-called in a model, and the modules of `gridsample.nn`, become the standard operator GridSample.
-A program that `torch.export` made before is given to `lower` first.
+`torch.onnx.export(model, arguments, dynamo=True)` needs nothing from this module: calls of
+`gridsample.grid_sample`, and the modules of `gridsample.nn`, are exported as the standard operator
+GridSample.  A program that `torch.export` has already created must be converted by `lower` first.
 
-What GridSample can express: two or three spatial axes, nearest or linear, or cubic in two; zeros,
-border or reflection; one of each for all axes; floating images.  N that is broadcast, channels that
-come last, points in a list, and a grid of another floating type than the image are expressed with
-other operators around it.  For three axes leave ``opset_version`` at 20 or more.
+GridSample supports two or three spatial axes; nearest, linear, and in two dimensions cubic; zeros,
+border and reflection; the same mode and boundary for all axes; floating-point images.  Broadcasting
+of N, channels-last layouts, lists of points, and grids of another floating-point dtype are
+expressed by additional operators.  For three axes, keep ``opset_version`` at 20 or more.
 
-`gridsample.interpolate` becomes Resize: nearest, nearest-exact, linear and cubic, in one to three
-axes; antialiased where that is linear or cubic; images that float32 can hold.  docs/torch.md lists
-what is written for each.
+`gridsample.interpolate` is exported as Resize: nearest, nearest-exact, linear and cubic, in one to
+three dimensions, with antialiasing for linear and cubic, for images that float32 can represent.
+docs/torch.md lists the operators for each case.
 """
 
 from __future__ import annotations
@@ -27,17 +27,16 @@ __all__ = ["lower"]
 
 
 def lower(program: ExportedProgram) -> ExportedProgram:
-    """A program that samples or resizes, with ONNX's operators in the place of ours.
+    """Replace gridsample's operators in an exported program by those of ONNX.
 
     Args:
-        program: what `torch.export.export` gave.
+        program: the result of `torch.export.export`.
 
     Returns:
-        A program for `torch.onnx.export(program, dynamo=True)`; it is of no other use.
+        A program for `torch.onnx.export(program, dynamo=True)`; it has no other use.
 
     Raises:
-        ValueError: something is sampled in a way that GridSample cannot express, or resized in one
-            that Resize cannot.
+        ValueError: a call uses options that ONNX's GridSample or Resize does not support.
 
     Example:
         >>> import torch, gridsample.nn, gridsample.onnx

@@ -1,15 +1,15 @@
-"""Try gridsample in a PyTorch project that is not changed.
+"""Use gridsample in an unchanged PyTorch project.
 
-`patch` lets our `grid_sample`, `affine_grid` and `interpolate` stand in for those of
-`torch.nn.functional`, with torch's signatures, errors and warnings.  What only we accept (one
-spatial axis, cubic in three, integers, a grid of another dtype, a mode for each axis, antialiasing
-of everything) is accepted there too, unless ``strict=True``.
+`patch` replaces `grid_sample`, `affine_grid` and `interpolate` of `torch.nn.functional` by
+gridsample's functions, with torch's signatures, errors and warnings.  Calls that only gridsample
+supports (one spatial axis, cubic in 3-D, integers, a grid of another dtype, a mode for each axis,
+antialiasing for every mode) are accepted, too, unless ``strict=True``.
 
-The functions are here under the same names, for those who would rather import them.
+The functions are also available here under the same names, to be imported directly.
 
-What torch alone can do is done by torch's own functions: `torch.jit.trace` and the ONNX export that
-is made of it record those, and TorchScript compiles them.  Where we refuse a call, torch's function
-is called in our place, so that its result or its error is what the caller gets.
+Some features use torch's own functions: `torch.jit.trace` and the ONNX export based on it record
+them, and TorchScript compiles them.  If gridsample rejects a call, torch's function is called, and
+the caller gets its result or its error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["patch"]
 
 Size = int | Sequence[int]
 
-# What of ours means that a call is for torch.
+# The exceptions with which gridsample rejects a call, which is then forwarded to torch.
 REFUSALS = (TypeError, ValueError, NotImplementedError)
 
 SAMPLING = {4: ("bilinear", "nearest", "bicubic"), 5: ("bilinear", "nearest")}
@@ -45,16 +45,16 @@ RESIZING = {3: ("linear",), 4: ("bilinear", "bicubic"), 5: ("trilinear",)}
 NEAREST = ("nearest", "nearest-exact")
 SMOOTHED = ("bilinear", "bicubic")
 
-# Where positions begin to overflow in torch, in float32 and as 32-bit counts of folds.
+# Coordinates above which positions overflow in torch, in float32 or as 32-bit counts of folds.
 FAR = 1e9
 
 
 class Manner(NamedTuple):
-    """How to stand in for torch.
+    """How a function replaces torch's.
 
     Attributes:
-        strict: whether to accept no more than torch does, and to return just what it returns.
-        level: where the caller is, as ``stacklevel`` of a warning.
+        strict: whether to accept and return exactly what torch does.
+        level: the ``stacklevel`` of the caller, for warnings.
     """
 
     strict: bool
@@ -73,25 +73,26 @@ def grid_sample(
     *,
     strict: bool = False,
 ) -> Tensor:
-    """`gridsample.grid_sample`, with the signature of torch's.
+    """Sample an image: `gridsample.grid_sample` with the signature of torch's function.
 
-    Under `torch.autocast` the result has the type that torch's has.
+    Under `torch.autocast`, the result has the same dtype as torch's.
 
     Args:
-        input: (N, C, *spatial), as in `gridsample.grid_sample`.
-        grid: (N, *out, D), as in `gridsample.grid_sample`.
-        mode: as in `gridsample.grid_sample`.
-        padding_mode: as in `gridsample.grid_sample`.
-        align_corners: as in `gridsample.grid_sample`; None is False, with torch's warning.
-        strict: as in `patch`.
+        input: the image, (N, C, *spatial), as in `gridsample.grid_sample`.
+        grid: the coordinates, (N, *out, D), as in `gridsample.grid_sample`.
+        mode: the interpolation method, as in `gridsample.grid_sample`.
+        padding_mode: the boundary, as in `gridsample.grid_sample`.
+        align_corners: whether -1 and 1 are the centres of the corner pixels; None means False, with
+            torch's warning.
+        strict: whether to accept and return exactly what torch does, as in `patch`.
 
     Returns:
         (N, C, *out).
 
     Raises:
-        ValueError: an unknown mode or padding_mode.
-        RuntimeError: tensors that do not go together.
-        TypeError: what is no tensor.
+        ValueError: mode or padding_mode is unknown.
+        RuntimeError: the tensors are not compatible.
+        TypeError: an argument is not a tensor.
     """
     if has_torch_function_variadic(input, grid):
         return api.hand_over(grid_sample, locals(), input, grid)  # type: ignore[no-any-return]
@@ -101,21 +102,22 @@ def grid_sample(
 def affine_grid(
     theta: Tensor, size: Sequence[int], align_corners: bool | None = None, *, strict: bool = False
 ) -> Tensor:
-    """`gridsample.affine_grid`, with the signature of torch's.
+    """Make the grid of an affine map: `gridsample.affine_grid` with torch's signature.
 
     Args:
-        theta: (N, D, D + 1), as in `gridsample.affine_grid`.
-        size: (N, C, *out), as in `gridsample.affine_grid`.
-        align_corners: as in `gridsample.affine_grid`; None is False, with torch's warning.
-        strict: as in `patch`.
+        theta: the matrices, (N, D, D + 1), as in `gridsample.affine_grid`.
+        size: the shape of the output, (N, C, *out), as in `gridsample.affine_grid`.
+        align_corners: whether -1 and 1 are the centres of the corner pixels; None means False, with
+            torch's warning.
+        strict: whether to accept and return exactly what torch does, as in `patch`.
 
     Returns:
         (N, *out, D).
 
     Raises:
-        ValueError: theta is not floating or does not go with size, or size is not positive.
+        ValueError: theta is not floating-point or does not match size, or size is not positive.
         NotImplementedError: size has too few or too many entries.
-        TypeError: what is no tensor, or a size that is not made of integers.
+        TypeError: theta is not a tensor, or size does not consist of integers.
     """
     if has_torch_function_unary(theta):
         return api.hand_over(affine_grid, locals(), theta)  # type: ignore[no-any-return]
@@ -133,27 +135,28 @@ def interpolate(
     *,
     strict: bool = False,
 ) -> Tensor:
-    """`gridsample.interpolate`, with the signature of torch's.
+    """Resize an image: `gridsample.interpolate` with the signature of torch's function.
 
     Args:
-        input: (N, C, *spatial), as in `gridsample.interpolate`.
-        size: as in `gridsample.interpolate`.
-        scale_factor: as in `gridsample.interpolate`.
-        mode: as in `gridsample.interpolate`.
-        align_corners: as in `gridsample.interpolate`.
-        recompute_scale_factor: as in `gridsample.interpolate`.
-        antialias: as in `gridsample.interpolate`.
-        strict: as in `patch`.
+        input: the image, (N, C, *spatial), as in `gridsample.interpolate`.
+        size: the output's spatial shape, or one number for all axes.
+        scale_factor: output size divided by input size, one number or one per axis.
+        mode: the method, as in `gridsample.interpolate`.
+        align_corners: whether the centres or the outer edges of the corner pixels stay in place.
+        recompute_scale_factor: whether positions follow from the sizes, not from scale_factor.
+        antialias: whether to stretch the weights along axes that shrink.
+        strict: whether to accept and return exactly what torch does, as in `patch`.
 
     Returns:
         (N, C, *size).
 
     Raises:
-        NotImplementedError: an input with too few or too many dimensions, or of a type that has no
-            numbers to sum; an unknown mode.
-        RuntimeError: a size without pixels.
-        ValueError: a size and a scale_factor, or none; or other options that contradict each other.
-        TypeError: what is no tensor, or a size that is not made of integers.
+        NotImplementedError: the input has too few or too many dimensions or an unsupported dtype,
+            or the mode is unknown.
+        RuntimeError: the size is zero along an axis.
+        ValueError: both or neither of size and scale_factor are given, or other options contradict
+            each other.
+        TypeError: the input is not a tensor, or the size does not consist of integers.
     """
     if has_torch_function_unary(input):
         return api.hand_over(interpolate, locals(), input)  # type: ignore[no-any-return]
@@ -162,18 +165,18 @@ def interpolate(
 
 
 class patch:
-    """Let our functions stand in for torch's: from here on, or in a ``with`` block.
+    """Replace torch's functions by gridsample's, permanently or within a ``with`` block.
 
-    It holds for every thread and for all code that calls `torch.nn.functional.grid_sample`,
-    `affine_grid` or `interpolate`, under whatever name the function was imported, and for what
-    calls them, as `torch.nn.Upsample` does.  What was compiled, scripted or traced before stays as
-    it is.
+    The patch affects every thread and all code that calls `torch.nn.functional.grid_sample`,
+    `affine_grid` or `interpolate`, under whatever name the function was imported, and indirect
+    callers such as `torch.nn.Upsample`.  Code that was compiled, scripted or traced before is not
+    affected.
 
     Args:
-        strict: whether to accept no more than torch does and to return just what it returns: its
-            errors for integers, mixed types and unlike batches, its memory formats, its types under
-            `torch.autocast`, its warnings, and its numbers where a coordinate is NaN or infinite.
-            Results then differ by rounding alone.  ``docs/torch.md`` lists what differs without.
+        strict: whether to accept and return exactly what torch does: its errors for integers, mixed
+            dtypes and different batch sizes, its memory formats, its dtypes under `torch.autocast`,
+            its warnings, and its results where a coordinate is NaN or infinite.  Results then
+            differ only by rounding.  ``docs/torch.md`` lists the differences without ``strict``.
 
     Example:
         >>> import torch, torch.nn.functional as F, gridsample.torch_compat
@@ -184,11 +187,11 @@ class patch:
     """
 
     def __init__(self, *, strict: bool = False) -> None:
-        """The functions are in place at once."""
+        """Replace the functions immediately."""
         self.before = contacts.install(StandIns(bool(strict)))
 
     def undo(self) -> None:
-        """Put back what was there."""
+        """Restore the previous functions."""
         contacts.restore(self.before)
 
     def __enter__(self) -> patch:
@@ -204,41 +207,41 @@ class patch:
 
 
 class StandIns:
-    """What torch's functions call while they are patched.
+    """The functions that torch's functions call while they are patched.
 
-    A subclass, a mode or a proxy hears of torch's function, as it does of the function that is not
-    patched; when it calls that function, the call comes here again.
+    Subclasses, modes and proxies see torch's function, as without the patch.  If they call it, the
+    call arrives here again.
     """
 
     def __init__(self, strict: bool) -> None:
         self.manner = Manner(strict, 5)
 
     def grid_sample(self, input: Any, grid: Any, *options: Any) -> Tensor:
-        """In the place of `torch.nn.functional.grid_sample`."""
+        """Replace `torch.nn.functional.grid_sample`."""
         if has_torch_function_variadic(input, grid):
             return torchs.grid_sample(input, grid, *options)
         return sample(self.manner, input, grid, *options)
 
     def affine_grid(self, theta: Any, *options: Any) -> Tensor:
-        """In the place of `torch.nn.functional.affine_grid`."""
+        """Replace `torch.nn.functional.affine_grid`."""
         if has_torch_function_unary(theta):
             return torchs.affine_grid(theta, *options)
         return make_grid(self.manner, theta, *options)
 
     def interpolate(self, input: Any, *options: Any) -> Tensor:
-        """In the place of `torch.nn.functional.interpolate`."""
+        """Replace `torch.nn.functional.interpolate`."""
         if has_torch_function_unary(input):
             return torchs.interpolate(input, *options)
         return resized(input, options, self.manner.strict)
 
 
-# What they do -------------------------------------------------------------------------------------
+# Implementations ----------------------------------------------------------------------------------
 
 
 def sample(
     manner: Manner, input: Any, grid: Any, mode: Any, padding_mode: Any, align_corners: Any
 ) -> Tensor:
-    """Sample, as we do it or as torch does."""
+    """Sample with gridsample's function or, if it does not apply, with torch's."""
     theirs = functools.partial(torchs.grid_sample, input, grid, mode, padding_mode)
     tensors = isinstance(input, Tensor) and isinstance(grid, Tensor)
     if not tensors or contacts.is_tracing():
@@ -258,7 +261,7 @@ def sample(
 
 
 def make_grid(manner: Manner, theta: Any, size: Any, align_corners: Any) -> Tensor:
-    """Make the grid of an affine map, as we do it or as torch does."""
+    """Make the grid of an affine map with gridsample's function or, if necessary, torch's."""
     theirs = functools.partial(torchs.affine_grid, theta, size)
     if not isinstance(theta, Tensor) or contacts.is_tracing():
         return theirs(align_corners)
@@ -284,7 +287,7 @@ def make_grid(manner: Manner, theta: Any, size: Any, align_corners: Any) -> Tens
 
 
 def resized(input: Any, options: tuple[Any, ...], strict: bool) -> Tensor:
-    """Resize, as we do it or as torch does."""
+    """Resize with gridsample's function or, if it does not apply, with torch's."""
     theirs = functools.partial(torchs.interpolate, input)
     if not isinstance(input, Tensor) or contacts.is_tracing():
         return theirs(*options)
@@ -299,7 +302,7 @@ def resized(input: Any, options: tuple[Any, ...], strict: bool) -> Tensor:
 
 
 def refused(error: Exception, theirs: Callable[..., Tensor], *options: Any) -> Tensor:
-    """What torch makes of a call that we refuse; if it refuses, too, with a note of our reason."""
+    """Call torch's function after gridsample has rejected a call; add the reason to its error."""
     try:
         return theirs(*options)
     except Exception as own:
@@ -308,7 +311,7 @@ def refused(error: Exception, theirs: Callable[..., Tensor], *options: Any) -> T
 
 
 def torch_samples(image: Tensor, grid: Tensor, mode: Any, padding_mode: Any) -> bool:
-    """Whether torch's function takes a call, as far as ours would take more than that."""
+    """Return whether torch's function accepts a call, as far as gridsample accepts more."""
     return (
         image.dim() == grid.dim()
         and mode in SAMPLING.get(image.dim(), ())
@@ -320,7 +323,7 @@ def torch_samples(image: Tensor, grid: Tensor, mode: Any, padding_mode: Any) -> 
 
 
 def torch_resizes(image: Tensor, mode: Any, antialias: Any) -> bool:
-    """Whether torch's function takes a call, as far as ours would take more or round otherwise."""
+    """Return whether torch accepts a call that gridsample accepts or rounds differently."""
     if not image.numel():
         return False
     if mode in NEAREST:
@@ -335,7 +338,7 @@ def torch_resizes(image: Tensor, mode: Any, antialias: Any) -> bool:
 
 
 def as_laid_out(result: Tensor, image: Tensor, mode: Any) -> Tensor:
-    """A resized image in the memory format that torch's function would give it."""
+    """Convert a resized image to the memory format of torch's result."""
     pooled = mode == "area" and image.dim() == 5  # to one voxel it is a mean, which keeps layouts
     planar = image.dim() == 3 or (pooled and any(n != 1 for n in result.shape[2:]))
     layout = torch.contiguous_format if planar else contacts.layout_of(image)
@@ -345,9 +348,9 @@ def as_laid_out(result: Tensor, image: Tensor, mode: Any) -> Tensor:
 
 
 def as_autocast(image: Tensor, grid: Tensor) -> tuple[Tensor, Tensor]:
-    """Both tensors in the types that torch's function would get them in under `torch.autocast`.
+    """Convert both tensors to the dtypes that torch's function would receive under autocast.
 
-    On a CPU that is float32 for all that is narrower; on a GPU the wider of both types.
+    On a CPU, narrower dtypes become float32. On a GPU, both become the wider of the two dtypes.
     """
     kind = image.device.type
     if kind not in ("cpu", "cuda") or not torch.is_autocast_enabled(kind):
@@ -365,9 +368,9 @@ def as_autocast(image: Tensor, grid: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def with_torchs_nowhere(result: Tensor, image: Tensor, grid: Tensor, *how: Any) -> Tensor:
-    """A result, with torch's own numbers at the points of which a coordinate is NaN or past `FAR`.
+    """Use torch's own results at points where a coordinate is NaN or exceeds `FAR`.
 
-    They have no gradient: torch's backward may read and write out of bounds there.
+    These results have no gradient, because torch's backward may access memory out of bounds there.
     """
     points = grid.detach()
     if not is_plain(points) or not points.numel():
@@ -384,18 +387,18 @@ def with_torchs_nowhere(result: Tensor, image: Tensor, grid: Tensor, *how: Any) 
 
 @functools.cache
 def words_for_corners() -> str:
-    """Torch's words for a call without align_corners."""
+    """Torch's warning about a call without align_corners."""
     return contacts.words_of(lambda: torchs.affine_grid(torch.zeros(1, 2, 3), (1, 1, 1, 1)))
 
 
 @functools.cache
 def words_for_one_pixel() -> str:
-    """Torch's words for a grid with an axis of one pixel and align_corners."""
+    """Torch's warning about a grid with an axis of one pixel and align_corners=True."""
     return contacts.words_of(lambda: torchs.affine_grid(torch.zeros(1, 2, 3), (1, 1, 1, 1), True))
 
 
 def check_corners(align_corners: Any, manner: Manner) -> bool:
-    """``align_corners`` as it was given, or False with torch's warning."""
+    """Return ``align_corners``; None becomes False, with torch's warning."""
     if align_corners is None:
         warnings.warn(words_for_corners(), stacklevel=manner.level)
         return False

@@ -1,8 +1,8 @@
-"""Compile kernels before they are needed: for containers, services, test suites, and before a fork.
+"""Compile kernels in advance: for containers, services, test suites, and before a fork.
 
-Which kernels a call needs follows from many things, so the calls themselves are made, with small
-arrays of zeros: by several processes at once, which put the kernels on disk, and then by this one,
-which loads them.
+The kernels that a call needs depend on many things.  Therefore the calls themselves are executed,
+with small arrays of zeros: first by several processes in parallel, which store the kernels on disk,
+and then by this process, which loads them.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ SIDE, NUMBERS = 40, 1 << 18
 
 
 class Warmed(NamedTuple):
-    """What `warmup` has done.
+    """The result of `warmup`.
 
     Attributes:
-        folder: where the kernels are kept; None if no folder can be written to.
-        compiled: how many kernels were compiled; those that were there already do not count.
-        seconds: how long it took.
+        folder: the folder of the kernels; None if no folder is writable.
+        compiled: the number of kernels compiled, without those that existed already.
+        seconds: the elapsed time.
     """
 
     folder: Path | None
@@ -75,35 +75,40 @@ def warmup(
     processes: int | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Warmed:
-    """Compile the kernels of the usual calls, keep them on disk, and load them.
+    """Compile the kernels of common calls, store them on disk, and load them.
 
-    A kernel is compiled when a call first needs it, which takes seconds.  After this, a call that
-    is covered compiles nothing, in this process or in any other of the same user, machine and
-    versions.  Call it before forking where children sample: they inherit what is loaded here.
+    A kernel is compiled when a call first needs it, which takes seconds.  After `warmup`, a covered
+    call compiles nothing, in this process or in any other of the same user, on the same machine and
+    with the same versions.  If forked children sample, call it before the fork: they inherit the
+    loaded kernels.
 
-    Covered are `grid_sample`, `affine_sample` and `interpolate`, as far as they have the modes; of
-    contiguous images with channels first, or last if there are 3, 4 or at least 8; with contiguous
-    grids of float32, or of float64 for images whose sums are made in it, and for tensors of the
-    image's dtype; in any coordinates but displacements; under every boundary that does not turn
-    the sign; for any sizes with fewer than 2^31 elements.
+    The covered calls are `grid_sample`, `affine_sample` and `interpolate`, for the modes that each
+    of them has, with
+
+    * contiguous images with channels first, or with channels last if there are 3, 4 or at least 8;
+    * contiguous float32 grids, or float64 grids for images that are summed in float64, and for
+      tensors grids of the image's dtype;
+    * all coordinates except displacements;
+    * every boundary that does not change signs;
+    * all sizes with fewer than 2^31 elements.
 
     Args:
-        dtypes: of images, one name or several.
+        dtypes: names of the dtypes of images, one or several.
         ranks: numbers of spatial axes, 1 to 3, one or several.
         modes: names of modes of `grid_sample`, of `interpolate`, or of both; one or several.
-        gradients: whether to cover the gradients of the image and the grid, too.
-        torch: whether to cover tensors on the CPU, too; with gradients, their second derivatives.
-        processes: how many compile at once, this one included; by default one for each core.
-        progress: called with the share that is done, 0 to 1.
+        gradients: whether to include the gradients of the image and the grid.
+        torch: whether to include tensors on the CPU and, with gradients, their second derivatives.
+        processes: the number of processes, including this one; by default one per core.
+        progress: called with the share of the work that is done, 0 to 1.
 
     Returns:
-        Where the kernels are, how many were compiled, and how long it took.
+        The folder of the kernels, the number of kernels compiled, and the elapsed time.
 
     Raises:
-        ImportError: ``torch`` is asked for and is not installed.
-        TypeError: a dtype that images cannot have.
-        ValueError: an unknown dtype or mode, a rank that is not 1, 2 or 3, or fewer than one
-            process.
+        ImportError: ``torch`` is True and torch is not installed.
+        TypeError: images cannot have one of the dtypes.
+        ValueError: a dtype or mode is unknown, a rank is not 1, 2 or 3, or processes is less than
+            one.
 
     Example:
         >>> import gridsample

@@ -1,9 +1,9 @@
-"""Pixel matrices: from what a user asks of a picture to the grid that samples it.
+"""Pixel matrices: from the steps of a warp to the grid that samples the picture.
 
-A warp is told forwards, *input pixel to output pixel*, as one asks for it: turn the picture, then
-move it. Sampling needs the way back, from each output pixel to the place in the input it takes its
-value from. So the steps are multiplied into one matrix, the matrix is inverted once, and the
-inverse is applied to the output's pixels a band of rows at a time.
+The steps of a warp are given as forward maps, *input pixel to output pixel*: rotate the picture,
+then move it. Sampling needs the inverse map, from each output pixel to its position in the input.
+The steps are therefore multiplied into one matrix, the matrix is inverted once, and the inverse is
+applied to the output's pixels in bands of rows.
 
 Pixels are counted from the centre of the first one: x to the right, y **down**, z through the
 slices. Matrices are homogeneous, `(D + 1, D + 1)`, and act on columns `(x, y[, z], 1)`. Sizes are
@@ -28,13 +28,13 @@ Step = tuple[str, Sequence[float]]
 Size = tuple[int, ...]
 
 _BAND_POINTS = 1 << 19
-"""Points sampled at a time: a few megabytes of grid, enough work for every thread."""
+"""Number of points sampled at a time: a few megabytes of grid, and enough work for every thread."""
 
 
 def rotation(numbers: Sequence[float], rank: int) -> Matrix:
-    """Turn by `numbers[0]` degrees in the x-y plane, counter-clockwise as seen on a screen.
+    """Rotate by `numbers[0]` degrees in the x-y plane, counter-clockwise as seen on a screen.
 
-    Quarter turns are exact: they move pixels onto pixels.
+    Multiples of 90 degrees are exact: they move pixels onto pixels.
 
     >>> rotation([90], 2).astype(int)[:2, :2].tolist()
     [[0, 1], [-1, 0]]
@@ -52,7 +52,7 @@ def rotation(numbers: Sequence[float], rank: int) -> Matrix:
 def scaling(numbers: Sequence[float], rank: int) -> Matrix:
     """Enlarge by one factor along every axis, or by one factor per axis in x, y, z order.
 
-    A volume given two factors keeps its size along z. A negative factor mirrors.
+    With two factors, a volume keeps its size along z. A negative factor mirrors.
     """
     factors = _counted("scale", numbers, {1, 2, rank})
     if len(factors) == 1:
@@ -61,7 +61,7 @@ def scaling(numbers: Sequence[float], rank: int) -> Matrix:
 
 
 def shearing(numbers: Sequence[float], rank: int) -> Matrix:
-    """Lean by `numbers[0]` degrees: rows slide along x, the upper ones to the right."""
+    """Shear by `numbers[0]` degrees: rows move along x, the upper ones to the right."""
     (degrees,) = _counted("shear", numbers, {1})
     if degrees % 180 == 90:
         raise ValueError(f"--shear {degrees:g} flattens the picture; give an angle within ±90")
@@ -71,7 +71,7 @@ def shearing(numbers: Sequence[float], rank: int) -> Matrix:
 
 
 def translation(numbers: Sequence[float], rank: int) -> Matrix:
-    """Move right by x, down by y and on by z pixels; a volume given two numbers stays along z."""
+    """Move by x pixels right, y down and z along the slices; z may be omitted and is then 0."""
     shift = _counted("translate", numbers, {2, rank})
     matrix = np.eye(rank + 1)
     matrix[: len(shift), rank] = shift
@@ -112,15 +112,15 @@ _ABOUT_PIXEL_ZERO: dict[str, Callable[[Sequence[float], int], Matrix]] = {
 _FIXES_THE_CANVAS = {"affine", "homography"}
 
 STEPS = (*_ABOUT_THE_CENTRE, *_ABOUT_PIXEL_ZERO)
-"""The names a step may have."""
+"""The accepted names of steps."""
 
 
 def window(steps: Sequence[Step], size: Size, canvas: Size) -> Matrix:
-    """Say which part of the warped picture the canvas shows: canvas pixel -> picture pixel.
+    """Return the part of the warped picture that the canvas shows: canvas pixel -> picture pixel.
 
-    A canvas of another size than the input is laid with its centre on the centre of the input, so
-    that it crops or extends all sides alike. The matrices of `affine` and `homography` already name
-    output pixels: with one of them among the steps, the canvas starts at pixel (0, 0).
+    A canvas whose size differs from the input's is centred on the input, so it crops or extends all
+    sides equally. The matrices of `affine` and `homography` already refer to output pixels: if one
+    of them is among the steps, the canvas starts at pixel (0, 0).
 
     >>> window([("rotate", [45])], (4, 4), (8, 6))[:2, 2]
     array([-2., -1.])
@@ -131,7 +131,7 @@ def window(steps: Sequence[Step], size: Size, canvas: Size) -> Matrix:
 
 
 def fitted(size: Size, canvas: Size, align_corners: bool) -> Matrix:
-    """Lay the canvas over the whole input, as a normalized grid does: canvas pixel -> input pixel.
+    """Stretch the canvas over the whole input, like a normalized grid: canvas -> input pixel.
 
     >>> fitted((8,), (4,), align_corners=False)
     array([[2. , 0.5],
@@ -146,18 +146,19 @@ def fitted(size: Size, canvas: Size, align_corners: bool) -> Matrix:
 
 
 def inverse_map(steps: Sequence[Step], size: Size, canvas: Size) -> Matrix:
-    """Find the matrix that takes a canvas pixel to the input pixel it shows.
+    """Return the matrix that maps a canvas pixel to the input pixel that it shows.
 
     Args:
-        steps: `(name, numbers)` in the order they happen to the picture; names as in `STEPS`.
+        steps: `(name, numbers)` in the order of application; names as in `STEPS`.
         size: The input's size in pixels, `(W, H)` or `(W, H, D)`.
         canvas: The output's size in pixels, in the same order.
 
     Returns:
-        `(D + 1, D + 1)`, scaled so that an affine map ends in the row `0 ... 0 1`.
+        `(D + 1, D + 1)`, scaled so that the last row of an affine map is `0 ... 0 1`.
 
     Raises:
-        ValueError: Numbers of the wrong count or not finite, or a warp that flattens the picture.
+        ValueError: The count of numbers is wrong, a number is not finite, or the matrix is
+            singular.
 
     >>> inverse_map([("translate", [2, 1])], (5, 5), (5, 5))[:2, 2]
     array([-2., -1.])
@@ -184,19 +185,19 @@ def inverse_map(steps: Sequence[Step], size: Size, canvas: Size) -> Matrix:
 
 
 def lands_on_pixels(inverse: Matrix) -> bool:
-    """Tell whether every output pixel shows exactly one input pixel.
+    """Return whether every output pixel shows exactly one input pixel.
 
-    It does when the map is affine and all its numbers are whole: shifts by whole pixels, quarter
-    turns, mirrorings.
+    This is the case for affine maps with integer entries: shifts by whole pixels, rotations by
+    multiples of 90 degrees, and reflections.
     """
     return bool(not inverse[-1, :-1].any() and np.array_equal(inverse, np.rint(inverse)))
 
 
 def exact_mode(mode: Mode, rank: int) -> Mode:
-    """Choose the mode for a map that lands on pixels.
+    """Choose the mode for a map whose positions are all at pixel centres.
 
-    There all methods agree that weigh one tap by 1 and the others by 0 at t = 0, and nearest gives
-    the value itself: no rounding, and no NaN seeping in from a neighbour whose weight is 0.
+    There, all methods agree whose weights at t = 0 are 1 for one tap and 0 for the others. Nearest
+    copies the value: without rounding, and without NaN from a neighbour whose weight is 0.
 
     >>> exact_mode("bicubic", 2)
     'nearest'
@@ -210,7 +211,7 @@ def exact_mode(mode: Mode, rank: int) -> Mode:
 
 
 def copies_pixels(mode: Mode, rank: int) -> bool:
-    """Tell whether each sample is a copy of one pixel.
+    """Return whether each sample is a copy of one pixel.
 
     >>> copies_pixels("nearest", 2), copies_pixels(("nearest", "linear"), 2)
     (True, False)
@@ -220,7 +221,7 @@ def copies_pixels(mode: Mode, rank: int) -> bool:
 
 
 def normalization(size: Size, align_corners: bool) -> Matrix:
-    """Find the matrix that takes a position in pixels to its normalized coordinate.
+    """Return the matrix that maps a position in pixels to its normalized coordinate.
 
     >>> normalization((8,), align_corners=False)
     array([[ 0.25 , -0.875],
@@ -236,18 +237,18 @@ def normalization(size: Size, align_corners: bool) -> Matrix:
 def grid_band(
     inverse: Matrix, rows: slice, size: Size, canvas: Size, align_corners: bool
 ) -> NDArray[np.float64]:
-    """Build the normalized grid for some rows (slices, for a volume) of the canvas.
+    """Compute the normalized grid for some rows (slices, for a volume) of the canvas.
 
     Args:
         inverse: Canvas pixel -> input pixel, from `inverse_map`.
-        rows: Part of the canvas's leading axis.
+        rows: A slice of the canvas's leading axis.
         size: The input's size, x first.
         canvas: The output's size, x first.
-        align_corners: The convention of the normalized coordinates to write.
+        align_corners: The convention of the normalized coordinates.
 
     Returns:
-        float64 grid `(rows, W', 2)` or `(rows, H', W', 3)`. A point on a homography's horizon gets
-        a coordinate that is not finite.
+        float64 grid `(rows, W', 2)` or `(rows, H', W', 3)`. Points on a homography's horizon have
+        coordinates that are not finite.
 
     >>> grid_band(np.eye(3), slice(0, 1), (4, 2), (4, 2), align_corners=False)[..., 0]
     array([[-0.75, -0.25,  0.25,  0.75]])
@@ -272,7 +273,7 @@ def grid_band(
 
 
 def bands(shape: Sequence[int]) -> Iterator[slice]:
-    """Cut the leading axis of `shape` into slices of about half a million points.
+    """Divide the leading axis of `shape` into slices of about half a million points.
 
     >>> list(bands((1000, 1024)))
     [slice(0, 512, None), slice(512, 1000, None)]
@@ -295,28 +296,28 @@ def sample(
     threads: int | None = None,
     progress: Callable[[float], None] = lambda share: None,
 ) -> NDArray[Any]:
-    """Sample a channels-last image band by band, so that the whole grid is never in memory.
+    """Sample a channels-last image in bands of rows, so that the whole grid is never in memory.
 
     Args:
-        image: `(H, W, C)` or `(D, H, W, C)`, any dtype `grid_sample` takes.
-        grid_at: Gives the grid `(rows, ..., D)` of a slice of the output's leading axis.
+        image: `(H, W, C)` or `(D, H, W, C)`, of any dtype that `grid_sample` accepts.
+        grid_at: Returns the grid `(rows, ..., D)` for a slice of the output's leading axis.
         shape: The output's spatial shape, leading axis first.
-        mode: As in `grid_sample`.
-        padding_mode: As in `grid_sample`.
-        align_corners: As in `grid_sample`.
-        fill_value: As in `grid_sample`.
-        alpha: Which channel is alpha, for colours (of the image and of the fill) to be multiplied
-            by it before they are sampled and divided after; see `gridsample.alpha`. Nearest, which
-            copies pixels, copies them whole.
-        threads: As in `grid_sample`.
-        progress: Called after each band with the share that is done, up to 1.0.
+        mode: The interpolation method, as in `grid_sample`.
+        padding_mode: The boundary, as in `grid_sample`.
+        align_corners: The convention of the grid's coordinates, as in `grid_sample`.
+        fill_value: The value outside, as in `grid_sample`.
+        alpha: The alpha channel, if colours (of the image and of the fill) are to be multiplied by
+            it before sampling and divided by it afterwards; see `gridsample.alpha`. Nearest always
+            copies whole pixels.
+        threads: The number of threads, as in `grid_sample`.
+        progress: Called after each band with the share of the work that is done, up to 1.0.
 
     Returns:
         Array `(*shape, C)` of the image's dtype.
 
     Raises:
-        ValueError: What `grid_sample` refuses.
-        TypeError: What `grid_sample` refuses.
+        ValueError: `grid_sample` rejects an argument.
+        TypeError: `grid_sample` rejects an argument.
     """
     dtype = image.dtype.newbyteorder("=")
     output = np.empty((*shape, image.shape[-1]), dtype)

@@ -1,7 +1,7 @@
 """The command line: `gridsample warp`, `resize`, `info`, `explain` and `warmup`.
 
-What the user typed becomes steps, sizes and paths here; `files` does to files what they say.
-Whatever goes wrong ends as one line on stderr and exit code 2.
+This module parses the arguments; `files` processes the files.  Every error is printed as one line
+on stderr, with exit code 2.
 """
 
 from __future__ import annotations
@@ -25,36 +25,36 @@ from gridsample.definitions.plan import BOUNDARIES
 from gridsample.methods import names as method_names
 
 _WARP_HELP = """\
-Warp a picture or volume and write it, in the same dtype, to another file.
+Warp a picture or volume and write the result, in the same dtype, to another file.
 
-Say how with --grid, or with any of --rotate, --scale, --translate, --shear, --affine and
---homography, which happen to the picture IN THE ORDER GIVEN and may be repeated. With none of
-them the picture is copied, or cut or extended to --size.
+Describe the warp with --grid, or with any of --rotate, --scale, --translate, --shear, --affine and
+--homography, which are applied IN THE GIVEN ORDER and may be repeated. Without any of them, the
+picture is copied, or cropped or extended to --size.
 """
 
 _WARP_NOTES = """\
 coordinates:
-  Pixels count from the centre of the first one: x to the right, y down, z through the slices.
-  --rotate, --scale and --shear keep the centre of the input where it is. --affine and
-  --homography map an input pixel to the output pixel it moves to. The steps are composed to one
-  matrix, so the picture is sampled once. Volumes turn and lean in the x-y plane; voxels are taken
-  as cubes, whatever their size in the world.
+  Coordinates are in pixels from the centre of the first pixel: x to the right, y down, z through
+  the slices. --rotate, --scale and --shear leave the centre of the input in place. --affine and
+  --homography map an input pixel to the output pixel that it moves to. All steps are combined into
+  one matrix, so the picture is sampled only once. Volumes are rotated and sheared in the x-y plane.
+  Voxels are treated as cubes, whatever their physical size.
 
 size of the output:
-  That of the input, or of the grid; --size chooses another and rescales nothing. The new canvas
-  is centred on the input, or starts at pixel (0, 0) if --affine or --homography is used, whose
-  numbers name output pixels. An odd difference in size centres it on half pixels.
+  The size of the input, or of the grid. --size selects another size without scaling. The new
+  canvas is centred on the input, on half pixels if the sizes differ by an odd number. With --affine
+  or --homography, whose numbers refer to output pixels, it starts at pixel (0, 0).
 
 {sampling}
 
 files:
   PNG, JPEG, TIFF, .npy, NIfTI (.nii, .nii.gz). ICC profiles, resolution (DPI) and EXIF tags are
-  kept; a photo is turned upright first, and its orientation tag dropped. Every page of a TIFF file
-  is warped by itself, or with --volume all are the slices of one volume. A .npy array with three
-  axes is (H, W, C) if its last axis is 1 to 4 long, else a volume (D, H, W). NIfTI i, j, k are
-  x, y, z; the stored numbers are sampled and keep their scaling. The NIfTI affine written describes
-  the voxels of the output: the input's own, shifted to the first voxel of the canvas, or for a
-  --grid of another shape the same box cut into as many voxels as the grid has.
+  preserved. A photo is first turned upright, and its orientation tag is removed. The pages of a
+  TIFF file are warped independently; with --volume, they are the slices of one volume. A .npy array
+  with three axes is (H, W, C) if its last axis has length 1 to 4, otherwise a volume (D, H, W).
+  NIfTI i, j, k are x, y, z; the stored numbers are sampled, and their scaling is preserved. The
+  output's NIfTI affine describes its own voxels: those of the input, shifted to the first voxel of
+  the canvas, or for a --grid of another shape the same box divided into the grid's voxels.
 
 {alpha}
 
@@ -65,7 +65,7 @@ examples:
 """
 
 _RESIZE_HELP = """\
-Resize a picture or volume and write it, in the same dtype, to another file.
+Resize a picture or volume and write the result, in the same dtype, to another file.
 """
 
 _RESIZE_NOTES = """\
@@ -74,10 +74,10 @@ modes:
   To make a picture smaller without skipping pixels, use --antialias, or --mode area.
 
 files:
-  Those of gridsample warp, with what they keep. TIFF pages and .npy files are read and written a
-  band of rows at a time, so that they may be larger than memory. Every page of a TIFF file is
-  resized by itself, or with --volume all are the slices of one volume. The NIfTI affine written
-  describes the voxels of the output.
+  The formats and the metadata preserved are those of gridsample warp. TIFF pages and .npy files are
+  read and written in bands of rows, so they may be larger than memory. The pages of a TIFF file are
+  resized independently; with --volume, they are the slices of one volume. The output's NIfTI affine
+  describes its own voxels.
 
 {alpha}
 
@@ -89,16 +89,17 @@ examples:
 
 _ALPHA_NOTES = """\
 alpha:
-  Colours are multiplied by alpha before they are sampled and divided by it after, so that the
-  colour of transparent pixels does not bleed. Alpha is the last of 2 or 4 channels of a PNG file
-  (read or written), and what a TIFF file says; a TIFF file whose colours are multiplied already
-  stays as it is. --straight-alpha samples alpha like any other channel."""
+  Colours are multiplied by alpha before sampling and divided by it afterwards, so that the colours
+  of transparent pixels do not bleed. Alpha is the last of 2 or 4 channels of a PNG file (input or
+  output), or the channel that a TIFF file marks as alpha. The colours of a TIFF file with
+  associated alpha are multiplied already and are sampled as they are. --straight-alpha samples
+  alpha like any other channel."""
 
 _EXPLAIN_NOTES = "{sampling}"
 
 _EXPLAIN_HELP = """\
-Explain one sample: from its coordinate to a position in pixels, through the boundary's folds, to
-the taps with their weights, and the value and gradient they give.
+Explain one sample step by step: the coordinate, the position in pixels, the folds of the boundary,
+the taps with their weights, and the resulting value and gradient.
 """
 
 
@@ -118,11 +119,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Args:
-        argv: The words after `gridsample`; those of the process by default.
+        argv: The arguments after `gridsample`; by default those of the process.
 
     Returns:
-        The exit code: 0 done, 2 refused with one line on stderr, 128 + n ended by signal n (130
-        interrupted, 143 terminated, 129 the terminal was closed), and no partial file is left.
+        The exit code: 0 for success, 2 for an error, with one line on stderr, and 128 + n if signal
+        n ended the command (130 interrupt, 143 termination, 129 closed terminal).  A partial output
+        file is always removed.
 
     >>> main(["--version"])
     gridsample ...
@@ -138,7 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("gridsample: interrupted", file=sys.stderr)
         return 130
     except Terminated as ended:
-        with contextlib.suppress(OSError):  # a closed terminal takes no words
+        with contextlib.suppress(OSError):  # writing to a closed terminal fails
             print(f"gridsample: ended by {ended.signal.name}", file=sys.stderr)
         return 128 + ended.signal
     except BrokenPipeError:  # the reader of our output, such as `head`, has gone
@@ -162,7 +164,7 @@ def _run(given: Sequence[str]) -> int:
 
 
 def _info(arguments: argparse.Namespace) -> None:
-    """Print what is known about a file, one aligned line each."""
+    """Print the properties of a file, one per line, aligned."""
     with io.pages(arguments.file, volume=arguments.volume) as pages:
         print(f"file      {arguments.file}")
         for n, page in enumerate(pages, 1):
@@ -174,7 +176,7 @@ def _info(arguments: argparse.Namespace) -> None:
 
 
 def _explain(arguments: argparse.Namespace) -> None:
-    """Print one sample tap by tap, and draw it if asked to."""
+    """Print one sample tap by tap, and draw it if --plot is given."""
     import gridsample
 
     if arguments.plot:
@@ -195,11 +197,11 @@ def _explain(arguments: argparse.Namespace) -> None:
     print(explanation)
 
 
-# ---- the words ----------------------------------------------------------------------------------
+# ---- the arguments ------------------------------------------------------------------------------
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose complaints are raised, to be printed like every other error."""
+    """A parser that raises its errors, so that they are printed like every other error."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(
@@ -211,7 +213,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _AddStep(argparse.Action):
-    """Keep the steps of a warp in the order in which they were given."""
+    """Collect the steps of a warp in the order in which they are given."""
 
     def __call__(
         self,
@@ -250,12 +252,12 @@ def _add_warp(commands: Any) -> None:
         help="normalized grid, x first: (H', W', 2), or (D', H', W', 3) for a volume",
     )
     for name, metavar, kind, text in (
-        ("rotate", "DEG", words.numbers, "turn counter-clockwise, as seen on a screen"),
+        ("rotate", "DEG", words.numbers, "rotate counter-clockwise, as seen on a screen"),
         ("scale", "S[,S]", words.numbers, "enlarge: one factor, or one per axis"),
         ("translate", "X,Y", words.numbers, "move right and down by pixels; X,Y,Z for a volume"),
-        ("shear", "DEG", words.numbers, "lean to the right, like italics"),
+        ("shear", "DEG", words.numbers, "slant to the right, like italics"),
         ("affine", "a,b,c,d,e,f", words.numbers, "move pixel (x, y) to (ax+by+c, dx+ey+f)"),
-        ("homography", "FILE", words.homography, "3x3 pixel matrix, as .npy or as text"),
+        ("homography", "FILE", words.homography, "apply a 3x3 pixel matrix (.npy or text)"),
     ):
         command.add_argument(
             f"--{name}", type=kind, action=_AddStep, dest="steps", metavar=metavar, help=text
@@ -268,7 +270,7 @@ def _add_warp(commands: Any) -> None:
         "--fill",
         type=words.numbers,
         metavar="V[,V...]",
-        help="what --padding constant puts outside: one number, or one for each channel",
+        help="value outside the image for --padding constant: one number, or one per channel",
     )
     _add_how(command)
 
@@ -290,17 +292,17 @@ def _add_resize(commands: Any) -> None:
         "--scale",
         type=words.numbers,
         metavar="S[,S]",
-        help="size of the output over that of the input, rounded down: one factor, or one per axis",
+        help="output size divided by input size (rounded down): one factor, or one per axis",
     )
     command.add_argument(
         "--mode",
         type=words.names,
         default="bilinear",
         metavar="MODE",
-        help="how pixels are weighed, see below (default: bilinear); one per axis as x,y",
+        help="interpolation method, see below (default: bilinear); x,y for one per axis",
     )
     command.add_argument(
-        "--antialias", action="store_true", help="stretch the weights where the output is smaller"
+        "--antialias", action="store_true", help="stretch the weights along axes that shrink"
     )
     command.add_argument(
         "--align-corners",
@@ -312,16 +314,18 @@ def _add_resize(commands: Any) -> None:
 
 
 def _add_how(command: Any) -> None:
-    command.add_argument("--threads", type=int, metavar="N", help="threads to use; all by default")
+    command.add_argument(
+        "--threads", type=int, metavar="N", help="number of threads (default: one per core)"
+    )
     command.add_argument(
         "--volume",
         action="store_true",
-        help="take the pages of a TIFF input as slices, a .npy input of three axes as (D, H, W)",
+        help="treat the pages of a TIFF input as slices, and a 3-D .npy input as (D, H, W)",
     )
     command.add_argument(
         "--straight-alpha",
         action="store_true",
-        help="sample colours without regard to alpha, see below",
+        help="sample colours independently of alpha, see below",
     )
     command.add_argument("--force", action="store_true", help="replace OUTPUT if it exists")
 
@@ -337,7 +341,7 @@ def _add_info(commands: Any) -> None:
     command.add_argument(
         "--volume",
         action="store_true",
-        help="take the pages of a TIFF file as slices, a .npy file of three axes as (D, H, W)",
+        help="treat the pages of a TIFF file as slices, and a 3-D .npy file as (D, H, W)",
     )
 
 
@@ -354,7 +358,7 @@ def _add_explain(commands: Any) -> None:
         type=words.size,
         metavar="WxH",
         required=True,
-        help="size of the image; W to WxHxD",
+        help="size of the image: W, WxH or WxHxD",
     )
     command.add_argument(
         "--at",
@@ -374,18 +378,18 @@ def _add_sampling(command: argparse.ArgumentParser) -> None:
         type=words.names,
         default="bilinear",
         metavar="MODE",
-        help="how pixels are weighed, see below (default: bilinear); one per axis as x,y",
+        help="interpolation method, see below (default: bilinear); x,y for one per axis",
     )
     command.add_argument(
         "--padding",
         type=words.names,
         default="zeros",
         metavar="BOUNDARY",
-        help="what is outside, see below (default: zeros); one per axis as x,y",
+        help="boundary, see below (default: zeros); x,y for one per axis",
     )
     command.add_argument(
         "--align-corners",
         action="store_true",
         help="-1 and 1 are the centres of the corner pixels, not their outer edges; reflection "
-        "mirrors there too",
+        "mirrors about the same points",
     )

@@ -1,4 +1,4 @@
-"""What `gridsample warp` and `gridsample resize` do with files: page by page, colours and alpha."""
+"""Warp and resize files page by page, with alpha: `gridsample warp` and `gridsample resize`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Progress = Callable[[float], None]
 
 
 def warp_file(arguments: argparse.Namespace) -> None:
-    """Sample every page of a file along a grid or a chain of steps."""
+    """Warp every page of a file by a grid or a sequence of steps."""
     steps: list[warp.Step] = arguments.steps
     if arguments.grid and (steps or arguments.size):
-        raise ValueError("--grid says where every output pixel comes from; give no step or --size")
+        raise ValueError("--grid determines the whole warp; it accepts no steps and no --size")
     if arguments.fill is not None and "constant" not in listed(arguments.padding):
-        raise ValueError("--fill is what --padding constant puts outside; give both or none")
+        raise ValueError("--fill requires --padding constant; give both or neither")
     io.check_output(arguments.output, overwrite=arguments.force)
     with io.pages(arguments.input, volume=arguments.volume) as pages:
         warped = [_Warped(page.image, arguments) for page in pages]
@@ -40,10 +40,10 @@ def warp_file(arguments: argparse.Namespace) -> None:
 
 
 class _Warped:
-    """How one page is warped, checked before any pixel is read.
+    """The warp of one page.  All options are checked before any pixel is read.
 
     Attributes:
-        result: The page that will be, without its pixels.
+        result: The output page, without its pixels.
     """
 
     def __init__(self, image: io.Image, arguments: argparse.Namespace) -> None:
@@ -64,14 +64,14 @@ class _Warped:
         self.alpha = _sampled_alpha(image, arguments)
 
     def grid_at(self, rows: slice) -> NDArray[Any]:
-        """The grid of some rows of the canvas."""
+        """Return the grid for some rows of the canvas."""
         if self.arguments.grid:
             return self.grid[rows]
         align_corners = self.arguments.align_corners
         return warp.grid_band(self.inverse, rows, self.size, self.canvas, align_corners)
 
     def pixels(self, array: NDArray[Any], progress: Progress) -> NDArray[Any]:
-        """The page's new pixels."""
+        """Return the pixels of the output page."""
         return warp.sample(
             array,
             self.grid_at,
@@ -87,7 +87,7 @@ class _Warped:
 
 
 def resize_file(arguments: argparse.Namespace) -> None:
-    """Resize every page of a file, a band of rows at a time."""
+    """Resize every page of a file in bands of rows."""
     if (arguments.size is None) == (arguments.scale is None):
         raise ValueError("give either --size or --scale")
     io.check_output(arguments.output, overwrite=arguments.force)
@@ -123,7 +123,7 @@ def _resized_bands(
     dtype, alpha = image.array.dtype.newbyteorder("="), _sampled_alpha(image, arguments)
     names = {find_method(name).name for name in listed(arguments.mode)}
     if names <= {"nearest", "nearest-exact"} and not arguments.antialias:
-        alpha = None  # colours come with their alpha
+        alpha = None  # nearest copies whole pixels
 
     def bands() -> Iterator[NDArray[Any]]:
         read = page.open()
@@ -141,7 +141,7 @@ def _resized_bands(
 
 
 def _resized(arguments: argparse.Namespace, size: tuple[int, ...]) -> tuple[int, ...]:
-    """The size of the output, x first."""
+    """Return the size of the output, x first."""
     if arguments.size:
         return _canvas(arguments.size, size)
     scales = arguments.scale * (len(size) if len(arguments.scale) == 1 else 1)
@@ -150,32 +150,32 @@ def _resized(arguments: argparse.Namespace, size: tuple[int, ...]) -> tuple[int,
             f"--scale takes one positive number or {len(size)}, got "
             + ",".join(f"{scale:g}" for scale in arguments.scale)
         )
-    # The limit is beyond all sizes, and below infinity.
+    # The limit is larger than any size, but finite.
     sizes = [math.floor(min(n * s, 1e30)) for n, s in zip(size, scales, strict=True)]
     return tuple(max(1, n) for n in sizes)
 
 
 def _result(image: io.Image, size: tuple[int, ...], voxels: NDArray[np.float64]) -> io.Image:
-    """The page that will be written, without its pixels."""
+    """Return the output page without its pixels."""
     shape = (*size[::-1], image.channels)
     return image.resampled(io.zeros(shape, image.array.dtype), voxels)
 
 
 def _possible(size: tuple[int, ...], image: io.Image) -> tuple[int, ...]:
-    """The size of an output page, if an array can have it."""
+    """Return the size of an output page if an array can have it; otherwise raise."""
     check_extent("the output", (*size[::-1], image.channels), image.array.dtype.itemsize)
     return size
 
 
 def _sampled_alpha(image: io.Image, arguments: argparse.Namespace) -> Alpha | None:
-    """Which channel colours are multiplied by before they are sampled, if any."""
+    """Return the channel that colours are multiplied by before sampling, if any."""
     alpha = None if arguments.straight_alpha else io.alpha_of(image, arguments.output)
     known = alpha is not None and not alpha.premultiplied and image.array.dtype.kind in "uif"
     return alpha if known else None
 
 
 def _fill(given: Sequence[float] | None, channels: int) -> Any:
-    """The fill value: one number for all channels, or one for each."""
+    """Return the fill value: one number for all channels, or one per channel."""
     if given is None:
         return 0
     if len(given) not in (1, channels):
@@ -186,14 +186,14 @@ def _fill(given: Sequence[float] | None, channels: int) -> Any:
 
 
 def _part(progress: Progress, n: int, pages: int) -> Progress:
-    """The progress of all pages, as that of page n goes on."""
+    """Convert the progress of page n to that of all pages."""
     return lambda share: progress((n + share) / pages)
 
 
 def _counted(
     bands: Iterator[NDArray[Any]], rows: int, progress: Progress
 ) -> Iterator[NDArray[Any]]:
-    """The bands, and reports of how many of the rows are done."""
+    """Yield the bands, and report the share of the rows that is done."""
     done = 0
     for band in bands:
         yield band
@@ -202,7 +202,7 @@ def _counted(
 
 
 def _load_grid(path: Path, rank: int) -> NDArray[Any]:
-    """Map a normalized grid file: (H', W', 2), (1, H', W', 2), or for volumes (D', H', W', 3)."""
+    """Memory-map a grid file: (H', W', 2), (1, H', W', 2), or for volumes (D', H', W', 3)."""
     grid = io.load_npy(path)
     if grid.ndim == rank + 2 and grid.shape[0] == 1:
         grid = grid[0]
@@ -210,7 +210,7 @@ def _load_grid(path: Path, rank: int) -> NDArray[Any]:
         accepted = "(H', W', 2) for a picture" if rank == 2 else "(D', H', W', 3) for a volume"
         raise ValueError(
             f"--grid {path} has shape {grid.shape} and dtype {grid.dtype}; "
-            f"floating-point {accepted} is accepted"
+            f"accepted: floating-point {accepted}"
         )
     return grid
 

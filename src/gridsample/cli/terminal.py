@@ -1,4 +1,4 @@
-"""What a command owes the terminal and the process it runs in: a bar, quiet, a clean end."""
+"""Interaction with the terminal and the process: progress bar, warnings, signals."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ SECONDS_WITHOUT_BAR = 1.0
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
-    """Lend a function to report the share that is done to.
+    """Provide a function that reports progress, from 0 to 1.
 
-    A bar shows on a terminal, once the work has taken a second.
+    On a terminal, a bar appears once the work has taken a second.
     """
     if not sys.stderr.isatty():
         yield lambda share: None
@@ -28,7 +28,7 @@ def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
     try:
         from rich.console import Console
         from rich.progress import Progress
-    except ImportError:  # a bar is a courtesy
+    except ImportError:  # the bar is optional
         yield lambda share: None
         return
     bar = Progress(console=Console(stderr=True), transient=True)
@@ -48,7 +48,7 @@ def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
 
 @contextmanager
 def quiet_libraries() -> Iterator[None]:
-    """Keep the chatter of file libraries off stderr, which is for the one line that matters."""
+    """Suppress warnings and log messages of file libraries: stderr is for our own one line."""
     previous = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -60,10 +60,10 @@ def quiet_libraries() -> Iterator[None]:
 
 
 class Terminated(BaseException):
-    """A signal has asked the process to end.
+    """Raised when a signal ends the process.
 
     Attributes:
-        signal: which one.
+        signal: the signal.
     """
 
     def __init__(self, number: int) -> None:
@@ -73,14 +73,15 @@ class Terminated(BaseException):
 
 @contextmanager
 def ending_cleanly() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into an exception, so that partial files are removed on the way out.
+    """Turn SIGTERM and SIGHUP into an exception, so that partial files are removed.
 
-    A signal that is ignored (as under nohup) or has a handler keeps what it has. Only the main
-    thread can have handlers: in others nothing changes. The handlers are the former ones after.
+    Signals that are ignored (as under nohup) or have a handler are left alone.  Only the main
+    thread can install handlers; in other threads nothing changes.  The previous handlers are
+    restored at the end of the block.
 
     Raises:
-        Terminated: in the block, when the signal comes. Further ones are ignored from then on: they
-            would interrupt the cleaning up.
+        Terminated: a signal arrived during the block.  Further signals are then ignored, because
+            they would interrupt the cleanup.
     """
     names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     numbers = [getattr(signal, name) for name in names]

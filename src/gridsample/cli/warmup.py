@@ -8,22 +8,22 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 _HELP = """\
-Compile the kernels of the usual calls and keep them on disk.
+Compile the kernels of common calls and store them on disk.
 
-A kernel is compiled when a call first needs it, which takes seconds; afterwards every process of
-the same user, machine and versions loads it in milliseconds. Use this in the recipe of a container,
-before a test suite, and when a service is deployed.
+A kernel is compiled when a call first needs it, which takes seconds. Afterwards, every process of
+the same user, on the same machine and with the same versions, loads it in milliseconds. Use this
+command in the build of a container, before a test suite, and when you deploy a service.
 """
 
 _NOTES = """\
-what is covered:
-  grid_sample, affine_sample and interpolate, as far as they have the modes; of contiguous images
-  with channels first, or last if there are 3, 4 or at least 8; with grids of float32, or of
-  float64 for images of float64; under every boundary but antisymmetric and antimirror.
+covered calls:
+  grid_sample, affine_sample and interpolate, for the modes that each of them has; contiguous images
+  with channels first, or with channels last if there are 3, 4 or at least 8; float32 grids, or
+  float64 grids for float64 images; every boundary except antisymmetric and antimirror.
 
-where the kernels are kept:
-  In the folder named by GRIDSAMPLE_CACHE_DIR, if that is set, else in the user's cache folder. The
-  last line that is printed names it.
+location of the kernels:
+  The folder in GRIDSAMPLE_CACHE_DIR, if that is set, otherwise the user's cache folder. The last
+  line of the output names it.
 
 examples:
   gridsample warmup
@@ -35,32 +35,32 @@ Progress = Callable[[str], AbstractContextManager[Callable[[float], None]]]
 
 
 def add(commands: Any, progress_bar: Progress) -> None:
-    """Add the command; ``progress_bar`` lends a function to report the share that is done to."""
+    """Add the command; ``progress_bar`` provides a function that reports progress."""
     command = commands.add_parser(
         "warmup", help="compile kernels ahead of time", description=_HELP, epilog=_NOTES
     )
     command.set_defaults(run=lambda arguments: run(arguments, progress_bar))
     for name, kind, default, text in (
-        ("dtype", _words, "float32,uint8", "of the images"),
-        ("rank", _numbers, "2", "how many spatial axes they have, 1 to 3"),
-        ("mode", _words, "nearest,bilinear,bicubic", "the methods"),
+        ("dtype", _words, "float32,uint8", "dtypes of the images"),
+        ("rank", _numbers, "2", "numbers of spatial axes, 1 to 3"),
+        ("mode", _words, "nearest,bilinear,bicubic", "interpolation methods"),
     ):
         command.add_argument(
             f"--{name}", type=kind, default=kind(default), metavar=f"{name.upper()}[,...]",
             help=f"{text} (default {default})",
         )  # fmt: skip
-    command.add_argument("--gradients", action="store_true", help="gradients, too")
+    command.add_argument("--gradients", action="store_true", help="include gradients")
     command.add_argument(
         "--torch", action="store_true",
-        help="PyTorch tensors on the CPU, too; with --gradients also second derivatives",
+        help="include PyTorch tensors on the CPU; with --gradients also second derivatives",
     )  # fmt: skip
     command.add_argument(
-        "--processes", type=int, metavar="N", help="how many compile at once (default all cores)"
+        "--processes", type=int, metavar="N", help="parallel processes (default: one per core)"
     )
 
 
 def run(arguments: argparse.Namespace, progress_bar: Progress) -> None:
-    """Compile, and say where the kernels are."""
+    """Compile the kernels and print their location."""
     from gridsample.warming import warmup
 
     with progress_bar("compiling kernels") as progress:
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace, progress_bar: Progress) -> None:
             progress=progress,
         )
     if done.folder is None:
-        raise OSError("found no folder to keep kernels in; set GRIDSAMPLE_CACHE_DIR to one")
+        raise OSError("no folder for kernels is writable; set GRIDSAMPLE_CACHE_DIR to one that is")
     print(f"compiled {done.compiled} kernels in {done.seconds:.1f} s")
     print(f"kernels are in {done.folder}")
 

@@ -1,4 +1,4 @@
-"""From the words of a command line to numbers, sizes and names."""
+"""Parsers for the arguments of a command line: numbers, sizes and names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NEGATIVE_NUMBERS = re.compile(r"-(\d|\.\d|inf|nan)[\d.,eE+\-infa]*")
 
 
 def numbers(text: str) -> tuple[float, ...]:
-    """Numbers with commas between them."""
+    """Parse comma-separated numbers."""
     try:
         return tuple(float(word) for word in text.split(","))
     except ValueError:
@@ -22,19 +22,19 @@ def numbers(text: str) -> tuple[float, ...]:
 
 
 def size(text: str) -> tuple[int, ...]:
-    """A size, x first: W, WxH or WxHxD."""
+    """Parse a size, x first: W, WxH or WxHxD."""
     if not re.fullmatch(r"0*[1-9]\d*(x0*[1-9]\d*){0,2}", text.lower(), re.ASCII):
         raise argparse.ArgumentTypeError(f"expected a size like 640x480, got {text!r}")
     return tuple(int(word) for word in text.lower().split("x"))
 
 
 def names(text: str) -> str | tuple[str, ...]:
-    """A name, or several with commas between them."""
+    """Parse a name, or several separated by commas."""
     return tuple(text.split(",")) if "," in text else text
 
 
 def homography(text: str) -> tuple[float, ...]:
-    """The nine numbers in a file, which is `.npy` or text."""
+    """Read nine numbers from a `.npy` or text file."""
     path = Path(text)
     if path.suffix.lower() == ".npy":
         matrix = io.load_npy(path)
@@ -53,7 +53,7 @@ def homography(text: str) -> tuple[float, ...]:
 
 
 def attach_negatives(words: Sequence[str]) -> list[str]:
-    """Write `--at -1,2` as `--at=-1,2`: argparse would take `-1,2` for an option.
+    """Rewrite `--at -1,2` as `--at=-1,2`, because argparse would parse `-1,2` as an option.
 
     >>> attach_negatives(["--at", "-1.2,1.3", "--rotate", "30"])
     ['--at=-1.2,1.3', '--rotate', '30']

@@ -1,32 +1,31 @@
-"""Image files: read page by page, ask what a format can hold, write one whole or not at all.
+"""Image files: read and write them page by page, and check what a format can store.
 
-Whatever the file, an `Image` is channels-last: `(H, W, C)` for a picture, `(D, H, W, C)` for a
-volume. Pixels keep the dtype they are stored with.
+For every format, an `Image` is channels-last: `(H, W, C)` for a picture, `(D, H, W, C)` for a
+volume. Pixels keep their stored dtype. A file is written completely or not at all.
 
-| format | files | holds |
+| format | files | stores |
 |---|---|---|
 | PNG | `.png` | bool (grey), uint8, uint16; grey or colour, with or without alpha |
 | JPEG | `.jpg`, `.jpeg` | uint8; grey or colour |
 | TIFF | `.tif`, `.tiff` | every dtype; any channels; any number of pages |
 | NumPy | `.npy` | every dtype; `(H, W)`, `(H, W, C)`, `(D, H, W)`, `(D, H, W, C)` |
-| NIfTI | `.nii`, `.nii.gz` | numbers of 8 to 64 bits; 2-D, 3-D, and 4-D as channels |
+| NIfTI | `.nii`, `.nii.gz` | 8- to 64-bit numbers; 2-D, 3-D, and 4-D with channels |
 
-What reading does beyond copying values:
+Reading does more than copying values in these cases:
 
-- An array of three axes is `(H, W, C)` if the last is 1 to 4 long, else a volume `(D, H, W)`.
-- A TIFF file of several pages is as many images, or with `volume` the slices of one.
-- A palette becomes RGB, or RGBA if it has transparency; CMYK and YCbCr become RGB; an image whose
-  zero means white is inverted.
-- A picture that carries an orientation (EXIF) is turned upright, as OpenCV and Pillow's
-  `exif_transpose` do, and the tag is dropped, so that no viewer turns it again.
+- An array with three axes is `(H, W, C)` if the last has length 1 to 4, otherwise `(D, H, W)`.
+- The pages of a TIFF file are separate images, or with `volume` the slices of one volume.
+- A palette is converted to RGB, or to RGBA if it has transparency. CMYK and YCbCr are converted to
+  RGB. An image in which zero means white is inverted.
+- A picture with an EXIF orientation is turned upright, as in OpenCV and Pillow's `exif_transpose`.
+  The tag is removed, so that no viewer turns the picture again.
 - NIfTI voxels `(i, j, k)` are x, y, z. Their *stored* numbers are sampled, and the header's scaling
-  (`scl_slope`, `scl_inter`) is handed on with them.
-- Of an animation, the first frame is read.
+  (`scl_slope`, `scl_inter`) is preserved.
+- Only the first frame of an animation is read.
 
-Kept among PNG, JPEG and TIFF files: the ICC colour profile, the resolution (DPI), and the tags of
-EXIF, without the thumbnail; those that tell the size in pixels tell the new one. Kept from TIFF to
-TIFF, for each page: the meaning of extra channels and of the page. From NIfTI to NIfTI: the header
-with its affines.
+Between PNG, JPEG and TIFF files, these are preserved: the ICC colour profile, the resolution (DPI),
+and the EXIF tags except the thumbnail, with the size in pixels updated. From TIFF to TIFF: the
+meaning of extra channels and of each page. From NIfTI to NIfTI: the header with its affines.
 """
 
 from __future__ import annotations
@@ -87,19 +86,19 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Format:
-    """One file format, as data: its names, what it holds, how it is read and written.
+    """A file format as data: its names, what it stores, and how it is read and written.
 
     Attributes:
-        name: What people call it.
-        suffixes: How its files' names end.
-        holds: For each dtype it can store, the numbers of channels.
-        ranks: Spatial ranks: 2 for pictures, 3 for volumes.
-        read: `(path, volume, stack) -> pages`. What it opens, the stack closes.
-        write: `(images, bands, path)`, to a path that may be overwritten: bands of each image.
-        longest: How many pixels an axis can have.
-        many: Whether it holds several pages.
-        packs: Whether its files are compressed, so that their size is not known before.
-        alpha: Which channel of an image the file written calls alpha.
+        name: The name for messages.
+        suffixes: The extensions of file names.
+        holds: For each dtype that it can store, the numbers of channels.
+        ranks: The spatial ranks that it can store: 2 for pictures, 3 for volumes.
+        read: `(path, volume, stack) -> pages`. The stack closes the files that it opens.
+        write: `(images, bands, path)`. Writes the bands of each image, and may overwrite the path.
+        longest: The largest number of pixels along an axis.
+        many: Whether a file can have several pages.
+        packs: Whether files are compressed, so that their size is not known in advance.
+        alpha: Returns the channel of an image that is alpha in the written file.
     """
 
     name: str
@@ -114,15 +113,15 @@ class Format:
     alpha: Callable[[Image], Alpha | None] = lambda image: None
 
     def fits(self, dtype: np.dtype[Any], channels: int, rank: int) -> bool:
-        """Tell whether the format can store such pixels without changing them."""
+        """Return whether the format can store such pixels without conversion."""
         return rank in self.ranks and channels in self.holds.get(dtype.name, ())
 
 
 def format_of(path: Path) -> Format:
-    """Find a file's format by the end of its name.
+    """Return the format of a file according to its extension.
 
     Raises:
-        FileError: No format has such files.
+        FileError: The extension is unknown.
 
     >>> format_of(Path("brain.NII.gz")).name
     'NIfTI'
@@ -136,23 +135,24 @@ def format_of(path: Path) -> Format:
 
 @contextmanager
 def pages(path: Path, *, volume: bool = False) -> Iterator[list[Page]]:
-    """Open an image file, page by page.
+    """Open an image file as a list of pages.
 
-    Only what is asked for of a page is in memory: of `.npy` files, and of TIFF pages that are not
-    planar, turned or of a palette, some rows at a time; of others, the page.
+    Only the requested part of a page is in memory. For `.npy` files, and for TIFF pages that are
+    not planar, rotated or in a palette, that is a range of rows; otherwise it is the whole page.
 
     Args:
         path: A file in one of the formats above.
-        volume: Take the pages of a TIFF file as the slices of one volume, and a `.npy` array of
-            three axes as a volume `(D, H, W)` whatever its last axis.
+        volume: Treat the pages of a TIFF file as the slices of one volume, and a `.npy` array with
+            three axes as a volume `(D, H, W)` for every length of its last axis.
 
     Yields:
         The pages; there is at least one. They can be read until the block ends.
 
     Raises:
-        FileError: A name, content or pixel type that is not understood; also while rows are read.
+        FileError: The name, content or dtype is not supported. This can also be raised while rows
+            are read.
         MissingExtraError: The package that reads the format is not installed.
-        OSError: The file is missing or may not be read.
+        OSError: The file does not exist or cannot be read.
     """
     kind = format_of(path)
     doing = f"cannot read {path} as {kind.name}"
@@ -179,22 +179,22 @@ def pages(path: Path, *, volume: bool = False) -> Iterator[list[Page]]:
 
 
 def read(path: Path, *, volume: bool = False) -> Image:
-    """Read an image file of one page.
+    """Read an image file with one page.
 
     Args:
-        path: As in `pages`.
-        volume: As in `pages`.
+        path: A file in one of the formats above.
+        volume: Whether pages are slices, as in `pages`.
 
     Raises:
-        FileError: As `pages`; also a file of several pages.
-        MissingExtraError: As `pages`.
-        OSError: As `pages`.
+        FileError: The file is not supported, or has several pages.
+        MissingExtraError: The package that reads the format is not installed.
+        OSError: The file does not exist or cannot be read.
     """
     with pages(path, volume=volume) as found:
         if len(found) > 1:
             raise FileError(
-                f"{path} has {len(found)} pages where one image is needed; "
-                "--volume takes them as the slices of one"
+                f"{path} has {len(found)} pages, but a single image is required; "
+                "--volume treats them as the slices of one volume"
             )
         image = found[0].image
         return Image(
@@ -203,7 +203,7 @@ def read(path: Path, *, volume: bool = False) -> Image:
 
 
 def describe(image: Image) -> list[tuple[str, str]]:
-    """List what there is to know about an image, as names and values to print.
+    """List the properties of an image, as names and values to print.
 
     >>> picture = Image(np.array([[[0], [255]]], np.uint8), "PNG", has_channel_axis=False)
     >>> for name, value in describe(picture):
@@ -239,15 +239,15 @@ def describe(image: Image) -> list[tuple[str, str]]:
 
 
 def check_writable(path: Path, images: Sequence[Image]) -> None:
-    """Refuse, before any work is done, what the file at `path` could not hold.
+    """Raise an error, before any work is done, if the file at `path` cannot store the images.
 
     Args:
         path: The file to write.
-        images: Its pages. Of their pixels, shape and dtype matter.
+        images: Its pages. Only the shape and dtype of their arrays are used.
 
     Raises:
-        FileError: The format has no room for such pixels, so many or so many pages, or the disk
-            has none; the message says what does.
+        FileError: The format cannot store such pixels, images of this size or several pages, or
+            the disk is too small. The message names the formats that can.
     """
     kind = format_of(path)
     if len(images) > 1 and not kind.many:
@@ -276,25 +276,26 @@ def check_writable(path: Path, images: Sequence[Image]) -> None:
 
 
 def alpha_of(image: Image, path: Path) -> Alpha | None:
-    """Which channel of an image is alpha.
+    """Return the alpha channel of an image.
 
-    It is the one that the file it comes from calls so, or else the file at `path` will.
+    This is the channel that the image's own file marks as alpha, or otherwise the one that is alpha
+    in the file at `path`.
     """
     return image.alpha if image.alpha is not None else format_of(path).alpha(image)
 
 
 def write(image: Image, path: Path, *, overwrite: bool = False) -> None:
-    """Write an image file of one page, whole or not at all.
+    """Write an image file with one page, completely or not at all.
 
     Args:
-        image: The pixels, with the extras of the file they came from.
-        path: As in `write_pages`.
-        overwrite: As in `write_pages`.
+        image: The pixels, with the metadata of the file that they came from.
+        path: The file to write, as in `write_pages`.
+        overwrite: Whether an existing file may be replaced.
 
     Raises:
-        FileError: As `write_pages`.
-        MissingExtraError: As `write_pages`.
-        OSError: As `write_pages`.
+        FileError: The format cannot store the pixels, writing failed, or the file exists.
+        MissingExtraError: The package that writes the format is not installed.
+        OSError: The folder is not writable.
     """
     write_pages([image], [[image.array]], path, overwrite=overwrite)
 
@@ -302,23 +303,24 @@ def write(image: Image, path: Path, *, overwrite: bool = False) -> None:
 def write_pages(
     images: Sequence[Image], bands: Iterable[Bands], path: Path, *, overwrite: bool = False
 ) -> None:
-    """Write an image file page by page, whole or not at all.
+    """Write an image file page by page, completely or not at all.
 
-    TIFF and `.npy` files are written as the bands come; for others they are collected.
+    TIFF and `.npy` files are written one band at a time; for other formats, the bands are collected
+    first.
 
     Args:
-        images: What to write, with the extras of the files they came from. Of their arrays, shape
-            and dtype matter.
-        bands: The pixels of each: from the first row (in a volume, slice) to the last, channels
-            last. They are asked for page after page.
-        path: Where to; the end of its name decides the format. JPEG is written at quality 95 with
-            full colour resolution, TIFF and NIfTI without and `.nii.gz` with compression.
-        overwrite: Whether a file that is there already may be replaced.
+        images: The pages, with the metadata of the files that they came from. Only the shape and
+            dtype of their arrays are used.
+        bands: The pixels of each page, from the first row (in a volume, slice) to the last,
+            channels last. They are requested page after page.
+        path: The file to write. Its extension determines the format. JPEG is written with quality
+            95 and full colour resolution, TIFF and NIfTI without compression, `.nii.gz` with it.
+        overwrite: Whether an existing file may be replaced.
 
     Raises:
-        FileError: The format cannot hold the pixels, the writing failed, or the file exists.
+        FileError: The format cannot store the pixels, writing failed, or the file exists.
         MissingExtraError: The package that writes the format is not installed.
-        OSError: The folder may not be written.
+        OSError: The folder is not writable.
     """
     check_writable(path, images)
     with replacing(path, overwrite=overwrite) as beside:
@@ -327,13 +329,13 @@ def write_pages(
 
 def _check_pixels(path: Path, array: NDArray[Any]) -> None:
     if array.dtype.name not in _EVERY_DTYPE:
-        raise FileError(f"{path} has pixels of dtype {array.dtype}; numbers and bool are read")
+        raise FileError(f"{path} has pixels of dtype {array.dtype}; accepted: numbers and bool")
     if 0 in array.shape:
         raise FileError(f"{path} is empty: its shape is {array.shape}")
 
 
 def _value_range(array: NDArray[Any]) -> str:
-    """Give the least and the greatest value, of magnitudes for complex pixels, NaN set apart."""
+    """Return the smallest and largest value, of magnitudes for complex pixels, without NaN."""
     values = np.abs(array) if array.dtype.kind == "c" else array
     missing = int(np.isnan(values).sum())
     if missing == values.size:

@@ -1,4 +1,4 @@
-"""`.npy` files, read and written some rows at a time."""
+"""`.npy` files, read and written in ranges of rows."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gridsample.io.image import Bands, FileError, Image, Page, Rows, one_line, w
 
 
 def load_npy(path: Path) -> NDArray[Any]:
-    """Map a `.npy` file into memory; nothing in it is ever unpickled.
+    """Memory-map a `.npy` file. Nothing in it is ever unpickled.
 
     Raises:
-        FileError: Not a `.npy` file, cut short, or holding objects.
-        OSError: The file is missing or may not be read.
+        FileError: The file is not a `.npy` file, is truncated, or holds objects.
+        OSError: The file does not exist or cannot be read.
     """
     with path.open("rb") as file, one_line(f"cannot read {path} as NumPy"):
         if file.read(6) != b"\x93NUMPY":
@@ -30,12 +30,12 @@ def load_npy(path: Path) -> NDArray[Any]:
 
 
 def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
-    """The array of a file, as a picture or a volume."""
+    """Read the array of a file as a picture or a volume."""
     array = load_npy(path)
     if array.ndim not in (2, 3, 4):
         raise FileError(
             f"{path} has shape {array.shape}; "
-            "(H, W), (H, W, C), (D, H, W) and (D, H, W, C) are read"
+            "accepted: (H, W), (H, W, C), (D, H, W) and (D, H, W, C)"
         )
     flat = array.ndim == 2 or (array.ndim == 3 and (volume or not 1 <= array.shape[2] <= 4))
     image = Image(array[..., None] if flat else array, "NumPy", not flat)
@@ -47,9 +47,9 @@ def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
 
 
 def file_rows(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], offset: int) -> Rows:
-    """Rows that lie one after the other in a file.
+    """Return a function that reads rows that are contiguous in a file.
 
-    They are read rather than mapped, lest all of the file count as memory in use.
+    The rows are read, not memory-mapped; otherwise the whole file would count as memory in use.
     """
     row = math.prod(shape[1:])
 
@@ -62,7 +62,7 @@ def file_rows(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], offset: 
 
 
 def write_pages(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
-    """Write one array as its bands come."""
+    """Write one array, one band at a time."""
     (image,) = images
     about = {
         "descr": np.lib.format.dtype_to_descr(image.array.dtype),

@@ -1,4 +1,4 @@
-"""What every format reads and writes: an image, page by page; and what goes wrong, in one line."""
+"""Images and pages, as every format reads and writes them, and errors in one line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gridsample.alpha import Alpha
 
 
 class FileError(ValueError):
-    """A file that cannot be read, or cannot hold what it is asked to; one clear line."""
+    """A file cannot be read, or cannot store the given pixels. The message is one line."""
 
 
 class MissingExtraError(ImportError):
@@ -24,15 +24,15 @@ class MissingExtraError(ImportError):
 
 @dataclass(frozen=True)
 class Image:
-    """Pixels and what is known about them.
+    """Pixels and their metadata.
 
     Attributes:
         array: `(H, W, C)` or `(D, H, W, C)`.
-        format: Name of the format it was read from, `"PNG"`, ...
-        has_channel_axis: Whether the file has an axis for channels. Without, C is 1 and the axis is
-            left off again in formats that can tell the two apart.
-        extras: What the format keeps beside the pixels, by name.
-        alpha: Which channel the file calls alpha; None if it calls none so.
+        format: The name of the format that it was read from, such as `"PNG"`.
+        has_channel_axis: Whether the file has an axis for channels. If not, C is 1, and the axis is
+            omitted again in formats that distinguish the two cases.
+        extras: The metadata of the format, by name.
+        alpha: The channel that the file marks as alpha; None if there is none.
     """
 
     array: NDArray[Any]
@@ -48,21 +48,21 @@ class Image:
 
     @property
     def channels(self) -> int:
-        """How many channels each pixel has."""
+        """The number of channels."""
         return int(self.array.shape[-1])
 
     @property
     def stored(self) -> NDArray[Any]:
-        """The array as files keep it: without the channel axis if there was none."""
+        """The array as stored in files: without the channel axis if the file has none."""
         return self.array if self.has_channel_axis else self.array[..., 0]
 
     def resampled(self, array: NDArray[Any], voxels: NDArray[np.float64]) -> Image:
-        """Give the image new pixels, on voxels that lie elsewhere in the world.
+        """Return the image with new pixels, on a new grid of voxels.
 
         Args:
-            array: The new pixels, channels last, as many channels as before.
-            voxels: `(D + 1, D + 1)` affine, new voxel -> old voxel, in x, y, z order. A NIfTI
-                header's affines are multiplied by it, so that each new voxel is where it says.
+            array: The new pixels, channels last, with the same number of channels.
+            voxels: `(D + 1, D + 1)` affine, new voxel -> old voxel, in x, y, z order. The affines
+                of a NIfTI header are multiplied by it, so that they describe the new voxels.
         """
         extras = dict(self.extras)
         if "nifti" in extras:
@@ -71,10 +71,10 @@ class Image:
 
 
 Rows = Callable[[int, int], NDArray[Any]]
-"""Gives some rows of an image: (begin, end) -> (end - begin, ..., C)."""
+"""Returns a range of rows of an image: (begin, end) -> (end - begin, ..., C)."""
 
 Bands = Iterable[NDArray[Any]]
-"""The pixels of an image from its first row (in a volume, slice) to its last, some at a time."""
+"""The pixels of an image in bands, from its first row (in a volume, slice) to its last."""
 
 
 @dataclass(frozen=True)
@@ -82,32 +82,31 @@ class Page:
     """One image of a file, whose pixels may not have been read yet.
 
     Attributes:
-        image: What is known of it. Its array has the right shape and dtype, and perhaps nothing
-            but zeros in it.
-        open: Gives a function that reads rows (in a volume, slices), to be called with bands that
-            go down the image and may overlap. What it keeps in memory goes when it does.
+        image: The metadata. Its array has the right shape and dtype, but may contain only zeros.
+        open: Returns a function that reads rows (in a volume, slices). Call it with bands from the
+            top of the image to the bottom; they may overlap. Its memory is released with it.
     """
 
     image: Image
     open: Callable[[], Rows]
 
     def pixels(self) -> NDArray[Any]:
-        """All pixels of the page, as in `Image.array`."""
+        """Read all pixels of the page, as in `Image.array`."""
         return self.open()(0, self.image.array.shape[0])
 
 
 def whole_page(image: Image) -> Page:
-    """The page of an image whose pixels have been read."""
+    """Return the page of an image whose pixels have been read."""
     return Page(image, lambda: lambda begin, end: image.array[begin:end])
 
 
 def zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """An array of zeros that takes no memory: it stands for pixels that are not there yet."""
+    """Return an array of zeros that takes no memory: a placeholder for pixels not yet read."""
     return np.broadcast_to(np.zeros((), dtype.newbyteorder("=")), shape)
 
 
 def collected(image: Image, bands: Bands) -> NDArray[Any]:
-    """The pixels of an image as one array, whose memory is asked for before the first band is."""
+    """Collect bands into one array. Its memory is allocated before the first band is requested."""
     pixels = np.empty(image.array.shape, image.array.dtype)
     done = 0
     for band in bands:
@@ -119,10 +118,10 @@ def collected(image: Image, bands: Bands) -> NDArray[Any]:
 
 
 def require(module: str) -> Any:
-    """Import a module that the core does without.
+    """Import an optional dependency.
 
     Raises:
-        MissingExtraError: With the command that installs it.
+        MissingExtraError: It is not installed. The message has the command that installs it.
 
     >>> require("no_such_module")
     Traceback (most recent call last):
@@ -137,7 +136,7 @@ def require(module: str) -> Any:
 
 @contextmanager
 def one_line(doing: str) -> Iterator[None]:
-    """Turn whatever a codec raises over bad content into one line that names the file."""
+    """Turn every exception of a codec into an error of one line that names the file."""
     try:
         yield
     except (FileError, MissingExtraError, MemoryError):
@@ -147,7 +146,7 @@ def one_line(doing: str) -> Iterator[None]:
 
 
 def reason(error: BaseException) -> str:
-    """Say in one line what an exception is about, without the numbers of the operating system."""
+    """Describe an exception in one line, without the error codes of the operating system."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return " ".join(str(error).split()) or type(error).__name__

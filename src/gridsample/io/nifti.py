@@ -1,4 +1,4 @@
-"""NIfTI: voxels (i, j, k) are x, y, z; a fourth axis is channels."""
+"""NIfTI files: voxels (i, j, k) are x, y, z, and a fourth axis holds channels."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from gridsample.io.image import (
 
 
 class Header(NamedTuple):
-    """What a file says of its voxels.
+    """The metadata of a file.
 
     Attributes:
-        kind: nibabel's class of image, of NIfTI-1 or NIfTI-2.
+        kind: nibabel's image class, for NIfTI-1 or NIfTI-2.
         header: nibabel's header.
     """
 
@@ -34,7 +34,7 @@ class Header(NamedTuple):
     header: Any
 
     def moved(self, voxels: NDArray[np.float64]) -> Header:
-        """Multiply both affines, and the voxel sizes, by new voxel -> old voxel."""
+        """Multiply both affines and the voxel sizes by the map from new to old voxels."""
         rank = voxels.shape[0] - 1
         matrix = np.eye(4)
         matrix[:rank, :rank], matrix[:rank, 3] = voxels[:rank, :rank], voxels[:rank, rank]
@@ -55,12 +55,12 @@ class Header(NamedTuple):
 
 
 def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
-    """The stored numbers of a file, with its header."""
+    """Read the stored numbers of a file, with its header."""
     nibabel = require("nibabel")
     source = nibabel.load(path)
     stored = source.dataobj.get_unscaled()
     if stored.ndim not in (2, 3, 4):
-        raise FileError(f"{path} has {stored.ndim} axes; 2 to 4 are read")
+        raise FileError(f"{path} has {stored.ndim} axes; accepted: 2 to 4")
     header = source.header.copy()
     header.set_slope_inter(source.dataobj.slope, source.dataobj.inter)
     array = stored.T if stored.ndim < 4 else np.moveaxis(stored.T, 0, -1)
@@ -70,7 +70,7 @@ def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
 
 
 def longest(image: Image) -> int:
-    """How many voxels an axis of a file can have: 16 bits count them, in NIfTI-2 64."""
+    """Return the largest size of an axis: sizes have 16 bits in NIfTI-1, and 64 in NIfTI-2."""
     kind, _ = image.extras.get("nifti", (None, None))
     return 2**63 - 1 if kind is not None and kind.__name__.startswith("Nifti2") else 2**15 - 1
 
@@ -94,7 +94,7 @@ def _write(image: Image, path: Path) -> None:
         kind, header = image.extras["nifti"]
         header = header.copy()
         header.set_data_dtype(voxels.dtype)
-        # No affine: the header keeps its own two, each with its code.
+        # No affine is passed: the header already contains its own two, with their codes.
         target = kind(voxels, None, header)
         target.header.set_slope_inter(*header.get_slope_inter())
         target.to_filename(path)

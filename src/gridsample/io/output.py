@@ -1,4 +1,4 @@
-"""Files appear whole or not at all, and nothing is begun that cannot be finished."""
+"""Output files: checks before any work is done, and files that appear complete or not at all."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gridsample.io.image import FileError
 
 
 def check_output(path: Path, *, overwrite: bool) -> None:
-    """Refuse an output path that is a folder, in no folder, or taken.
+    """Raise an error if the output path is a folder, has no folder, or exists.
 
     Raises:
-        FileError: With the reason.
+        FileError: The path cannot be written; the message gives the reason.
     """
     if path.is_dir():
         raise FileError(f"{path} is a folder; name a file to write")
@@ -27,13 +27,13 @@ def check_output(path: Path, *, overwrite: bool) -> None:
 
 
 def check_room(path: Path, size: int) -> None:
-    """Refuse a file of more bytes than are free on the disk that it is to be written to.
+    """Raise an error if a file would be larger than the free space on its disk.
 
     Raises:
-        FileError: With both numbers.
+        FileError: There is not enough space; the message gives both sizes.
     """
     room = shutil.disk_usage(path.parent)
-    if room.total and size > room.free:  # some network disks say 0 of everything
+    if room.total and size > room.free:  # some network disks report 0 for everything
         raise FileError(
             f"{path} would take {_bytes(size)}, but {_bytes(room.free)} are free in "
             f"{path.parent.resolve()}"
@@ -42,14 +42,14 @@ def check_room(path: Path, size: int) -> None:
 
 @contextmanager
 def replacing(path: Path, *, overwrite: bool) -> Iterator[Path]:
-    """Lend a path to write to; what is there at the end becomes `path` in one step.
+    """Provide a temporary path to write to, and rename it to `path` at the end of the block.
 
-    The lent file lies in the same folder under a hidden name of the same suffix. If the block
-    raises, it is removed, and `path` is as it was.
+    The temporary file is in the same folder and has a hidden name with the same suffix. If the
+    block raises, it is removed, and `path` is not changed.
 
     Raises:
-        FileError: What `check_output` refuses.
-        OSError: The folder may not be written.
+        FileError: `check_output` rejects the path.
+        OSError: The folder is not writable.
     """
     check_output(path, overwrite=overwrite)
     target = path.resolve()
@@ -65,7 +65,7 @@ def replacing(path: Path, *, overwrite: bool) -> Iterator[Path]:
 
 
 def _bytes(size: int) -> str:
-    """A number of bytes with a unit.
+    """Format a number of bytes with a unit.
 
     >>> _bytes(1_500_000)
     '1.5 MB'

@@ -1,4 +1,4 @@
-"""PNG and JPEG."""
+"""PNG and JPEG files."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from gridsample.io.image import (
 )
 from gridsample.io.tags import Resolution, exif_block, read_exif, turned
 
-# A marker segment of JPEG ends its length with 16 bits, of which two are the length's own.
+# The length of a JPEG marker segment has 16 bits, and counts its own two bytes.
 _LONGEST_SEGMENT = 65533
 
 
 def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
-    """The picture of a PNG or JPEG file, or the first frame of an animation."""
+    """Read the picture of a PNG or JPEG file, or the first frame of an animation."""
     with path.open("rb") as file:
         head = file.read(26)
         if not head.startswith((b"\x89PNG", b"\xff\xd8")):
@@ -49,7 +49,7 @@ def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
     tags, orientation, resolution = read_exif(about.get("exif", b""))
     kind = "PNG" if head.startswith(b"\x89") else "JPEG"
     own = _own_resolution(about, kind)
-    # What both tell is exact in EXIF; PNG and JPEG round it.
+    # If both specify it, EXIF has the exact value; PNG and JPEG round it.
     resolution = resolution if own is None or own.near(resolution) else own
     array, flat = (array[..., None], True) if array.ndim == 2 else (array, False)
     extras = {
@@ -63,12 +63,12 @@ def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
 
 
 def png_alpha(channels: int) -> Alpha | None:
-    """Which channel of a PNG file is alpha: the last of 2 or 4."""
+    """Return the alpha channel of a PNG file: the last of 2 or 4."""
     return Alpha(channels - 1, channels - 1) if channels in (2, 4) else None
 
 
 def upright(array: NDArray[Any], orientation: int) -> NDArray[Any]:
-    """Undo an EXIF orientation: 1 to 4 stand upright, 5 to 8 are the same four on their side."""
+    """Undo an EXIF orientation: 1 to 4 keep the axes, 5 to 8 are the same with axes swapped."""
     if not 1 <= orientation <= 8:
         return array
     if orientation > 4:
@@ -79,10 +79,10 @@ def upright(array: NDArray[Any], orientation: int) -> NDArray[Any]:
 
 
 def write_png(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
-    """Write one PNG picture."""
+    """Write a PNG picture."""
     (image,) = images
     array = _single(image, bands)
-    if image.alpha is not None and image.alpha.premultiplied:  # PNG's alpha never is
+    if image.alpha is not None and image.alpha.premultiplied:  # PNG's colours never are
         array = divide(array.astype(np.float64), image.alpha, array.dtype)
     notes = _notes(image, 2**31 - 1)
     with one_line(f"cannot write {path}"):
@@ -94,7 +94,7 @@ def write_png(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> No
 
 
 def write_jpeg(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
-    """Write one JPEG picture: quality 95, colours at full resolution."""
+    """Write a JPEG picture with quality 95 and colours at full resolution."""
     (image,) = images
     array, notes = _single(image, bands), _notes(image, _LONGEST_SEGMENT)
     with one_line(f"cannot write {path}"):
@@ -107,7 +107,7 @@ def _single(image: Image, bands: Iterable[Bands]) -> NDArray[Any]:
 
 
 def _read_deep_png(path: Path) -> tuple[NDArray[Any], Mapping[str, Any]]:
-    """A PNG of 16 bits and several channels, which Pillow would cut to 8."""
+    """Read a 16-bit PNG with several channels, which Pillow would truncate to 8 bits."""
     codecs = require("imagecodecs")
     with _large_pictures(), require("PIL.Image").open(path) as picture:
         about = {**picture.info, "mode": picture.mode}
@@ -115,7 +115,7 @@ def _read_deep_png(path: Path) -> tuple[NDArray[Any], Mapping[str, Any]]:
 
 
 def _own_resolution(about: Mapping[str, Any], kind: str) -> Resolution | None:
-    """The resolution that the format itself tells, beside EXIF."""
+    """Return the resolution that the format itself specifies, apart from EXIF."""
     if kind == "PNG" and min(about.get("dpi", (0, 0))) > 0:
         x, y = about["dpi"]
         return Resolution(x, y, 2)
@@ -127,7 +127,7 @@ def _own_resolution(about: Mapping[str, Any], kind: str) -> Resolution | None:
 
 
 def _notes(image: Image, longest: int) -> dict[str, Any]:
-    """What is written beside the pixels, by Pillow's names."""
+    """Return the metadata to write, under Pillow's names."""
     resolution: Resolution | None = image.extras.get("resolution")
     dpi = resolution.dpi if resolution is not None else None
     notes = {
@@ -149,7 +149,7 @@ def _write_picture(
 
 
 def _with_chunks(png: bytes, notes: Mapping[str, Any]) -> bytes:
-    """A PNG file with the chunks that hold notes, after its header."""
+    """Insert the chunks with metadata after the header of a PNG file."""
     chunks = []
     if "icc_profile" in notes:
         chunks.append((b"iCCP", b"profile\0\0" + zlib.compress(notes["icc_profile"])))
@@ -167,7 +167,7 @@ def _with_chunks(png: bytes, notes: Mapping[str, Any]) -> bytes:
 
 
 def _plain_mode(mode: str, *, transparent: bool) -> str | None:
-    """Choose the Pillow mode with one number per channel; None where it is that already."""
+    """Choose the Pillow mode with one number per channel; None if the picture has it already."""
     if transparent and mode in ("1", "L", "RGB", "P"):
         return "LA" if mode in ("1", "L") else "RGBA"
     return {"P": "RGB", "PA": "RGBA", "CMYK": "RGB", "YCbCr": "RGB"}.get(mode)
@@ -175,7 +175,7 @@ def _plain_mode(mode: str, *, transparent: bool) -> str | None:
 
 @contextmanager
 def _large_pictures() -> Iterator[None]:
-    """Let Pillow open a picture of any size: it is the user's own."""
+    """Lift Pillow's limit on the size of pictures: the user chose the file."""
     pillow = require("PIL.Image")
     limit, pillow.MAX_IMAGE_PIXELS = pillow.MAX_IMAGE_PIXELS, None
     try:

@@ -1,9 +1,9 @@
-"""Tags: what a camera or scanner notes beside the pixels, as EXIF blocks and TIFF pages hold it.
+"""Tags: the metadata in EXIF blocks and TIFF pages.
 
-Both hold directories of tags. A tag has a type and some values of it; an EXIF block is a small TIFF
-file without pixels. Values are kept as the bytes they are, in little-endian order.
+Both contain directories of tags. A tag has a type and one or more values. An EXIF block is a small
+TIFF file without pixels. Values are stored as bytes in little-endian order.
 
-Three things are not kept as they are, because a new image would make them untrue: the orientation
+Three things are not preserved, because they would be wrong for the new image: the orientation
 (pixels are turned upright when they are read), the size in pixels, and the embedded thumbnail.
 """
 
@@ -19,11 +19,11 @@ import numpy as np
 
 
 class Tag(NamedTuple):
-    """Values of a tag.
+    """The values of a tag.
 
     Attributes:
-        kind: TIFF's number of their type.
-        values: How many there are.
+        kind: TIFF's code for their type.
+        values: The number of values.
         data: Their bytes, little-endian.
     """
 
@@ -34,11 +34,11 @@ class Tag(NamedTuple):
 
 Directory = Mapping[int, Tag]
 Tags = Mapping[int, Directory]
-"""Directories by the tag that points to them; the image's own goes by 0."""
+"""Directories by the number of the tag that points to them; that of the image itself is 0."""
 
 
 class Resolution(NamedTuple):
-    """Pixels per unit, along x and y; the unit is TIFF's: 1 for none, 2 for inch, 3 for cm."""
+    """Pixels per unit along x and y; unit as in TIFF: 1 for none, 2 for inch, 3 for cm."""
 
     x: float | Fraction
     y: float | Fraction
@@ -46,13 +46,13 @@ class Resolution(NamedTuple):
 
     @property
     def dpi(self) -> tuple[float, float] | None:
-        """Dots per inch; None if there is no unit, or no file could hold the numbers."""
+        """Dots per inch; None if there is no unit, or if the numbers do not fit in a file."""
         factor = {2: 1.0, 3: 2.54}.get(self.unit, 0.0)
         x, y = float(self.x) * factor, float(self.y) * factor
         return (x, y) if 0.5 <= x < 65535.5 and 0.5 <= y < 65535.5 else None
 
     def near(self, other: Resolution | None) -> bool:
-        """Tell whether another is the same but for rounding to whole pixels per inch."""
+        """Return whether two resolutions differ only by rounding to whole pixels per inch."""
         if other is None or self.dpi is None or other.dpi is None:
             return False
         return all(abs(a - b) <= 0.5 for a, b in zip(self.dpi, other.dpi, strict=True))
@@ -62,22 +62,22 @@ IMAGE, EXIF, GPS, INTEROP = 0, 0x8769, 0x8825, 0xA005
 ORIENTATION, X_RESOLUTION, Y_RESOLUTION, RESOLUTION_UNIT = 274, 282, 283, 296
 DESCRIPTION, SOFTWARE, WIDTH, HEIGHT = 270, 305, 0xA002, 0xA003
 
-# Of the image's own tags, those that say something about the picture and not about its storage:
-# description, make, model, software, date, artist, host, copyright, ratings, and Windows' five.
+# The tags of the image that describe the picture, not its storage: description, make, model,
+# software, date, artist, host, copyright, ratings, and five of Windows.
 _DESCRIPTIVE = {DESCRIPTION, 271, 272, SOFTWARE, 306, 315, 316, 33432, 18246, 18249}
 _DESCRIPTIVE |= set(range(40091, 40096))
-# Bytes of a value, and of the numbers in it whose order of bytes matters, by type. Those above 12
-# are pointers, and BigTIFF's.
+# Bytes of a value, and of the numbers in it that have a byte order, by type. Types above 12 are
+# pointers and types of BigTIFF.
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8}
 _SIZES |= {13: 4, 16: 8, 18: 8}
 _NUMBERS = {**_SIZES, 5: 4, 10: 4}
-_LONGEST = 1 << 20  # bytes of one value; more is no note but data
+_LONGEST = 1 << 20  # bytes of one value; longer values are data, not metadata
 
 
 def read_exif(block: bytes) -> tuple[Tags, int, Resolution | None]:
-    """Read an EXIF block: the tags to keep, the orientation, the resolution.
+    """Read an EXIF block: the tags to preserve, the orientation, the resolution.
 
-    What is damaged is left out.
+    Damaged tags are omitted.
 
     >>> read_exif(b"no tags")
     ({}, 1, None)
@@ -93,13 +93,13 @@ def read_exif(block: bytes) -> tuple[Tags, int, Resolution | None]:
 def read_directories(
     file: BinaryIO, offset: int, order: str, big: bool = False
 ) -> tuple[Tags, int, Resolution | None]:
-    """Read the directory at an offset, and those it points to, as `read_exif` does.
+    """Read the directory at an offset and those that it points to; returns as `read_exif`.
 
     Args:
         file: An EXIF block or a TIFF file.
-        offset: Where the directory begins.
-        order: "<" or ">", the order of bytes.
-        big: Whether it is a BigTIFF file.
+        offset: The position of the directory in bytes.
+        order: The byte order, "<" or ">".
+        big: Whether the file is a BigTIFF.
     """
     own = _read_directory(file, offset, order, big)
     found = {IMAGE: {n: tag for n, tag in own.items() if n in _DESCRIPTIVE}}
@@ -117,7 +117,7 @@ def read_directories(
 
 
 def turned(resolution: Resolution | None, orientation: int) -> Resolution | None:
-    """The resolution of a picture that was stored with an orientation, once it is upright."""
+    """Return the resolution of a picture after its orientation has been undone."""
     if resolution is None or not 5 <= orientation <= 8:
         return resolution
     return Resolution(resolution.y, resolution.x, resolution.unit)
@@ -126,13 +126,13 @@ def turned(resolution: Resolution | None, orientation: int) -> Resolution | None
 def exif_block(
     tags: Tags, size: tuple[int, ...], resolution: Resolution | None, longest: int
 ) -> bytes | None:
-    """Write tags as an EXIF block; None if there is nothing to say.
+    """Return tags as an EXIF block, or None if there are none.
 
     Args:
-        tags: What `read_exif` gave.
+        tags: The tags, from `read_exif`.
         size: The picture's size in pixels, (W, H).
-        resolution: What to say of it, if anything.
-        longest: How many bytes the block may have. The longest values are left out until it fits.
+        resolution: The resolution to write, if any.
+        longest: The largest number of bytes. The longest values are dropped until the block fits.
     """
     tags = sized(tags, size)
     if not tags:
@@ -153,7 +153,7 @@ def exif_block(
 
 
 def sized(tags: Tags, size: tuple[int, ...]) -> Tags:
-    """The tags with the size in pixels that they tell, if they tell one, made that of the image."""
+    """Return the tags with their size in pixels, if they have one, replaced by the image's."""
     exif = dict(tags.get(EXIF, {}))
     for number, n in ((WIDTH, size[0]), (HEIGHT, size[1])):
         if number in exif:
@@ -162,9 +162,9 @@ def sized(tags: Tags, size: tuple[int, ...]) -> Tags:
 
 
 def packed(tags: Tags, start: int, big: bool = False) -> tuple[bytes, Mapping[int, int]]:
-    """The bytes of directories, one after the other, that are to lie at an offset in a file.
+    """Serialise directories for a given offset in a file.
 
-    First is the image's own, if it is given. It points to others, and they to theirs.
+    The directory of the image comes first, if it is given. It points to the others.
 
     Args:
         tags: The directories.
@@ -192,7 +192,7 @@ def packed(tags: Tags, start: int, big: bool = False) -> tuple[bytes, Mapping[in
 
 
 def directories(file: BinaryIO, big: bool) -> Iterator[int]:
-    """Where the directories of a little-endian TIFF file begin, one for each page."""
+    """Yield the offsets of the directories of a little-endian TIFF file, one per page."""
     count, entry, pointer = ("<Q", 20, "<Q") if big else ("<H", 12, "<I")
     file.seek(8 if big else 4)
     while place := struct.unpack(pointer, file.read(struct.calcsize(pointer)))[0]:
@@ -203,7 +203,7 @@ def directories(file: BinaryIO, big: bool) -> Iterator[int]:
 
 
 def point(file: BinaryIO, directory: int, number: int, place: int, big: bool) -> None:
-    """Let a tag of a directory of a little-endian TIFF file point to another place in it."""
+    """Set the pointer in a tag of a directory of a little-endian TIFF file to a place in it."""
     count, entry, pointer = ("<Q", 20, "<Q") if big else ("<H", 12, "<I")
     file.seek(directory)
     entries = struct.unpack(count, file.read(struct.calcsize(count)))[0]
@@ -215,7 +215,7 @@ def point(file: BinaryIO, directory: int, number: int, place: int, big: bool) ->
 
 
 def rational(number: float | Fraction) -> Tag:
-    """A number as a fraction of two integers of 32 bits."""
+    """Return a number as a fraction of two 32-bit integers."""
     near = Fraction(number).limit_denominator(1_000_000)
     while max(near.numerator, near.denominator) >= 2**32:
         near = Fraction(near.numerator // 2, max(1, near.denominator // 2))
@@ -236,7 +236,7 @@ def _packed_directory(directory: Directory, start: int, big: bool) -> bytes:
 
 
 def _read_directory(file: BinaryIO, offset: int, order: str, big: bool) -> dict[int, Tag]:
-    """The tags of a directory, without those that are cut off, too long or of no known type."""
+    """Read a directory's tags, except those that are truncated, too long or of unknown type."""
     inline, entry, count = (8, "HHQ", "Q") if big else (4, "HHI", "H")
     found: dict[int, Tag] = {}
     file.seek(offset)
@@ -276,7 +276,7 @@ def _number(tag: Tag, index: int = 0) -> Fraction:
 
 
 def _resolution(own: Directory) -> Resolution | None:
-    """The resolution among a directory's tags; None if it says nothing, or nothing that is true."""
+    """Return the resolution in a directory's tags; None if it is missing or not meaningful."""
     if X_RESOLUTION not in own or Y_RESOLUTION not in own:
         return None
     x, y = _number(own[X_RESOLUTION]), _number(own[Y_RESOLUTION])

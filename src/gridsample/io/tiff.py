@@ -1,6 +1,6 @@
-"""TIFF: every page is an image of its own, or all of them are the slices of one volume.
+"""TIFF files: every page is a separate image, or all pages are the slices of one volume.
 
-Pages are read and written one after the other, and most of them a band of rows at a time.
+Pages are read and written one after the other, most of them in bands of rows.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from gridsample.io.image import (
 )
 from gridsample.io.pictures import upright
 
-_CLASSIC_LIMIT = 2**32 - 2**25  # bytes of pixels, beyond which offsets take 64 bits
-# Descriptions that programs generate to say how pixels are stored.
+_CLASSIC_LIMIT = 2**32 - 2**25  # bytes of pixels above which offsets take 64 bits
+# Descriptions that software generates to describe how pixels are stored.
 _GENERATED = re.compile(rb'\{.*"shape"|shape=\(|<\?xml', re.DOTALL)
 _PROFILE = 34675  # the tag of an ICC colour profile
-_STRIP = 1 << 18  # bytes of a strip, about: what a reader takes at once
+_STRIP = 1 << 18  # approximate size of a strip in bytes: what readers decode at once
 
 
 # ---- reading ------------------------------------------------------------------------------------
 
 
 def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
-    """The pages of a file, or with `volume` its only series of pages as one volume."""
+    """Read the pages of a file, or with `volume` its only series of pages as one volume."""
     tifffile = require("tifffile")
     file = stack.enter_context(tifffile.TiffFile(path))
     if volume and (len(file.pages) > 1 or file.series[0].ndim > file.pages[0].ndim):
@@ -58,17 +58,17 @@ def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
 def _volume(path: Path, file: Any) -> Page:
     if len(file.series) != 1:
         raise FileError(
-            f"{path} holds {len(file.series)} images of different kinds, which are no volume; "
-            "without --volume, each is a page"
+            f"{path} holds {len(file.series)} images of different kinds, which cannot form a "
+            "volume; without --volume, each is a page"
         )
     series, page = file.series[0], file.series[0].keyframe
     return whole_page(_image(series.asarray(), series.axes, page, file, f"{path}"))
 
 
 def _stack(path: Path, file: Any, page: Any) -> list[Page] | None:
-    """The pages of a file that describes one and has the pixels of more behind it.
+    """Read the pages of a file that describes one page and stores the pixels of more after it.
 
-    tifffile and ImageJ can write that.
+    tifffile and ImageJ can write such files.
     """
     series = file.series[0]
     count = math.prod(series.shape) // math.prod(page.shape)
@@ -84,9 +84,9 @@ def _stack(path: Path, file: Any, page: Any) -> list[Page] | None:
 
 
 def _page(path: Path, file: Any, page: Any, name: str) -> Page:
-    """A page whose rows are read where they lie, or from strips and tiles in turn, or whole."""
+    """Return a page that reads rows directly, decodes strips or tiles in turn, or reads it all."""
     if page.dtype is None:
-        raise FileError(f"{name} has pixels of no known type")
+        raise FileError(f"{name} has pixels of an unknown type")
     image = _image(zeros(page.shape, page.dtype), page.axes, page, file, name, there=False)
     turned = _orientation(page) != 1
     if _photometric(page) not in ("MINISBLACK", "RGB") or page.axes not in ("YX", "YXS") or turned:
@@ -106,13 +106,13 @@ def _page(path: Path, file: Any, page: Any, name: str) -> Page:
 def _image(
     array: NDArray[Any], axes: str, page: Any, file: Any, name: str, *, there: bool = True
 ) -> Image:
-    """The image that stored pixels stand for, with what the page tells beside them.
+    """Convert stored pixels to an image with the metadata of the page.
 
-    With there=False the pixels are `zeros`, and stay so.
+    With there=False, the pixels are a placeholder (`zeros`) and are not converted.
     """
     photometric = _photometric(page)
     if photometric not in ("MINISBLACK", "MINISWHITE", "RGB", "PALETTE"):
-        raise FileError(f"{name} has {photometric} colours; grey, RGB and palettes are read")
+        raise FileError(f"{name} has {photometric} colours; accepted: grey, RGB and palettes")
     alpha = _alpha(page.samplesperpixel, page.extrasamples) if "S" in axes else None
     array, has_channel_axis = _channels_last(array, axes, name)
     extras = {"photometric": photometric.lower(), "extrasamples": tuple(page.extrasamples)}
@@ -139,7 +139,7 @@ def _orientation(page: Any) -> int:
 
 
 def _alpha(samples: int, extra: Sequence[int]) -> Alpha | None:
-    """Which sample is alpha, by the kinds of those beyond the colours: 1 premultiplied, 2 not."""
+    """Return the alpha channel, given the kinds of extra samples: 1 premultiplied, 2 not."""
     for n, kind in enumerate(extra):
         if kind in (1, 2):
             return Alpha(samples - len(extra) + n, samples - len(extra), kind == 1)
@@ -147,7 +147,7 @@ def _alpha(samples: int, extra: Sequence[int]) -> Alpha | None:
 
 
 def _notes(page: Any, file: Any) -> dict[str, Any]:
-    """What a page tells beside its pixels, as far as it stays true of other pixels."""
+    """Return the metadata of a page that remains valid for new pixels."""
     handle, order = file.filehandle, file.byteorder
     kept, orientation, resolution = exif.read_directories(
         handle, page.offset, order, file.is_bigtiff
@@ -171,11 +171,11 @@ def _notes(page: Any, file: Any) -> dict[str, Any]:
 
 
 def _channels_last(array: NDArray[Any], axes: str, name: str) -> tuple[NDArray[Any], bool]:
-    """Bring TIFF axes, one letter each, to (H, W, C) or (D, H, W, C)."""
+    """Transpose TIFF axes, given as letters, to (H, W, C) or (D, H, W, C)."""
     channel = next((letter for letter in "SC" if letter in axes), None)
     slices = [letter for letter in axes if letter not in ("Y", "X", channel)]
     if "Y" not in axes or "X" not in axes or len(slices) > 1:
-        raise FileError(f"{name} has axes {axes}; Y, X, channels and one of slices are read")
+        raise FileError(f"{name} has axes {axes}; accepted: Y, X, channels and one axis of slices")
     if channel is None:
         array, axes = array[..., None], axes + "S"
     order = [axes.index(letter) for letter in (*slices, "Y", "X", channel or "S")]
@@ -185,19 +185,19 @@ def _channels_last(array: NDArray[Any], axes: str, name: str) -> tuple[NDArray[A
 class _SegmentRows:
     """The rows of a page that is stored in strips or tiles, decoded one after the other.
 
-    Rows that were once asked for, and lie before those asked for now, are forgotten.
+    Rows above the requested ones are discarded.
     """
 
     def __init__(self, page: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.segments = page.segments(maxworkers=1, buffersize=1 << 22)
         self.shape, self.start, self.done = shape, 0, 0
-        # As many rows as there are decoded at once when a strip, or a row of tiles, has begun.
+        # The number of rows that are decoded together: those of a strip or of a row of tiles.
         self.height = min(page.tilelength if page.is_tiled else page.rowsperstrip, shape[0])
         self.across = -(-shape[1] // page.tilewidth) if page.is_tiled else 1
         self.kept = np.empty((0, *shape[1:]), dtype)
 
     def read(self, begin: int, end: int) -> NDArray[Any]:
-        """Rows begin to end."""
+        """Return rows begin to end."""
         bands, skipped = [self.kept[begin - self.start :]], max(0, begin - self.done)
         while self.done < end:
             bands.append(self._band())
@@ -205,12 +205,12 @@ class _SegmentRows:
         return self.kept[: end - begin]
 
     def _band(self) -> NDArray[Any]:
-        """The next strip, or row of tiles."""
+        """Decode the next strip or row of tiles."""
         rows = min(self.height, self.shape[0] - self.done)
         band = np.zeros((rows, *self.shape[1:]), self.kept.dtype)
         for _ in range(self.across):
             pixels, place, _ = next(self.segments)
-            if pixels is not None:  # what is left out is 0
+            if pixels is not None:  # missing segments are 0
                 x = place[3]
                 part = pixels[0, :rows, : self.shape[1] - x]
                 band[:, x : x + part.shape[1]] = part
@@ -222,7 +222,7 @@ class _SegmentRows:
 
 
 def write_pages(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
-    """Write pages, or one volume, as their bands come; nothing is compressed."""
+    """Write pages or one volume, one band at a time, without compression."""
     size = sum(math.prod(image.array.shape) * image.array.dtype.itemsize for image in images)
     large = size > _CLASSIC_LIMIT
     with require("tifffile").TiffWriter(path, bigtiff=large, byteorder="<") as file:
@@ -235,7 +235,7 @@ def _write_page(file: Any, image: Image, bands: Bands, big: bool) -> None:
     shape, dtype = image.array.shape, image.array.dtype
     if image.channels == 1:  # TIFF has no axis for one channel
         shape, bands = shape[:-1], (band[..., 0] for band in bands)
-    if dtype.kind == "b":  # eight pixels are put in a byte, which takes whole pages
+    if dtype.kind == "b":  # eight pixels are packed into a byte, which needs whole pages
         file.write(np.concatenate([*bands]), **_options(image, big))
         return
     height = shape[0] if image.array.ndim == 3 else shape[1]
@@ -248,7 +248,7 @@ def _write_page(file: Any, image: Image, bands: Bands, big: bool) -> None:
 
 
 def _options(image: Image, big: bool) -> dict[str, Any]:
-    """How tifffile is to write a page, apart from its pixels."""
+    """Return tifffile's options for writing a page."""
     channels, volume, extras = image.channels, image.array.ndim > 3, image.extras
     axes = "ZYXS"[4 - image.array.ndim :]
     tags = extras.get("exif", {})
@@ -256,7 +256,7 @@ def _options(image: Image, big: bool) -> dict[str, Any]:
     if "icc_profile" in extras:
         profile = extras["icc_profile"]
         notes.append((_PROFILE, 7, len(profile), profile, True))
-    # What they point to is appended later.
+    # The directories that they point to are appended later.
     pointers = [
         (name, "Q" if big else "I", 1, 0, True)
         for where, name in _POINTERS.items()
@@ -282,9 +282,10 @@ def _resolution(resolution: exif.Resolution | None) -> dict[str, Any]:
 
 
 def written_alpha(image: Image) -> Alpha | None:
-    """Which channel the file written calls alpha: that of the file read, if it said anything.
+    """Return the channel that the written file marks as alpha.
 
-    Else it is the last of 2 or 4 channels of a picture that came from an array.
+    This is the alpha channel of the input file if it specifies its channels.  Otherwise, for a
+    picture from an array, it is the last of 2 or 4 channels.
     """
     if "extrasamples" in image.extras or image.alpha is not None:
         return image.alpha
@@ -293,7 +294,7 @@ def written_alpha(image: Image) -> Alpha | None:
 
 
 def _extra_samples(image: Image) -> tuple[int, ...] | None:
-    """What the channels beyond the colours are: 0 for nothing said, 1 and 2 as in `_alpha`."""
+    """Return the kinds of the extra channels: 0 for unspecified, 1 and 2 as in `_alpha`."""
     known = image.extras.get("extrasamples")
     if known is not None:
         return known or None
@@ -308,7 +309,7 @@ _POINTERS = {exif.EXIF: "ExifTag", exif.GPS: "GPSTag"}
 
 
 def _append_directories(images: Sequence[Image], path: Path, big: bool) -> None:
-    """Write the directories of EXIF and GPS tags behind the pages, and point to them."""
+    """Append the directories of EXIF and GPS tags to the file, and set the pointers to them."""
     tags = [exif.sized(image.extras.get("exif", {}), image.size) for image in images]
     if not any(where in one for one in tags for where in _POINTERS):
         return

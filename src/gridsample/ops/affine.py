@@ -1,4 +1,4 @@
-"""Sampling at the points that an affine map sends an output's pixels to; no grid is made."""
+"""Sampling under affine maps, without storing a grid."""
 
 from __future__ import annotations
 
@@ -27,40 +27,42 @@ def affine_sample(
     channel_axis: int = 1,
     threads: int | None = None,
 ) -> Any:
-    """Sample an image under an affine map: `grid_sample` at what `affine_grid` makes of theta.
+    """Sample an image under an affine map: `grid_sample` on the grid ``affine_grid(theta, size)``.
 
-    The coordinates are made a few hundred points at a time, while they are sampled: a grid would
-    be as large as two or three channels of the output.  Results are the same but for the rounding
-    of coordinates.
+    The coordinates are computed a few hundred points at a time, while they are sampled.  A stored
+    grid would be as large as two or three channels of the output.  The results agree up to the
+    rounding of coordinates.
 
-    Torch tensors give tensors, with derivatives of any order to input and theta.  The first ones
-    take no grid either; those of higher order do, and so does whatever is done inside of a
-    `torch.func` transform or a compiled function.
+    For torch tensors, the result is a tensor with derivatives of any order in input and theta.
+    First derivatives need no grid either.  Derivatives of higher order, `torch.func` transforms and
+    compiled functions create one.
 
     Args:
         input: the image, as in `grid_sample`.
-        theta: (N, D, D + 1) maps, which send the normalized coordinates (x, y, z) of each output
-            pixel's centre to theta[:, :D] @ (x, y, z) + theta[:, D]; float16 to float64.  N may be
-            1 here or in the input.
+        theta: (N, D, D + 1) maps, float16 to float64.  They map the normalized coordinates
+            (x, y, z) of each output pixel's centre to theta[:, :D] @ (x, y, z) + theta[:, D].  N
+            may be 1 here or in the input.
         size: the output's shape, (N, C, *out) with D axes after the first two, as in
-            `affine_grid`; N is theta's, and C is not used.
-        mode: as in `grid_sample`.
-        padding_mode: as in `grid_sample`.
-        align_corners: as in `grid_sample`; it holds for the output's coordinates too.
+            `affine_grid`.  N is theta's, and C is not used.
+        mode: the interpolation method, as in `grid_sample`.
+        padding_mode: the boundary, as in `grid_sample`.
+        align_corners: the meaning of -1 and 1, as in `grid_sample`, also for the output's
+            coordinates.
         coords: "normalized", or "pixel" for maps from the indices x, y, z of output pixels to
-            positions in pixels, as `grid_sample` has them.
-        fill_value: as in `grid_sample`.
-        extrapolate: as in `grid_sample`.
-        prefilter: as in `grid_sample`.
-        channel_axis: as in `grid_sample`.
-        threads: as in `grid_sample`.
+            positions in pixels.
+        fill_value: the value outside, as in `grid_sample`.
+        extrapolate: whether to extend the image, as in `grid_sample`.
+        prefilter: whether to prefilter splines, as in `grid_sample`.
+        channel_axis: 1, or -1 for channels-last input and output.
+        threads: the maximum number of threads, as in `grid_sample`.
 
     Returns:
         (N, C, *out), or (N, *out, C) for channel_axis=-1, with the input's dtype.
 
     Raises:
-        TypeError: as `grid_sample`, or size is not integers.
-        ValueError: as `grid_sample`, or theta does not go with size.
+        TypeError: an argument is not accepted by `grid_sample`, or size does not consist of
+            integers.
+        ValueError: an argument is not accepted by `grid_sample`, or theta does not match size.
 
     Example:
         >>> import numpy as np, gridsample
@@ -98,38 +100,41 @@ def affine_sample_vjp(
     channel_axis: int = 1,
     threads: int | None = None,
 ) -> tuple[Any, Any]:
-    """Both gradients of `affine_sample`: the vector-Jacobian product with ``grad_output``.
+    """Compute both gradients of `affine_sample`: the vector-Jacobian product with ``grad_output``.
 
-    grad_input is that of `grid_sample_vjp`; with its grad_grid at each output pixel, and the
-    pixel's own coordinates (x, y, z),
+    grad_input is that of `grid_sample_vjp`.  grad_theta follows from its grad_grid and the
+    coordinates (x, y, z) of each output pixel:
 
         grad_theta = sum over the pixels of grad_grid (x, y, z, 1)^T
 
     Args:
-        grad_output: upstream gradient, of the output's shape; floating, or complex for a complex
-            input.
-        input: as in `affine_sample`.
-        theta: as in `affine_sample`.
-        size: as in `affine_sample`.
-        mode: as in `affine_sample`.
-        padding_mode: as in `affine_sample`.
-        align_corners: as in `affine_sample`.
-        coords: as in `affine_sample`.
-        fill_value: as in `affine_sample`.
-        extrapolate: as in `affine_sample`.
-        prefilter: as in `affine_sample`.
+        grad_output: the upstream gradient, of the output's shape; floating-point, or complex for a
+            complex input.
+        input: the image, as in `affine_sample`.
+        theta: the maps, as in `affine_sample`.
+        size: the output's shape, as in `affine_sample`.
+        mode: the interpolation method, as in `grid_sample`.
+        padding_mode: the boundary, as in `grid_sample`.
+        align_corners: the meaning of -1 and 1, as in `affine_sample`.
+        coords: "normalized" or "pixel", as in `affine_sample`.
+        fill_value: the value outside, as in `grid_sample`.
+        extrapolate: whether to extend the image, as in `grid_sample`.
+        prefilter: whether to prefilter splines, as in `grid_sample`.
         need_input: whether to compute grad_input; an integer input has none.
         need_theta: whether to compute grad_theta.
-        channel_axis: as in `affine_sample`; it holds for grad_output and grad_input too.
-        threads: as in `affine_sample`; gradients are the same bit for bit, whatever it is.
+        channel_axis: 1 or -1, as in `affine_sample`; it also applies to grad_output and grad_input.
+        threads: the maximum number of threads, as in `grid_sample`.  The gradients are bitwise
+            identical for every number.
 
     Returns:
-        (grad_input, grad_theta), with the shapes and dtypes of input and theta; None for one not
-        needed.  Where N was broadcast, the gradient is the sum.
+        (grad_input, grad_theta), with the shapes and dtypes of input and theta; None for a gradient
+        that is not needed.  If N was broadcast, the gradient is the sum.
 
     Raises:
-        TypeError: as `affine_sample`, or the gradient of an integer input is asked for.
-        ValueError: as `affine_sample`, or grad_output has not the output's shape.
+        TypeError: an argument is not accepted by `affine_sample`, or the gradient of an integer
+            input is requested.
+        ValueError: an argument is not accepted by `affine_sample`, or grad_output does not have the
+            output's shape.
 
     Example:
         >>> import numpy as np, gridsample

@@ -1,4 +1,4 @@
-"""Filters that prepare an image for sampling: the prefilter of B-splines."""
+"""The prefilter of B-splines, which prepares an image for sampling."""
 
 from __future__ import annotations
 
@@ -21,40 +21,43 @@ def spline_filter(
     adjoint: bool = False,
     threads: int | None = None,
 ) -> Any:
-    """The coefficients of the B-spline that passes through an image's pixels.
+    """Compute the coefficients of the B-spline that passes through an image's pixels.
 
-    A spline of order n is a sum of B-splines, one a pixel, times coefficients c; at pixel k it is
+    A spline of order n is a sum of B-splines b, one per pixel, with coefficients c.  In 1-D, its
+    value at pixel k is
 
-        sum over i of b(k - i) c[i],    in 1-D, and the product of that along several axes,
+        sum over i of b(k - i) c[i]
 
-    where the boundary gives c beyond the edges, and the filter makes that the image's pixel k.  The
+    and along several axes it is the tensor product of that.  The boundary determines c outside the
+    image.  The filter chooses c so that the value at every pixel k is that of the image.  The
     modes "spline2" to "spline7" weigh such coefficients.  Source: M. Unser, A. Aldroubi, M. Eden,
     "B-spline signal processing", IEEE Trans. Signal Processing 41, 1993.
 
-    It is exact, in one pass there and one back for each pole, for the boundaries "mirror",
-    "symmetric", "wrap", "antisymmetric", "dst1" and "reflection".  For "zeros", "constant",
-    "border" and "antimirror" the image is filtered as for "mirror", as SciPy does: the spline meets
-    the pixels but for those within a few pixels of an edge.
+    The filter makes one forward and one backward pass for each pole.  It is exact for the
+    boundaries "mirror", "symmetric", "wrap", "antisymmetric", "dst1" and "reflection".  For
+    "zeros", "constant", "border" and "antimirror", the image is filtered as for "mirror", as in
+    SciPy: the spline passes through all pixels except those close to an edge.
 
     Args:
-        input: an image of any shape: bool, any integer type, float16 to float64, complex; an array
-            or a tensor (also bfloat16), which has derivatives.  It is not changed.
-        order: the order of the spline, 0 to 7; 0 and 1 need no filter, and give the image itself.
-        boundary: what is outside, as in `grid_sample`'s padding_mode; or one for each of ``axes``.
-        axes: the axes to filter along; None for those of an image (N, C, *spatial) that are
-            spatial.
-        align_corners: which of "mirror" (True) and "symmetric" (False) "reflection" is.
+        input: an image of any shape: bool, any integer dtype, float16 to float64, complex; an array
+            or a tensor (also bfloat16), for which the result is differentiable.  It is not
+            modified.
+        order: the order of the spline, 0 to 7.  Orders 0 and 1 need no filter and return the image.
+        boundary: the boundary, as padding_mode in `grid_sample`, or one for each of ``axes``.
+        axes: the axes to filter along; None for the spatial axes of an image (N, C, *spatial).
+        align_corners: whether "reflection" means "mirror" (True) or "symmetric" (False).
         adjoint: whether to apply the transpose of the filter, which is its vector-Jacobian product.
-        threads: how many threads to use at most; None for one a core, or as many as torch uses
-            for tensors.
+        threads: the maximum number of threads; None for one per core or, for tensors, torch's
+            number of threads.
 
     Returns:
-        A new array or tensor of the input's shape: float32 for bool, integers of 8 and 16 bits,
-        float16 and float32; float64 for other integers and float64; and complex likewise.
+        A new array or tensor of the input's shape: float32 for bool, 8- and 16-bit integers,
+        float16 and float32; float64 for other integers and float64; and the corresponding complex
+        dtypes.
 
     Raises:
-        TypeError: an argument of a type that is not accepted.
-        ValueError: an order, a boundary or an axis that there is not.
+        TypeError: the type of an argument is not accepted.
+        ValueError: the order, a boundary or an axis does not exist.
 
     Example:
         >>> import numpy as np, gridsample

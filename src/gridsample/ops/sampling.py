@@ -105,70 +105,71 @@ def grid_sample(
 ) -> Any:
     """Sample an image at the coordinates of a grid.
 
-    Every output pixel is a weighted sum of the input's pixels (its taps) around one position, the
-    same taps for every channel.  Along each axis the position in pixels of a coordinate x is
+    Every output pixel is a weighted sum of the input's pixels (the taps) around one position.  All
+    channels use the same taps.  Along each axis, a coordinate x has the position, in pixels,
 
         (x + 1) / 2 * (size - 1)     align_corners=True: -1 and 1 are the corner pixels' centres
         ((x + 1) * size - 1) / 2     align_corners=False: they are the corner pixels' outer edges
         x                            coords="pixel"
         x + i                        coords="displacement", at the output's index i along the axis
 
-    as in `torch.nn.functional.grid_sample`, whose results these are wherever it has any.
+    The results are those of `torch.nn.functional.grid_sample` wherever it supports the call.
 
-    Torch tensors give tensors (also bfloat16), with derivatives of any order; memory is not
-    copied, and channels-last tensors give channels-last ones.  An integer tensor's output carries
-    no derivative, as always in torch: `grid_sample_vjp` has the grid's gradient.  A fill value has
-    none.
+    For torch tensors (also bfloat16), the result is a tensor with derivatives of any order.  Memory
+    is not copied, and channels-last inputs give channels-last results.  The result of an integer
+    tensor has no derivative, as usual in torch; use `grid_sample_vjp` for the grid's gradient.  The
+    result is not differentiable with respect to the fill value.
 
     Args:
-        input: the image, (N, C, *spatial) with 1 to 3 spatial axes; bool, any integer type,
+        input: the image, (N, C, *spatial) with 1 to 3 spatial axes; bool, any integer dtype,
             float16 to float64, complex64 or complex128; any strides and byte order.  It is never
-            changed.
-        grid: where to sample, (N, *out, D) for D spatial axes, float16 to float64.  The last axis
-            holds x, y, z; x runs along the *last* spatial axis.  ``out`` may have any rank.  N may
-            be 1 here or in the input, and is then broadcast.  A NaN coordinate gives NaN, or the
-            fill value in an integer image.  With coords="pixel" it may hold integers, which count
-            as float32 (8 and 16 bits) or float64 and have no gradient.
-        mode: how pixels are weighed: "nearest" (ties to even), "bilinear" (also "linear",
+            modified.
+        grid: the coordinates, (N, *out, D) for D spatial axes, float16 to float64.  The last axis
+            holds x, y, z, where x runs along the *last* spatial axis.  ``out`` may have any rank.
+            If N is 1 here or in the input, it is broadcast.  A NaN coordinate gives NaN, or the
+            fill value for an integer image.  With coords="pixel", the grid may hold integers, which
+            are converted to float32 (8 and 16 bits) or float64 and have no gradient.
+        mode: the interpolation method: "nearest" (ties to even), "bilinear" (also "linear",
             "trilinear"), "bicubic" (also "cubic", "tricubic": Keys, a = -0.75), or any other of
-            `gridsample.methods.names()`, in every rank; or a `gridsample.methods.Method`; or a
-            tuple, one for each axis in x, y, z order.
-        padding_mode: what is outside: "zeros", "constant" (``fill_value``), "border" (the edge
-            pixel), "reflection" (mirrored about what -1 and 1 stand for), "symmetric" (mirrored,
-            with the edge pixel twice), "mirror" (with it once), "wrap" (repeated), "antisymmetric",
-            "antimirror" or "dst1" (mirrored with the opposite sign, about the outer edges, the edge
-            pixels, or zeros beside the image); or a tuple, one for each axis.
-        align_corners: what -1 and 1 mean, see above.
-        coords: what coordinates count: "normalized", from -1 to 1; "pixel", pixels from the centre
-            of the first; or "displacement", pixels from the output's own place, where a grid of
-            zeros is the identity and ``out`` has as many axes as the image.
-        fill_value: what is outside under "constant" and with extrapolate=False: a number, or one
-            for each channel; complex only for a complex image; for tensors exact in float64.
-        extrapolate: False to give the fill value wherever the position itself is outside the image,
-            which ends at the outermost pixels' centres, or at their outer edges where -1 and 1 are
-            those.
-        prefilter: whether "spline2" to "spline7" first make B-spline coefficients of the image, so
-            that the spline passes through its pixels (`spline_filter`); False where the input holds
-            such coefficients already.
-        return_mask: whether to return the share of each point's weight that fell on the image too.
+            `gridsample.methods.names()`, for every number of axes; or a
+            `gridsample.methods.Method`; or a tuple with one per axis, in x, y, z order.
+        padding_mode: the boundary, which determines the values outside the image: "zeros",
+            "constant" (``fill_value``), "border" (the edge pixel), "reflection" (mirrored about the
+            points -1 and 1), "symmetric" (mirrored, repeating the edge pixel), "mirror" (mirrored
+            without repeating it), "wrap" (periodic), or "antisymmetric", "antimirror", "dst1"
+            (mirrored with the opposite sign about the outer edges, the edge pixels, or zeros next
+            to the image); or a tuple with one per axis.
+        align_corners: the meaning of -1 and 1, see above.
+        coords: the units of coordinates: "normalized", from -1 to 1; "pixel", pixels from the
+            centre of the first pixel; or "displacement", pixels from the output's own position.  A
+            displacement grid of zeros is the identity; ``out`` then has as many axes as the image.
+        fill_value: the value outside for "constant" and extrapolate=False: a number, or one per
+            channel; complex only for a complex image.  For tensors, it must be exact in float64.
+        extrapolate: False to return the fill value wherever the position itself is outside the
+            image.  The image ends at the centres of its outermost pixels, or at their outer edges
+            with normalized coordinates and align_corners=False.
+        prefilter: whether "spline2" to "spline7" first compute B-spline coefficients from the
+            image, so that the spline passes through the pixels (`spline_filter`).  Set it to False
+            if the input already holds such coefficients.
+        return_mask: whether to also return the share of each point's weight that is on the image.
         channel_axis: 1, or -1 for channels-last input and output, (N, *spatial, C) and
             (N, *out, C).
-        out: an array to put the result in, of its shape and dtype, apart from the inputs; tensors
-            get a new tensor.
-        threads: how many threads to use at most; None for one a core, or as many as torch uses
-            for tensors.  The result does not depend on it.
+        out: an array for the result, with its shape and dtype, which shares no memory with the
+            inputs.  It is not supported for tensors.
+        threads: the maximum number of threads; None for one per core or, for tensors, torch's
+            number of threads.  The result does not depend on it.
 
     Returns:
         (N, C, *out), with the input's dtype.  Integers are rounded half to even and saturate.
 
-        With return_mask=True that and the mask, (N of the grid, 1, *out), float32 or float64: what
-        an image of ones among zeros would give without the prefilter, whatever the padding_mode is;
-        0 where a coordinate is NaN.
+        With return_mask=True, a tuple of that and the mask, (N of the grid, 1, *out), float32 or
+        float64.  The mask is the sample of an image of ones surrounded by zeros, for every
+        padding_mode, without the prefilter.  It is 0 where a coordinate is NaN.
 
     Raises:
-        TypeError: a dtype, or an option of a type, that is not accepted.
-        ValueError: shapes that do not go together, a name that is unknown or ambiguous, or a fill
-            value other than 0 that nothing uses.
+        TypeError: a dtype or the type of an option is not accepted.
+        ValueError: shapes do not match, a name is unknown or ambiguous, or a fill value other than
+            0 is given but not used.
 
     Example:
         >>> import numpy as np, gridsample
@@ -213,45 +214,48 @@ def grid_sample_vjp(
     channel_axis: int = 1,
     threads: int | None = None,
 ) -> tuple[Any, Any]:
-    """Both gradients of `grid_sample`: the vector-Jacobian product with ``grad_output``.
+    """Compute both gradients of `grid_sample`: the vector-Jacobian product with ``grad_output``.
 
-    With pixels v and weights w of a sample's taps, and g its upstream gradient,
+    Let v be the pixels and w the weights of a sample's taps, and g its upstream gradient.  Then
 
         grad_input: g * w is added to each tap's pixel, the exact transpose of sampling;
         grad_grid: g * sum of v * (w with one axis's factor differentiated) * d position / d
             coordinate, summed over the channels.
 
-    d position / d coordinate is size / 2 or (size - 1) / 2, or 1 where coordinates count pixels,
-    times the sign of the boundary's fold, and 0 where the boundary clamps.  "nearest" has a zero
-    gradient in the grid.  For a complex image, grad_grid is the real part of conj(g) times the
-    above.  Where the image is filtered first, v are the coefficients, and the transpose of the
-    filter ends in grad_input.
+    d position / d coordinate is size / 2 or (size - 1) / 2, or 1 for coordinates in pixels, times
+    the sign of the boundary's fold; it is 0 where the boundary clamps.  The grid's gradient is zero
+    for "nearest".  For a complex image, grad_grid is the real part of conj(g) times the above.  If
+    the image is prefiltered, v are the coefficients, and grad_input is the transpose of the filter,
+    applied to the above.
 
     Args:
-        grad_output: upstream gradient, of the output's shape; floating, or complex for a complex
-            input.
+        grad_output: the upstream gradient, of the output's shape; floating-point, or complex for a
+            complex input.
         input: the image, as in `grid_sample`.
-        grid: the coordinates, as in `grid_sample`.  A point with a NaN coordinate adds nothing to
-            grad_input and its grad_grid is 0.
-        mode: as in `grid_sample`.
-        padding_mode: as in `grid_sample`.
-        align_corners: as in `grid_sample`.
-        coords: as in `grid_sample`; grad_grid is in the units of the grid.
-        fill_value: as in `grid_sample`.
-        extrapolate: as in `grid_sample`.
-        prefilter: as in `grid_sample`.
+        grid: the coordinates, as in `grid_sample`.  A point with a NaN coordinate contributes
+            nothing to grad_input, and its grad_grid is 0.
+        mode: the interpolation method, as in `grid_sample`.
+        padding_mode: the boundary, as in `grid_sample`.
+        align_corners: the meaning of -1 and 1, as in `grid_sample`.
+        coords: the units of coordinates, as in `grid_sample`.  grad_grid is per unit of the grid.
+        fill_value: the value outside, as in `grid_sample`.
+        extrapolate: whether to extend the image, as in `grid_sample`.
+        prefilter: whether to prefilter splines, as in `grid_sample`.
         need_input: whether to compute grad_input; an integer input has none.
         need_grid: whether to compute grad_grid.
-        channel_axis: as in `grid_sample`; it holds for grad_output and grad_input too.
-        threads: as in `grid_sample`; gradients are the same bit for bit, whatever it is.
+        channel_axis: 1 or -1, as in `grid_sample`; it also applies to grad_output and grad_input.
+        threads: the maximum number of threads, as in `grid_sample`.  The gradients are bitwise
+            identical for every number.
 
     Returns:
-        (grad_input, grad_grid), with the shapes and dtypes of input and grid; None for one not
-        needed.  Where N was broadcast, the gradient is the sum.
+        (grad_input, grad_grid), with the shapes and dtypes of input and grid; None for a gradient
+        that is not needed.  If N was broadcast, the gradient is the sum.
 
     Raises:
-        TypeError: as `grid_sample`, or the gradient of an integer input is asked for.
-        ValueError: as `grid_sample`, or grad_output has not the output's shape.
+        TypeError: an argument is not accepted by `grid_sample`, or the gradient of an integer input
+            is requested.
+        ValueError: an argument is not accepted by `grid_sample`, or grad_output does not have the
+            output's shape.
 
     Example:
         >>> import numpy as np, gridsample
@@ -290,37 +294,39 @@ def grid_gradient(
     channel_axis: int = 1,
     threads: int | None = None,
 ) -> Any:
-    """The gradient of a sampled image at the coordinates of a grid: its slope along each of them.
+    """Compute the derivatives of a sampled image along each coordinate of a grid.
 
     The derivative of `grid_sample`'s sum along a coordinate is the same sum with that axis's
     weights differentiated:
 
         out[n, c, point, k] = d grid_sample(input, grid)[n, c, point] / d grid[n, point, k]
 
-    per unit of the coordinate: times 2 / size (2 / (size - 1) with align_corners) it is per pixel,
-    which is what it is with coords="pixel" or "displacement".
+    It is per unit of the coordinate.  For normalized coordinates, multiply it by 2 / size, or by
+    2 / (size - 1) with align_corners, to get the derivative per pixel.  With coords="pixel" or
+    "displacement", it is per pixel already.
 
     Args:
         input: the image, as in `grid_sample`.
         grid: the coordinates, as in `grid_sample`.
-        mode: as in `grid_sample`; the gradient of "nearest" is 0.
-        padding_mode: as in `grid_sample`.
-        align_corners: as in `grid_sample`.
-        coords: as in `grid_sample`.
-        fill_value: as in `grid_sample`.
-        extrapolate: as in `grid_sample`; the gradient of the fill value is 0.
-        prefilter: as in `grid_sample`.
-        channel_axis: as in `grid_sample`; the axes x, y, z come after the channels.
-        threads: as in `grid_sample`.
+        mode: the interpolation method, as in `grid_sample`; the gradient of "nearest" is 0.
+        padding_mode: the boundary, as in `grid_sample`.
+        align_corners: the meaning of -1 and 1, as in `grid_sample`.
+        coords: the units of coordinates, as in `grid_sample`.
+        fill_value: the value outside, as in `grid_sample`.
+        extrapolate: whether to extend the image, as in `grid_sample`; the gradient of the fill
+            value is 0.
+        prefilter: whether to prefilter splines, as in `grid_sample`.
+        channel_axis: 1 or -1, as in `grid_sample`; the axis of x, y, z comes after the channels.
+        threads: the maximum number of threads, as in `grid_sample`.
 
     Returns:
-        (N, C, *out, D), or (N, *out, C, D) for channel_axis=-1; the last axis in x, y, z order.
-        Its dtype is NumPy's, or torch's, for the product of an entry of input and one of grid.  It
-        is 0 where a coordinate is NaN.
+        (N, C, *out, D), or (N, *out, C, D) for channel_axis=-1, with the last axis in x, y, z
+        order.  The dtype is that of the product of an entry of input and an entry of grid.  It is 0
+        where a coordinate is NaN.
 
     Raises:
-        TypeError: as `grid_sample`.
-        ValueError: as `grid_sample`.
+        TypeError: an argument is not accepted by `grid_sample`.
+        ValueError: an argument is not accepted by `grid_sample`.
 
     Example:
         >>> import numpy as np, gridsample
@@ -351,33 +357,34 @@ def grid_hessian(
     channel_axis: int = 1,
     threads: int | None = None,
 ) -> Any:
-    """The second derivatives of a sampled image at the coordinates of a grid.
+    """Compute the second derivatives of a sampled image along the coordinates of a grid.
 
         out[n, c, point, j, k] =
             d^2 grid_sample(input, grid)[n, c, point] / d grid[n, point, j] d grid[n, point, k]
 
-    per unit of both coordinates: see `grid_gradient`.  It is symmetric in j and k.  Of "linear"
-    only what mixes axes is not 0.
+    They are per unit of both coordinates; see `grid_gradient`.  The result is symmetric in j and k.
+    For "linear", only the mixed derivatives differ from 0.
 
     Args:
         input: the image, as in `grid_sample`.
         grid: the coordinates, as in `grid_sample`.
-        mode: as in `grid_sample`.
-        padding_mode: as in `grid_sample`.
-        align_corners: as in `grid_sample`.
-        coords: as in `grid_sample`.
-        fill_value: as in `grid_sample`.
-        extrapolate: as in `grid_sample`.
-        prefilter: as in `grid_sample`.
-        channel_axis: as in `grid_gradient`.
-        threads: as in `grid_sample`.
+        mode: the interpolation method, as in `grid_sample`.
+        padding_mode: the boundary, as in `grid_sample`.
+        align_corners: the meaning of -1 and 1, as in `grid_sample`.
+        coords: the units of coordinates, as in `grid_sample`.
+        fill_value: the value outside, as in `grid_sample`.
+        extrapolate: whether to extend the image, as in `grid_gradient`.
+        prefilter: whether to prefilter splines, as in `grid_sample`.
+        channel_axis: 1 or -1, as in `grid_gradient`.
+        threads: the maximum number of threads, as in `grid_sample`.
 
     Returns:
-        (N, C, *out, D, D), or (N, *out, C, D, D) for channel_axis=-1; otherwise as `grid_gradient`.
+        (N, C, *out, D, D), or (N, *out, C, D, D) for channel_axis=-1, with the dtype of
+        `grid_gradient`.  It is 0 where a coordinate is NaN.
 
     Raises:
-        TypeError: as `grid_gradient`.
-        ValueError: as `grid_sample`.
+        TypeError: an argument is not accepted by `grid_sample`.
+        ValueError: an argument is not accepted by `grid_sample`.
 
     Example:
         >>> import numpy as np, gridsample
@@ -413,39 +420,43 @@ def splat(
 ) -> Any:
     """Add values to an image at the coordinates of a grid: the exact transpose of `grid_sample`.
 
-    Each value goes to the pixels that `grid_sample` would read at its point, times their weights:
+    Each value is added to the pixels that `grid_sample` would read at its point, with the same
+    weights:
 
         out[n, c, pixel] = sum over points of weight(point, pixel) * values[n, c, point]
 
-    so that sum(splat(v, grid, size) * image) = sum(v * grid_sample(image, grid)) for every image of
-    the size, with the same options and the fill value 0.  Where `grid_sample` filters the image
-    first, the transpose of that filter comes last here.  It is also called scattering, or a push.
+    Hence sum(splat(v, grid, size) * image) = sum(v * grid_sample(image, grid)) for every image of
+    this size, with the same options and the fill value 0.  If `grid_sample` prefilters the image,
+    the transpose of that filter is applied last.  This operation is also known as scattering or
+    pushing.
 
     Args:
-        values: (N, C, *out); bool, any integer type, float16 to float64, complex64 or complex128;
-            a tensor may be bfloat16 too, and has derivatives.
-        grid: where they go, (N, *out, D), as in `grid_sample`; N may be 1 here or in the values,
-            and is then broadcast.  A point with a NaN coordinate adds nothing.
+        values: (N, C, *out); bool, any integer dtype, float16 to float64, complex64 or complex128.
+            Tensors may also be bfloat16, and the result is differentiable.
+        grid: the coordinates of the values, (N, *out, D), as in `grid_sample`.  If N is 1 here or
+            in the values, it is broadcast.  A point with a NaN coordinate contributes nothing.
         size: the spatial shape of the result, such as (height, width); a number for one axis.
-        mode: as in `grid_sample`.
-        padding_mode: as in `grid_sample`: where values outside go.  Under "zeros" and "constant"
-            they are lost.
-        align_corners: as in `grid_sample`.
-        coords: as in `grid_sample`.
-        extrapolate: False to lose the values whose position itself is outside.
-        prefilter: as in `grid_sample`; False adds to the coefficients of a spline.
-        normalize: whether to divide by `splat_count`, where that is not 0, so that equal values
-            give just that value.
+        mode: the interpolation method, as in `grid_sample`.
+        padding_mode: the boundary, as in `grid_sample`, which folds values outside into the image.
+            Under "zeros" and "constant", they are dropped.
+        align_corners: the meaning of -1 and 1, as in `grid_sample`.
+        coords: the units of coordinates, as in `grid_sample`.
+        extrapolate: False to drop values whose position itself is outside the image.
+        prefilter: whether to apply the transpose of the prefilter; False adds to the coefficients
+            of a spline.
+        normalize: whether to divide by `splat_count` where that is not 0, so that the result of
+            equal values is that value.
         channel_axis: 1, or -1 for channels-last values and result, (N, *out, C) and (N, *size, C).
-        threads: as in `grid_sample`; the result is the same bit for bit, whatever it is.
+        threads: the maximum number of threads, as in `grid_sample`.  The result is bitwise
+            identical for every number.
 
     Returns:
-        (N, C, *size), with the dtype of the values; float32 for bool and integers of 8 and 16 bits,
+        (N, C, *size), with the dtype of the values; float32 for bool and 8- and 16-bit integers,
         float64 for other integers.
 
     Raises:
-        TypeError: a dtype, or an option of a type, that is not accepted.
-        ValueError: shapes that do not go together, or a name that is unknown or ambiguous.
+        TypeError: a dtype or the type of an option is not accepted.
+        ValueError: shapes do not match, or a name is unknown or ambiguous.
 
     Example:
         >>> import numpy as np, gridsample
@@ -477,28 +488,28 @@ def splat_count(
     channel_axis: int = 1,
     threads: int | None = None,
 ) -> Any:
-    """How much weight falls on each pixel of an image: the `splat` of ones.
+    """Sum the weights that fall on each pixel of an image: the `splat` of ones.
 
         out[n, 0, pixel] = sum over points of weight(point, pixel)
 
     Args:
-        grid: where the points are, (N, *out, D), as in `grid_sample`.
+        grid: the coordinates of the points, (N, *out, D), as in `grid_sample`.
         size: the spatial shape of the result, as in `splat`.
-        mode: as in `grid_sample`.
-        padding_mode: as in `splat`.
-        align_corners: as in `grid_sample`.
-        coords: as in `grid_sample`.
-        extrapolate: as in `splat`.
-        prefilter: as in `splat`.
+        mode: the interpolation method, as in `grid_sample`.
+        padding_mode: the boundary, as in `splat`.
+        align_corners: the meaning of -1 and 1, as in `grid_sample`.
+        coords: the units of coordinates, as in `grid_sample`.
+        extrapolate: False to drop points outside the image, as in `splat`.
+        prefilter: whether to apply the transpose of the prefilter, as in `splat`.
         channel_axis: 1, or -1 for (N, *size, 1).
-        threads: as in `grid_sample`.
+        threads: the maximum number of threads, as in `grid_sample`.
 
     Returns:
-        (N, 1, *size), float64 for a grid of float64 and float32 for others.
+        (N, 1, *size), float64 for a float64 grid and float32 otherwise.
 
     Raises:
-        TypeError: as `splat`.
-        ValueError: as `splat`.
+        TypeError: an argument is not accepted by `splat`.
+        ValueError: an argument is not accepted by `splat`.
 
     Example:
         >>> import numpy as np, gridsample

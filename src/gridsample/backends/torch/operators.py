@@ -174,8 +174,16 @@ def as_integers(values: Tensor, dtype: torch.dtype, fill: Sequence[float]) -> Te
 
 
 def is_channels_last(tensor: Tensor) -> bool:
-    """Whether the channels of a pixel lie side by side in memory."""
-    return not tensor.is_contiguous() and tensor.shape[1] > 1 and tensor.stride(1) == 1
+    """Whether memory holds pixel after pixel, each with all its channels.
+
+    Channels that are one of several heads' are side by side, too, but pixels are further apart:
+    results are contiguous then, as most operations are fastest on such tensors.
+    """
+    return (
+        not tensor.is_contiguous()
+        and tensor.stride(1) == 1 < tensor.shape[1]
+        and (tensor.shape[-1] == 1 or tensor.stride(-1) == tensor.shape[1])
+    )
 
 
 def empty(shape: Sequence[int], like: Tensor, dtype: torch.dtype) -> Tensor:

@@ -45,10 +45,23 @@ def as_they_are(*tensors: Tensor) -> bool:
     return True
 
 
+def worth_a_copy(image: Tensor, values: Tensor) -> Tensor:
+    """An image; a contiguous copy, where its channels are side by side and those of values are not.
+
+    Unless it has more pixels than there are points: then it costs more than it saves.
+    """
+    if image.stride(1) == 1 < values.stride(1) and not image.is_contiguous():
+        pixels, points = image.numel() // image.shape[1], values.numel() // values.shape[1]
+        if pixels <= 2 * points and values.is_contiguous():
+            return image.contiguous()
+    return image
+
+
 def gather(
     known: Known, plan: Plan, order: Shape, image: Tensor, grid: Tensor, out: Tensor, threads: int
 ) -> bool:
-    """Sample into ``out``, if it can be done without a copy; whether it is done."""
+    """Sample into ``out``, if kernels can read the tensors as they are; whether it is done."""
+    image = worth_a_copy(image, out)
     key = image.stride(), grid.stride(), threads
     if key not in known:
         layouts = [layout_of(one) for one in (image, grid, out)]
@@ -67,6 +80,7 @@ def backward(
     needed: tuple[bool, bool], threads: int,
 ) -> tuple[Tensor | None, Tensor | None] | None:  # fmt: skip
     """Both gradients, where needed, if it can be done without a copy; otherwise None."""
+    image = worth_a_copy(image, values)
     if image.stride(1) == 1 < values.stride(1) and image.shape[1] >= LONG:
         # Channels side by side are several times as fast, which is worth a copy.
         values = values.movedim(1, -1).contiguous().movedim(-1, 1)
