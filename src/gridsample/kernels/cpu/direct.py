@@ -199,8 +199,8 @@ def gather_direct(
     room, one = tail(block.reals, block.table[NUMBERS]), task.end - task.planes == 1
     share = ONE / real(shared) if shared else real(0)
     for item in range(task.first_item, task.last_item):
-        here = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
-        points = Line(here, grid.axis, grid.point)
+        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
+        points = Line(begun, grid.axis, grid.point)
         row, strip, _ = lay_blocks(block, points, task.last - task.first)
         start, begins = int64(0), int64(0)
         while begins < row:
@@ -297,8 +297,8 @@ def backward_direct(
     )
     share = ONE / real(shared) if shared else real(0)
     for item in range(task.first_item, task.last_item):
-        here = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
-        points = Line(here, grid.axis, grid.point)
+        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
+        points = Line(begun, grid.axis, grid.point)
         slopes = tail(
             gradient.memory, item * gradient.item + task.first * block.table[AXES] * needs.grid
         )

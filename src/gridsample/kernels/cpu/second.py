@@ -130,8 +130,8 @@ def backward_twice(
     x, moved = tail(block.reals, block.table[FRACTION]), tail(block.reals, block.table[LEANS])
     y, z = tail(x, width), tail(x, 2 * width)
     for item in range(task.first_item, task.last_item):
-        here = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
-        points = Line(here, grid.axis, grid.point)
+        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
+        points = Line(begun, grid.axis, grid.point)
         edges = unsigned(0)
         shifted = tail(moves.memory, moves.begin + item * moves.item + task.first * moves.point)
         slopes = tail(gradient.memory, item * gradient.item + task.first * raised)

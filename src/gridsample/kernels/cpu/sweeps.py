@@ -183,8 +183,8 @@ def gather(
     x, across = tail(block.reals, block.table[FRACTION]), tail(block.reals, block.table[WEIGHT])
     y, z = tail(x, width), tail(x, 2 * width)
     for item in range(task.first_item, task.last_item):
-        here = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
-        points = Line(here, grid.axis, grid.point)
+        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
+        points = Line(begun, grid.axis, grid.point)
         edges = unsigned(0)
         row, strip, ahead = lay_blocks(block, points, task.last - task.first)
         start, begins = int64(0), int64(0)
@@ -262,8 +262,8 @@ def gather_nearest(
     places, lost = tail(block.indices, block.table[PLACES]), tail(block.indices, block.table[LOST])
     put = tail(block.indices, block.table[PUT])
     for item in range(task.first_item, task.last_item):
-        here = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
-        points = Line(here, grid.axis, grid.point)
+        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
+        points = Line(begun, grid.axis, grid.point)
         edges = unsigned(0)
         row, strip, ahead = lay_blocks(block, points, task.last - task.first)
         start, begins = int64(0), int64(0)
@@ -351,8 +351,8 @@ def gather_runs(
     )
     across, rows = tail(block.reals, block.table[WEIGHT]), taps // unsigned(TOGETHER)
     for item in range(task.first_item, task.last_item):
-        here = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
-        points = Line(here, grid.axis, grid.point)
+        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
+        points = Line(begun, grid.axis, grid.point)
         edges = unsigned(0)
         row, strip, ahead = lay_blocks(block, points, task.last - task.first)
         start, begins = int64(0), int64(0)
@@ -491,8 +491,8 @@ def backward(
         unsigned(lattice.strides[0]),
     )
     for item in range(task.first_item, task.last_item):
-        here = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
-        points = Line(here, grid.axis, grid.point)
+        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
+        points = Line(begun, grid.axis, grid.point)
         edges = unsigned(0)
         sums_of = item * gradient.item + (
             0 if AFFINE else task.first * block.table[AXES] * needs.grid
@@ -661,8 +661,8 @@ def backward_runs(
     g, along = tail(block.reals, block.table[RUN]), tail(block.reals, block.table[SUMS])
     orders, kinds = (2, 1 + block.table[AXES]) if needs.grid else (1, 1)
     for item in range(task.first_item, task.last_item):
-        here = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
-        points = Line(here, grid.axis, grid.point)
+        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
+        points = Line(begun, grid.axis, grid.point)
         edges = unsigned(0)
         sums_of = item * gradient.item + (
             0 if AFFINE else task.first * block.table[AXES] * needs.grid
@@ -680,7 +680,7 @@ def backward_runs(
                 next_block(start, begins, task.last - task.first, row, strip),
             )
             many = enough(edges, wide, begins >= row)
-            # Inside points task.first, then edges: the same loop over two kinds of lists.
+            # Inside points first, then edges: the same loop over two kinds of lists.
             for begin in range(-width, int64(many), width):
                 which = tail(block.indices, block.table[WHICH] + maximum(begin, int64(0)))
                 if begin >= 0:

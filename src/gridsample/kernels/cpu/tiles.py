@@ -194,8 +194,8 @@ def gather_tiles(
     under, hole, rows = tail(empty, FEW), tail(empty, 2 * FEW), tail(empty, 3 * FEW)
     tile = tail(rows, width * FEW)
     for item in range(task.first_item, task.last_item):
-        here = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
-        points = Line(here, grid.axis, grid.point)
+        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
+        points = Line(begun, grid.axis, grid.point)
         for p in range(task.planes, task.end):
             channel = p * FEW
             many, place = (
@@ -392,8 +392,8 @@ def backward_tiles(
     shade = tail(tile, tiling.whole * FEW)
     orders, kinds = (2, 1 + block.table[AXES]) if needs.grid else (1, 1)
     for item in range(task.first_item, task.last_item):
-        here = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
-        points = Line(here, grid.axis, grid.point)
+        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
+        points = Line(begun, grid.axis, grid.point)
         slopes = tail(gradient.memory, item * gradient.item + task.first * count)
         place = item * values.item + task.first * values.step
         for p in range(task.planes, task.end):
