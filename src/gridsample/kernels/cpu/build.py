@@ -29,7 +29,7 @@ from gridsample.kernels.compile.jit import (
     compile_sum,
 )
 from gridsample.kernels.compile.lower import Function, fingerprint, lower, rebind
-from gridsample.kernels.compile.records import flat_parameters
+from gridsample.kernels.compile.records import flat_parameters, with_records
 from gridsample.kernels.cpu import (
     direct,
     entry,
@@ -37,6 +37,7 @@ from gridsample.kernels.cpu import (
     lanes,
     linear_lanes,
     passes,
+    records,
     runs,
     second,
     sweeps,
@@ -119,6 +120,7 @@ LISTS = ("_strides", "_shifts", "_starts", "_lines", "_table", "_axes")
 
 def kind_of(name: str, annotation: str, spec: Spec) -> Any:
     """The type of a driver's argument, by its flat name and annotation."""
+    name = name.removeprefix("job_")
     if annotation in ("int", "bool"):
         return nb.types.int64 if annotation == "int" else nb.types.boolean
     if name in STORED:
@@ -309,20 +311,48 @@ SOURCES = (*SHARED, *(f"kernels.cpu.{name}" for name in (
     "second", "sweeps", "taps", "tiles", "vectors",
 )))  # fmt: skip
 
+
+class Work(NamedTuple):
+    """A driver's own part in `sweeps.sweep`."""
+
+    job: Any  # the record of what it works on
+    task: Any  # and of a task
+    inside: Function
+    edges: Function
+
+
+WORK = {
+    "gather": Work(records.Gather, records.Task, sweeps.gather_inside, sweeps.gather_edges),
+    "gather_nearest": Work(
+        records.GatherRuns, records.Task, sweeps.gather_nearest_inside,
+        sweeps.gather_nearest_edges,
+    ),
+    "gather_runs": Work(
+        records.GatherRuns, records.Task, sweeps.gather_runs_inside, sweeps.gather_runs_edges
+    ),
+    "backward": Work(
+        records.Backward, records.BandedTask, sweeps.backward_inside, sweeps.backward_edges
+    ),
+    "backward_runs": Work(
+        records.BackwardRuns, records.BandedTask, sweeps.backward_runs_inside,
+        sweeps.backward_runs_edges,
+    ),
+    "backward_twice": Work(
+        records.Second, records.BandedTask, second.backward_twice_inside,
+        second.backward_twice_edges,
+    ),
+}  # fmt: skip
+
+# Those that lay tiles, or need no edges, go their own way.
 DRIVERS: dict[str, Function] = {
-    driver.__name__: driver
-    for driver in (
-        sweeps.gather,
-        sweeps.gather_nearest,
-        sweeps.gather_runs,
-        sweeps.backward,
-        sweeps.backward_runs,
-        second.backward_twice,
-        tiles.gather_tiles,
-        tiles.backward_tiles,
-        direct.gather_direct,
-        direct.backward_direct,
-    )
+    **{
+        name: with_records(sweeps.sweep, name, job=one.job, task=one.task)
+        for name, one in WORK.items()
+    },
+    "gather_tiles": tiles.gather_tiles,
+    "backward_tiles": tiles.backward_tiles,
+    "gather_direct": direct.gather_direct,
+    "backward_direct": direct.backward_direct,
 }
 
 
@@ -391,4 +421,8 @@ def make_body(spec: Spec, tag: str) -> Any:
         add(*direct.LOOPS, compile_=compile_separate)
     add(*second.LOOPS, compile_=compile_separate)
     add(*second.STEPS, compile_=compile_loop)
+    if work := WORK.get(spec.driver):
+        add(sweeps.derive_run)
+        own: Any = (("work_inside", work.inside, {}), ("work_edges", work.edges, {}))
+        add(*own, compile_=compile_loop)
     return compile_body(rebind(DRIVERS[spec.driver], names, f"body_{tag}"))

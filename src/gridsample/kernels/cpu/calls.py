@@ -372,15 +372,17 @@ def sweep_gather(
     work = organize(
         plan, order, 0 if kind is not None else 1, bits, run, group=group, slides=slides
     )
-    given: dict[str, Any] = {
-        "image": planes_of(source, plan, run > 0), "grid": points.record,
-        "out": values_of(target, plan, run > 0), "around": AROUND,
-        "lattice": lattice_of(source.strides, work, is_far(plan, source, 1) and group == ALONE),
-        "block": work.record,
-    }  # fmt: skip
+    far = is_far(plan, source, 1) and group == ALONE
+    job: Any = records.Gather(
+        planes_of(source, plan, run > 0), values_of(target, plan, run > 0), AROUND
+    )
     if run or kind is not None:
-        given["length"] = run
-    planes = range(len(given["image"].starts))
+        job = records.GatherRuns(**job._asdict(), length=run)
+    given: dict[str, Any] = {
+        "grid": points.record, "lattice": lattice_of(source.strides, work, far),
+        "block": work.record, **(job._asdict() if spec.driver == "gather_direct" else {"job": job}),
+    }  # fmt: skip
+    planes = range(len(job.image.starts))
     cost = len(planes) * max(1, run) * work.taps
     if group == ALONE:
         ranges = divide(
@@ -630,15 +632,19 @@ def sweep_backward(
     width = CHUNK * work.width if affine else work.step
     each = 2 * MAP * -(-plan.points // width) if affine else plan.points * len(plan.spatial)
     far = is_far(plan, place, need_image + need_grid) and group == ALONE
-    given: dict[str, Any] = {
-        "image": planes_of(source, plan, run > 0, need_grid), "grid": points.record,
-        "values": values_of(target, plan, run > 0),
-        "shadow": planes_of(shadow, plan, run > 0, need_image),
-        "gradient": Gradient(None, each), "lattice": lattice_of(place.strides, work, far),
-        "needs": Needs(need_image, need_grid), "block": work.record,
-    }  # fmt: skip
+    job: Any = records.Backward(
+        image=planes_of(source, plan, run > 0, need_grid),
+        values=values_of(target, plan, run > 0),
+        shadow=planes_of(shadow, plan, run > 0, need_image),
+        gradient=Gradient(None, each), dropped=None, needs=Needs(need_image, need_grid),
+    )  # fmt: skip
     if run:
-        given["length"] = run
+        job = records.BackwardRuns(**job._asdict(), length=run)
+    given: dict[str, Any] = {
+        "grid": points.record, "lattice": lattice_of(place.strides, work, far),
+        "block": work.record,
+        **(job._asdict() if spec.driver == "backward_direct" else {"job": job}),
+    }  # fmt: skip
     planes, each = len(starts(target, plan, run > 0)[0]), max(1, run) * work.taps
     tasks: list[list[tuple[int, ...]]]
     if group != ALONE and (group.apart or not need_image):
@@ -683,7 +689,7 @@ def sweep_backward_tiles(
         "image": planes_of(source, plan, False, need_grid), "grid": points.record,
         "values": values_of(target, plan, False),
         "shadow": planes_of(shadow, plan, False, need_image),
-        "gradient": Gradient(None, plan.points * rank),
+        "gradient": Gradient(None, plan.points * rank), "dropped": None,
         "lattice": lattice_of(strides, work, False), "needs": Needs(need_image, need_grid),
         "tiling": Tiling(lines, len(lines), pixels // len(lines), whole, planes),
         "block": work.record,
@@ -797,14 +803,16 @@ def sweep_second(
     steps = (math.prod(shape[1:]) * kind.itemsize, plan.points * kind.itemsize, kind.itemsize)
     results = describe((shape, steps, kind), plan.items)
     far = is_far(plan, source, 1 + has_image + need_image)
+    job = records.Second(
+        image=planes_of(source, plan, False), upstream=planes_of(source, plan, False),
+        moves=moves.record, values=values_of(target, plan, False),
+        results=values_of(results, plan, False, need_values),
+        shadow=planes_of(source, plan, False, need_image),
+        gradient=Gradient(None, plan.points * axes), needs=SecondNeeds(has_image, *needed),
+    )  # fmt: skip
     given: dict[str, Any] = {
-        "image": planes_of(source, plan, False), "upstream": planes_of(source, plan, False),
-        "grid": points.record, "moves": moves.record, "values": values_of(target, plan, False),
-        "results": values_of(results, plan, False, need_values),
-        "shadow": planes_of(source, plan, False, need_image),
-        "gradient": Gradient(None, plan.points * axes),
-        "lattice": lattice_of(source.strides, work, far),
-        "needs": SecondNeeds(has_image, *needed), "block": work.record,
+        "job": job, "grid": points.record, "lattice": lattice_of(source.strides, work, far),
+        "block": work.record,
     }  # fmt: skip
     planes = len(starts(target, plan, False)[0])
     tasks = share_out(plan, source, ALONE, need_image, planes, work.taps, work.step, threads)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gridsample.definitions.axis import maximum, minimum
+from gridsample.definitions.axis import minimum
 from gridsample.kernels.axes import (
     COLUMNS,
     COUNT,
@@ -71,18 +71,17 @@ from gridsample.kernels.cpu.passes import (
     sum_rows,
 )
 from gridsample.kernels.cpu.records import (
+    Backward,
+    BackwardRuns,
     BandedTask,
     Block,
-    Gradient,
+    Gather,
+    GatherRuns,
     Lattice,
     Line,
-    Memory,
-    Needs,
-    Outside,
-    Planes,
     Points,
+    Span,
     Task,
-    Values,
 )
 from gridsample.kernels.cpu.runs import (
     add_outside,
@@ -164,307 +163,352 @@ def window(out: Array, scratch: Array) -> Array:
     return scratch
 
 
-def gather(
-    image: Planes, grid: Points, out: Values, around: Outside, lattice: Lattice, block: Block,
-    task: Task,
-) -> None:  # fmt: skip
+def work_inside(*arguments: Any) -> None:
+    """What a driver does at the points of a block that are no edges; bound by lowering."""
+
+
+def work_edges(*arguments: Any) -> None:
+    """What a driver does at listed edges; bound by lowering."""
+
+
+def sweep(job: Any, grid: Points, lattice: Lattice, block: Block, task: Any) -> None:
+    """Every driver: its work for all blocks of a task's points, item by item.
+
+    The records of the ``job`` and the ``task`` are the driver's own: see `DRIVERS`.
+    """
+    wide = unsigned(block.table[WIDTH])
+    for item in range(task.first_item, task.last_item):
+        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
+        points = Line(begun, grid.axis, grid.point)
+        row, strip, ahead = lay_blocks(block, points, task.last - task.first)
+        edges, start, begins = unsigned(0), int64(0), int64(0)
+        while begins < row:
+            n = unsigned(minimum(strip, row - begins))
+            before = edges
+            inside, edges = survey(
+                block, points, lattice.strides, task.first, start, edges, ahead, n
+            )
+            span = Span(item, start, ahead, inside, edges - before, n)
+            work_inside(job, lattice, block, task, points, span)
+            start, begins = next_block(start, begins, task.last - task.first, row, strip)
+            many = enough(edges, wide, begins >= row)
+            for begin in range(unsigned(0), many, wide):
+                which = tail(block.indices, block.table[WHICH] + int64(begin))
+                listed = minimum(wide, many - begin)
+                work_edges(job, lattice, block, task, points, item, which, listed)
+            edges -= many
+
+
+def gather_inside(
+    job: Gather, lattice: Lattice, block: Block, task: Task, points: Line, span: Span
+) -> None:
     """Sample points first..last of items first_item..last_item in every plane."""
-    width, count = block.table[WIDTH], block.table[EACH]
-    wide, at = unsigned(width), tail(block.indices, block.table[AT])
+    item = span.item
+    start = span.start
+    inside = span.inside
+    n = span.n
+    width = block.table[WIDTH]
+    count = block.table[EACH]
+    wide = unsigned(width)
+    at = tail(block.indices, block.table[AT])
     state = tail(block.indices, block.table[STATE])
-    places, lost = tail(block.indices, block.table[PLACES]), tail(block.indices, block.table[LOST])
-    pixels, amount = tail(block.reals, block.table[PIXELS]), tail(block.reals, block.table[AMOUNT])
-    room, step, gap = (
-        tail(block.reals, block.table[NUMBERS]),
-        unsigned(out.step),
-        unsigned(lattice.strides[0]),
-    )
-    put, slid = tail(block.indices, block.table[PUT]), tail(block.indices, block.table[SLID])
-    x, across = tail(block.reals, block.table[FRACTION]), tail(block.reals, block.table[WEIGHT])
-    y, z = tail(x, width), tail(x, 2 * width)
-    for item in range(task.first_item, task.last_item):
-        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
-        points = Line(begun, grid.axis, grid.point)
-        edges = unsigned(0)
-        row, strip, ahead = lay_blocks(block, points, task.last - task.first)
-        start, begins = int64(0), int64(0)
-        while begins < row:
-            n = unsigned(minimum(strip, row - begins))
-            before = edges
-            inside, edges = survey(
-                block, points, lattice.strides, task.first, start, edges, ahead, n
-            )
-            slides = LINEAR and block.table[SLIDES] and any_slide(slid, n)
-            if inside and not LINEAR:
-                weigh_inside(block, 1, n)
-                if FOURS:
-                    multiply_rows(block, block.table[AMOUNT], 1, n)
+    places = tail(block.indices, block.table[PLACES])
+    pixels = tail(block.reals, block.table[PIXELS])
+    amount = tail(block.reals, block.table[AMOUNT])
+    room = tail(block.reals, block.table[NUMBERS])
+    gap = unsigned(lattice.strides[0])
+    slid = tail(block.indices, block.table[SLID])
+    x = tail(block.reals, block.table[FRACTION])
+    across = tail(block.reals, block.table[WEIGHT])
+    y = tail(x, width)
+    z = tail(x, 2 * width)
+    slides = LINEAR and block.table[SLIDES] and any_slide(slid, n)
+    if inside and not LINEAR:
+        weigh_inside(block, 1, n)
+        if FOURS:
+            multiply_rows(block, block.table[AMOUNT], 1, n)
+        else:
+            multiply_out(block, 1, n)
+    for p in range(task.planes, task.end if span.listed < n else task.planes):
+        plane = tail(job.image.memory, job.image.starts[p] + item * job.image.item)
+        values = tail(job.out.memory, job.out.starts[p] + item * job.out.item)
+        numbers = window(tail(values, (task.first + start) * job.out.step), room)
+        if inside:
+            if lattice.far:
+                fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
+            if PIXEL:
+                collect_channel(plane, at, lattice.shifts, places, pixels, p, count, wide, n)
+            elif LINEAR:
+                collect_pairs(plane, at, lattice.shifts, pixels, count, wide, n)
+            if LINEAR:
+                if slides:
+                    blend_sliding(numbers, pixels, x, y, z, slid, wide, n)
                 else:
-                    multiply_out(block, 1, n)
-            for p in range(task.planes, task.end if edges - before < n else task.planes):
-                plane = tail(image.memory, image.starts[p] + item * image.item)
-                values = tail(out.memory, out.starts[p] + item * out.item)
-                numbers = window(tail(values, (task.first + start) * out.step), room)
-                if inside:
-                    if lattice.far:
-                        fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
-                    if PIXEL:
-                        collect_channel(
-                            plane, at, lattice.shifts, places, pixels, p, count, wide, n
-                        )
-                    elif LINEAR:
-                        collect_pairs(plane, at, lattice.shifts, pixels, count, wide, n)
-                    if LINEAR:
-                        if slides:
-                            blend_sliding(numbers, pixels, x, y, z, slid, wide, n)
-                        else:
-                            blend_linear(numbers, pixels, x, y, z, slid, wide, n)
-                    elif FOURS:
-                        sum_rows(
-                            plane, at, lattice.shifts, gap, amount, pixels, count // 4, wide, n
-                        )
-                        blend_across(numbers, pixels, across, wide, n)
-                    elif PAIRS:
-                        collect_pairs(plane, at, lattice.shifts, pixels, count, wide, n)
-                        blend_pairs(numbers, pixels, amount, count, wide, n)
-                    else:
-                        collect(plane, at, lattice.shifts, pixels, count, wide, n)
-                        blend(numbers, pixels, amount, count, wide, n)
-                if inside < n:
-                    replace(state, numbers, around.outside[p], n)
-                settle_block(
-                    block.table, numbers, values, task.first + start, out.step, block.indices, n
-                )
-            start, begins = next_block(start, begins, task.last - task.first, row, strip)
-            many = enough(edges, wide, begins >= row)
-            for begin in range(unsigned(0), many, wide):
-                which = tail(block.indices, block.table[WHICH] + int64(begin))
-                n = minimum(wide, many - begin)
-                prepare_edges(block, points, 1, 1, lattice.strides, task.first, which, n)
-                for p in range(task.planes, task.end):
-                    plane = tail(image.memory, image.starts[p] + item * image.item)
-                    here = tail(out.memory, out.starts[p] + item * out.item + task.first * out.step)
-                    collect_present(plane, places, pixels, count, wide, n)
-                    mask_weighed(places, amount, pixels, around.dropped[p], count, wide, n)
-                    blend(room, pixels, amount, count, wide, n)
-                    settle_edges(room, lost, around.holes[p], put, here, step, n)
-            edges -= many
+                    blend_linear(numbers, pixels, x, y, z, slid, wide, n)
+            elif FOURS:
+                sum_rows(plane, at, lattice.shifts, gap, amount, pixels, count // 4, wide, n)
+                blend_across(numbers, pixels, across, wide, n)
+            elif PAIRS:
+                collect_pairs(plane, at, lattice.shifts, pixels, count, wide, n)
+                blend_pairs(numbers, pixels, amount, count, wide, n)
+            else:
+                collect(plane, at, lattice.shifts, pixels, count, wide, n)
+                blend(numbers, pixels, amount, count, wide, n)
+        if inside < n:
+            replace(state, numbers, job.around.outside[p], n)
+        settle_block(
+            block.table, numbers, values, task.first + start, job.out.step, block.indices, n
+        )
 
 
-def gather_nearest(
-    image: Planes, grid: Points, out: Values, around: Outside, lattice: Lattice, length: int,
-    block: Block, task: Task,
-) -> None:  # fmt: skip
-    """As gather, where each axis has one tap of weight one: bits are copied, whatever they mean."""
-    width, step = block.table[WIDTH], unsigned(out.step)
-    wide, at = unsigned(width), tail(block.indices, block.table[AT])
-    state = tail(block.indices, block.table[STATE])
-    places, lost = tail(block.indices, block.table[PLACES]), tail(block.indices, block.table[LOST])
-    put = tail(block.indices, block.table[PUT])
-    for item in range(task.first_item, task.last_item):
-        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
-        points = Line(begun, grid.axis, grid.point)
-        edges = unsigned(0)
-        row, strip, ahead = lay_blocks(block, points, task.last - task.first)
-        start, begins = int64(0), int64(0)
-        while begins < row:
-            n = unsigned(minimum(strip, row - begins))
-            before = edges
-            inside, edges = survey(
-                block, points, lattice.strides, task.first, start, edges, ahead, n
-            )
-            for p in range(task.planes, task.end if edges - before < n else task.planes):
-                plane = tail(image.memory, image.starts[p] + item * image.item)
-                values = tail(out.memory, out.starts[p] + item * out.item)
-                if lattice.far and inside:
-                    fetch_ahead(plane, at, lattice.shifts, 1, 1, n)
-                if RUNS:
-                    empty, here = (
-                        tail(around.outside, p * length),
-                        tail(values, (task.first + start) * out.step),
-                    )
-                    pick_runs(plane, at, state, here, step, empty, unsigned(length), n)
-                    continue
-                coming = tail(points.memory, (start + ahead) * grid.point)
-                each = unsigned(grid.point) if p == task.planes else unsigned(0)
-                done = int64(0)
-                while done < int64(n):
-                    point = task.first + start + done
-                    many = unsigned(next_piece(block.table, point, int64(n) - done))
-                    here = tail(values, find_piece(block.table, point) * out.step)
-                    if inside:
-                        pick(plane, tail(at, done), here, step, coming, each, many)
-                    if inside < n:
-                        replace_bits(tail(state, done), here, around.outside[p], step, many)
-                    done += int64(many)
-            start, begins = next_block(start, begins, task.last - task.first, row, strip)
-            many = enough(edges, wide, begins >= row)
-            for begin in range(unsigned(0), many, wide):
-                which = tail(block.indices, block.table[WHICH] + int64(begin))
-                n = minimum(wide, many - begin)
-                prepare_edges(block, points, 0, 0, lattice.strides, task.first, which, n)
-                for p in range(task.planes, task.end):
-                    plane = tail(image.memory, image.starts[p] + item * image.item)
-                    here = tail(out.memory, out.starts[p] + item * out.item + task.first * out.step)
-                    if RUNS:
-                        pick_runs_edges(
-                            plane,
-                            places,
-                            lost,
-                            tail(around.dropped, p * length),
-                            tail(around.holes, p * length),
-                            which,
-                            here,
-                            step,
-                            unsigned(length),
-                            n,
-                        )
-                    else:
-                        pick_edges(
-                            plane,
-                            places,
-                            lost,
-                            around.dropped[p],
-                            around.holes[p],
-                            put,
-                            here,
-                            step,
-                            n,
-                        )
-            edges -= many
-
-
-def gather_runs(
-    image: Planes, grid: Points, out: Values, around: Outside, lattice: Lattice, length: int,
-    block: Block, task: Task,
-) -> None:  # fmt: skip
-    """As gather, where a pixel's channels lie side by side: a tap is a run of ``length``."""
-    width, taps, size = block.table[WIDTH], unsigned(block.table[EACH]), unsigned(length)
-    wide, at = unsigned(width), tail(block.indices, block.table[AT])
-    state = tail(block.indices, block.table[STATE])
-    places, lost = tail(block.indices, block.table[PLACES]), tail(block.indices, block.table[LOST])
-    here, tap = tail(block.indices, block.table[HERE]), tail(block.indices, block.table[LISTED])
-    amount, run, step = (
-        tail(block.reals, block.table[AMOUNT]),
-        tail(block.reals, block.table[RUN]),
-        unsigned(out.step),
-    )
-    across, rows = tail(block.reals, block.table[WEIGHT]), taps // unsigned(TOGETHER)
-    for item in range(task.first_item, task.last_item):
-        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
-        points = Line(begun, grid.axis, grid.point)
-        edges = unsigned(0)
-        row, strip, ahead = lay_blocks(block, points, task.last - task.first)
-        start, begins = int64(0), int64(0)
-        while begins < row:
-            n = unsigned(minimum(strip, row - begins))
-            before = edges
-            inside, edges = survey(
-                block, points, lattice.strides, task.first, start, edges, ahead, n
-            )
-            if inside:
-                weigh_inside(block, 1, n)
-                if TOGETHER > 1:
-                    multiply_rows(block, block.table[AMOUNT], 1, n)
-                else:
-                    multiply_out(block, 1, n)
-            for p in range(task.planes, task.end if edges - before < n else task.planes):
-                pixels = tail(image.memory, image.starts[p] + item * image.item)
-                place = tail(
-                    out.memory, out.starts[p] + item * out.item + (task.first + start) * out.step
-                )
-                empty = tail(around.outside, p * length)
-                if FEW:
-                    if lattice.far and inside:
-                        fetch_ahead(
-                            pixels, at, lattice.shifts, block.axes[COUNT], block.table[EACH], n
-                        )
-                    blend_few(
-                        place,
-                        step,
-                        pixels,
-                        at,
-                        state,
-                        lattice.shifts,
-                        amount,
-                        across,
-                        empty,
-                        wide,
-                        rows,
-                        n,
-                    )
-                elif IN_PLACE:
-                    blend_inside(
-                        place,
-                        step,
-                        pixels,
-                        at,
-                        state,
-                        lattice.shifts,
-                        amount,
-                        empty,
-                        wide,
-                        taps,
-                        size,
-                        n,
-                    )
-                else:
-                    for i in range(n):
-                        blend_inside(
-                            run, step, pixels, tail(at, i), tail(state, i), lattice.shifts,
-                            tail(amount, i), empty, wide, taps, size, unsigned(1),
-                        )  # fmt: skip
-                        settle(run, tail(place, i * step), unsigned(1), size)
-            start, begins = next_block(start, begins, task.last - task.first, row, strip)
-            many = enough(edges, wide, begins >= row)
-            for begin in range(unsigned(0), many, wide):
-                which = tail(block.indices, block.table[WHICH] + int64(begin))
-                n = minimum(wide, many - begin)
-                prepare_edges(block, points, 1, 1, lattice.strides, task.first, which, n)
-                for p in range(task.planes, task.end):
-                    pixels = tail(image.memory, image.starts[p] + item * image.item)
-                    place = tail(
-                        out.memory, out.starts[p] + item * out.item + task.first * out.step
-                    )
-                    if FEW:
-                        blend_few_edges(
-                            place,
-                            step,
-                            pixels,
-                            places,
-                            lost,
-                            which,
-                            amount,
-                            tail(around.dropped, p * length),
-                            tail(around.holes, p * length),
-                            wide,
-                            taps,
-                            n,
-                        )
-                        continue
-                    for j in range(n):
-                        count = list_present(places, taps, wide, j, here, tap)
-                        blend_present(run, pixels, here, amount, tap, count, size)
-                        add_outside(
-                            run, tail(around.dropped, p * length), amount, tap, count, taps, size
-                        )
-                        if lost[j]:
-                            copy_run(run, unsigned(0), tail(around.holes, p * length), size)
-                        settle_run(run, tail(place, unsigned(which[j]) * step), size)
-            edges -= many
-
-
-def backward(
-    image: Planes,
-    grid: Points,
-    values: Values,
-    shadow: Planes,
-    gradient: Gradient,
-    dropped: Memory,
+def gather_edges(
+    job: Gather,
     lattice: Lattice,
-    needs: Needs,
     block: Block,
-    task: BandedTask,
+    task: Task,
+    points: Line,
+    item: int,
+    which: Array,
+    n: int,
+) -> None:
+    """`gather` at the ``n`` listed edges of an item."""
+    width = block.table[WIDTH]
+    count = block.table[EACH]
+    wide = unsigned(width)
+    places = tail(block.indices, block.table[PLACES])
+    lost = tail(block.indices, block.table[LOST])
+    pixels = tail(block.reals, block.table[PIXELS])
+    amount = tail(block.reals, block.table[AMOUNT])
+    room = tail(block.reals, block.table[NUMBERS])
+    step = unsigned(job.out.step)
+    put = tail(block.indices, block.table[PUT])
+    prepare_edges(block, points, 1, 1, lattice.strides, task.first, which, n)
+    for p in range(task.planes, task.end):
+        plane = tail(job.image.memory, job.image.starts[p] + item * job.image.item)
+        here = tail(
+            job.out.memory, job.out.starts[p] + item * job.out.item + task.first * job.out.step
+        )
+        collect_present(plane, places, pixels, count, wide, n)
+        mask_weighed(places, amount, pixels, job.around.dropped[p], count, wide, n)
+        blend(room, pixels, amount, count, wide, n)
+        settle_edges(room, lost, job.around.holes[p], put, here, step, n)
+
+
+def gather_nearest_inside(
+    job: GatherRuns, lattice: Lattice, block: Block, task: Task, points: Line, span: Span
+) -> None:
+    """As gather, where each axis has one tap of weight one: bits are copied, whatever they mean."""
+    item = span.item
+    start = span.start
+    inside = span.inside
+    n = span.n
+    step = unsigned(job.out.step)
+    at = tail(block.indices, block.table[AT])
+    state = tail(block.indices, block.table[STATE])
+    for p in range(task.planes, task.end if span.listed < n else task.planes):
+        plane = tail(job.image.memory, job.image.starts[p] + item * job.image.item)
+        values = tail(job.out.memory, job.out.starts[p] + item * job.out.item)
+        if lattice.far and inside:
+            fetch_ahead(plane, at, lattice.shifts, 1, 1, n)
+        if RUNS:
+            empty, here = (
+                tail(job.around.outside, p * job.length),
+                tail(values, (task.first + start) * job.out.step),
+            )
+            pick_runs(plane, at, state, here, step, empty, unsigned(job.length), n)
+            continue
+        coming = tail(points.memory, (start + span.ahead) * points.point)
+        each = unsigned(points.point) if p == task.planes else unsigned(0)
+        done = int64(0)
+        while done < int64(n):
+            point = task.first + start + done
+            many = unsigned(next_piece(block.table, point, int64(n) - done))
+            here = tail(values, find_piece(block.table, point) * job.out.step)
+            if inside:
+                pick(plane, tail(at, done), here, step, coming, each, many)
+            if inside < n:
+                replace_bits(tail(state, done), here, job.around.outside[p], step, many)
+            done += int64(many)
+
+
+def gather_nearest_edges(
+    job: GatherRuns,
+    lattice: Lattice,
+    block: Block,
+    task: Task,
+    points: Line,
+    item: int,
+    which: Array,
+    n: int,
+) -> None:
+    """`gather_nearest` at the ``n`` listed edges of an item."""
+    step = unsigned(job.out.step)
+    places = tail(block.indices, block.table[PLACES])
+    lost = tail(block.indices, block.table[LOST])
+    put = tail(block.indices, block.table[PUT])
+    prepare_edges(block, points, 0, 0, lattice.strides, task.first, which, n)
+    for p in range(task.planes, task.end):
+        plane = tail(job.image.memory, job.image.starts[p] + item * job.image.item)
+        here = tail(
+            job.out.memory, job.out.starts[p] + item * job.out.item + task.first * job.out.step
+        )
+        if RUNS:
+            pick_runs_edges(
+                plane,
+                places,
+                lost,
+                tail(job.around.dropped, p * job.length),
+                tail(job.around.holes, p * job.length),
+                which,
+                here,
+                step,
+                unsigned(job.length),
+                n,
+            )
+        else:
+            pick_edges(
+                plane,
+                places,
+                lost,
+                job.around.dropped[p],
+                job.around.holes[p],
+                put,
+                here,
+                step,
+                n,
+            )
+
+
+def gather_runs_inside(
+    job: GatherRuns, lattice: Lattice, block: Block, task: Task, points: Line, span: Span
+) -> None:
+    """As gather, where a pixel's channels lie side by side: a tap is a run of ``length``."""
+    item = span.item
+    start = span.start
+    inside = span.inside
+    n = span.n
+    width = block.table[WIDTH]
+    taps = unsigned(block.table[EACH])
+    size = unsigned(job.length)
+    wide = unsigned(width)
+    at = tail(block.indices, block.table[AT])
+    state = tail(block.indices, block.table[STATE])
+    amount = tail(block.reals, block.table[AMOUNT])
+    run = tail(block.reals, block.table[RUN])
+    step = unsigned(job.out.step)
+    across = tail(block.reals, block.table[WEIGHT])
+    rows = taps // unsigned(TOGETHER)
+    if inside:
+        weigh_inside(block, 1, n)
+        if TOGETHER > 1:
+            multiply_rows(block, block.table[AMOUNT], 1, n)
+        else:
+            multiply_out(block, 1, n)
+    for p in range(task.planes, task.end if span.listed < n else task.planes):
+        pixels = tail(job.image.memory, job.image.starts[p] + item * job.image.item)
+        place = tail(
+            job.out.memory,
+            job.out.starts[p] + item * job.out.item + (task.first + start) * job.out.step,
+        )
+        empty = tail(job.around.outside, p * job.length)
+        if FEW:
+            if lattice.far and inside:
+                fetch_ahead(pixels, at, lattice.shifts, block.axes[COUNT], block.table[EACH], n)
+            blend_few(
+                place,
+                step,
+                pixels,
+                at,
+                state,
+                lattice.shifts,
+                amount,
+                across,
+                empty,
+                wide,
+                rows,
+                n,
+            )
+        elif IN_PLACE:
+            blend_inside(
+                place,
+                step,
+                pixels,
+                at,
+                state,
+                lattice.shifts,
+                amount,
+                empty,
+                wide,
+                taps,
+                size,
+                n,
+            )
+        else:
+            for i in range(n):
+                blend_inside(
+                    run, step, pixels, tail(at, i), tail(state, i), lattice.shifts,
+                    tail(amount, i), empty, wide, taps, size, unsigned(1),
+                )  # fmt: skip
+                settle(run, tail(place, i * step), unsigned(1), size)
+
+
+def gather_runs_edges(
+    job: GatherRuns,
+    lattice: Lattice,
+    block: Block,
+    task: Task,
+    points: Line,
+    item: int,
+    which: Array,
+    n: int,
+) -> None:
+    """`gather_runs` at the ``n`` listed edges of an item."""
+    width = block.table[WIDTH]
+    taps = unsigned(block.table[EACH])
+    size = unsigned(job.length)
+    wide = unsigned(width)
+    places = tail(block.indices, block.table[PLACES])
+    lost = tail(block.indices, block.table[LOST])
+    here = tail(block.indices, block.table[HERE])
+    tap = tail(block.indices, block.table[LISTED])
+    amount = tail(block.reals, block.table[AMOUNT])
+    run = tail(block.reals, block.table[RUN])
+    step = unsigned(job.out.step)
+    prepare_edges(block, points, 1, 1, lattice.strides, task.first, which, n)
+    for p in range(task.planes, task.end):
+        pixels = tail(job.image.memory, job.image.starts[p] + item * job.image.item)
+        place = tail(
+            job.out.memory, job.out.starts[p] + item * job.out.item + task.first * job.out.step
+        )
+        if FEW:
+            blend_few_edges(
+                place,
+                step,
+                pixels,
+                places,
+                lost,
+                which,
+                amount,
+                tail(job.around.dropped, p * job.length),
+                tail(job.around.holes, p * job.length),
+                wide,
+                taps,
+                n,
+            )
+            continue
+        for j in range(n):
+            count = list_present(places, taps, wide, j, here, tap)
+            blend_present(run, pixels, here, amount, tap, count, size)
+            add_outside(
+                run, tail(job.around.dropped, p * job.length), amount, tap, count, taps, size
+            )
+            if lost[j]:
+                copy_run(run, unsigned(0), tail(job.around.holes, p * job.length), size)
+            settle_run(run, tail(place, unsigned(which[j]) * step), size)
+
+
+def backward_inside(
+    job: Backward, lattice: Lattice, block: Block, task: BandedTask, points: Line, span: Span
 ) -> None:
     """Scatter the values of every plane to their taps in ``shadow``, and sum the grid's gradient.
 
@@ -473,281 +517,262 @@ def backward(
     whole plane.  A pixel is always added to in the order of items and ranges of points, however
     the work is divided: the sums are the same bit for bit.
     """
-    width, count, step = block.table[WIDTH], block.table[EACH], unsigned(values.step)
-    wide, at = unsigned(width), tail(block.indices, block.table[AT])
+    item = span.item
+    start = span.start
+    inside = span.inside
+    n = span.n
+    width = block.table[WIDTH]
+    count = block.table[EACH]
+    wide = unsigned(width)
+    at = tail(block.indices, block.table[AT])
     state = tail(block.indices, block.table[STATE])
-    places, lost = tail(block.indices, block.table[PLACES]), tail(block.indices, block.table[LOST])
+    places = tail(block.indices, block.table[PLACES])
     sums = tail(block.reals, block.table[SUMS])
-    put, slid = tail(block.indices, block.table[PUT]), tail(block.indices, block.table[SLID])
-    pixels, amount = tail(block.reals, block.table[PIXELS]), tail(block.reals, block.table[AMOUNT])
-    g, along = tail(block.reals, block.table[NUMBERS]), tail(block.reals, block.table[ALONG])
+    slid = tail(block.indices, block.table[SLID])
+    pixels = tail(block.reals, block.table[PIXELS])
+    amount = tail(block.reals, block.table[AMOUNT])
+    g = tail(block.reals, block.table[NUMBERS])
+    along = tail(block.reals, block.table[ALONG])
     x = tail(block.reals, block.table[FRACTION])
-    y, z = tail(x, width), tail(x, 2 * width)
-    orders, kinds = (2, 1 + block.table[AXES]) if needs.grid else (1, 1)
-    # Rows of taps are weighed by what follows the weights of single taps.
-    lines, size, gap = (
-        block.table[AMOUNT] + count * width,
-        block.table[MOST] * width,
-        unsigned(lattice.strides[0]),
+    y = tail(x, width)
+    z = tail(x, 2 * width)
+    orders = 2 if job.needs.grid else 1
+    kinds = 1 + block.table[AXES] if job.needs.grid else 1
+    lines = block.table[AMOUNT] + count * width
+    size = block.table[MOST] * width
+    gap = unsigned(lattice.strides[0])
+    sums_of = item * job.gradient.item + (
+        0 if AFFINE else task.first * block.table[AXES] * job.needs.grid
     )
-    for item in range(task.first_item, task.last_item):
-        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
-        points = Line(begun, grid.axis, grid.point)
-        edges = unsigned(0)
-        sums_of = item * gradient.item + (
-            0 if AFFINE else task.first * block.table[AXES] * needs.grid
+    slopes = tail(job.gradient.memory, sums_of)
+    slides = LINEAR and block.table[SLIDES] and any_slide(slid, n)
+    if inside and not LINEAR:
+        weigh_inside(block, orders, n)
+        if job.needs.image or not FOURS:
+            multiply_out(block, 1 if FOURS else kinds, n)
+        if FOURS:
+            multiply_rows(block, lines, block.table[AXES], n)
+    if inside:
+        clear_sums(sums, block.table[AXES] * job.needs.grid, width, n)
+    for p in range(task.planes, task.end if inside else task.planes):
+        fetch_block(
+            block.table,
+            tail(job.values.memory, job.values.starts[p] + item * job.values.item),
+            task.first + start,
+            job.values.step,
+            g,
+            n,
         )
-        slopes = tail(gradient.memory, sums_of)
-        row, strip, ahead = lay_blocks(block, points, task.last - task.first)
-        start, begins = int64(0), int64(0)
-        while begins < row:
-            n = unsigned(minimum(strip, row - begins))
-            inside, edges = survey(
-                block, points, lattice.strides, task.first, start, edges, ahead, n
-            )
-            slides = LINEAR and block.table[SLIDES] and any_slide(slid, n)
-            if inside and not LINEAR:
-                weigh_inside(block, orders, n)
-                if needs.image or not FOURS:
-                    multiply_out(block, 1 if FOURS else kinds, n)
-                if FOURS:
-                    multiply_rows(block, lines, block.table[AXES], n)
-            if inside:
-                clear_sums(sums, block.table[AXES] * needs.grid, width, n)
-            for p in range(task.planes, task.end if inside else task.planes):
-                fetch_block(
-                    block.table,
-                    tail(values.memory, values.starts[p] + item * values.item),
-                    task.first + start,
-                    values.step,
-                    g,
-                    n,
-                )
-                if inside < n:
-                    replace(state, g, real(0), n)
-                if lattice.far and needs.image:
-                    plane = tail(shadow.memory, shadow.starts[p] + item * shadow.item)
-                    fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
-                if needs.grid:
-                    plane = tail(image.memory, image.starts[p] + item * image.item)
-                    if lattice.far:
-                        fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
-                    if PIXEL:
-                        collect_channel(
-                            plane, at, lattice.shifts, places, pixels, p, count, wide, n
-                        )
-                    elif LINEAR:
-                        collect_pairs(plane, at, lattice.shifts, pixels, count, wide, n)
-                    if LINEAR:
-                        if slides:
-                            slope_sliding(sums, g, pixels, x, y, z, slid, state, wide, n)
-                        else:
-                            slope_linear(sums, g, pixels, x, y, z, slid, state, wide, n)
-                    elif FOURS:
-                        for a in range(block.table[AXES]):
-                            if raises(block.axes, a):
-                                amounts = tail(block.reals, lines + a * count // 4 * width)
-                                across = tail(block.reals, block.table[WEIGHT] + (0 if a else size))
-                                sum_rows(
-                                    plane,
-                                    at,
-                                    lattice.shifts,
-                                    gap,
-                                    amounts,
-                                    pixels,
-                                    count // 4,
-                                    wide,
-                                    n,
-                                )
-                                blend_across(along, pixels, across, wide, n)
-                                accumulate(tail(sums, a * width), g, along, state, n)
-                    else:
-                        collect(plane, at, lattice.shifts, pixels, count, wide, n)
-                        for a in range(block.table[AXES]):
-                            if raises(block.axes, a):
-                                weights = tail(amount, (1 + a) * count * width)
-                                blend(along, pixels, weights, count, wide, n)
-                                accumulate(tail(sums, a * width), g, along, state, n)
-                if needs.image:
-                    plane = tail(shadow.memory, shadow.starts[p] + item * shadow.item)
-                    if LINEAR:
-                        if slides:
-                            share_sliding(g, pixels, x, y, z, slid, wide, n)
-                        else:
-                            share_linear(g, pixels, x, y, z, slid, wide, n)
-                    else:
-                        share(g, amount, pixels, count, wide, n)
-                    if task.banded:
-                        spread_band(
-                            plane, at, lattice.shifts, pixels, task.low, task.high, count, wide, n
-                        )
-                    elif JOINED:
-                        spread_pairs(plane, at, lattice.shifts, pixels, count, wide, n)
-                    else:
-                        spread(plane, at, lattice.shifts, pixels, count, wide, n)
-            if needs.grid and inside:
-                if LINEAR:
-                    steepen(sums, block.measures, block.table[AXES], width, n)
-                if AFFINE:
-                    some = tail(slopes, chunk(task.first + start, block.table) * MAP)
-                    settle_map(
-                        sums,
-                        block.axes,
-                        block.measures,
-                        block.table[AXES],
-                        task.first + start,
-                        some,
-                        width,
-                        n,
-                    )
+        if inside < n:
+            replace(state, g, real(0), n)
+        if lattice.far and job.needs.image:
+            plane = tail(job.shadow.memory, job.shadow.starts[p] + item * job.shadow.item)
+            fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
+        if job.needs.grid:
+            plane = tail(job.image.memory, job.image.starts[p] + item * job.image.item)
+            if lattice.far:
+                fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
+            if PIXEL:
+                collect_channel(plane, at, lattice.shifts, places, pixels, p, count, wide, n)
+            elif LINEAR:
+                collect_pairs(plane, at, lattice.shifts, pixels, count, wide, n)
+            if LINEAR:
+                if slides:
+                    slope_sliding(sums, g, pixels, x, y, z, slid, state, wide, n)
                 else:
-                    settle_sums(
-                        sums, tail(slopes, start * block.table[AXES]), block.table[AXES], width, n
-                    )
-            start, begins = next_block(start, begins, task.last - task.first, row, strip)
-            many = enough(edges, wide, begins >= row)
-            for begin in range(unsigned(0), many, wide):
-                which = tail(block.indices, block.table[WHICH] + int64(begin))
-                n = minimum(wide, many - begin)
-                prepare_edges(block, points, orders, kinds, lattice.strides, task.first, which, n)
-                clear_sums(sums, block.table[AXES] * needs.grid, width, n)
-                for p in range(task.planes, task.end):
-                    here = values.starts[p] + item * values.item + task.first * values.step
-                    fetch_edges(tail(values.memory, here), step, put, g, n)
-                    fills = block.table[FILLS] and dropped[p] != real(0)
-                    silence(places, lost, g, fills, count, wide, n)
-                    if needs.grid:
-                        plane = tail(image.memory, image.starts[p] + item * image.item)
-                        collect_present(plane, places, pixels, count, wide, n)
-                        mask(places, pixels, dropped[p], count, wide, n)
-                        for a in range(block.table[AXES]):
-                            if raises(block.axes, a):
-                                weights = tail(amount, (1 + a) * count * width)
-                                blend(along, pixels, weights, count, wide, n)
-                                accumulate_edges(tail(sums, a * width), g, along, n)
-                    if needs.image:
-                        plane = tail(shadow.memory, shadow.starts[p] + item * shadow.item)
-                        share(g, amount, pixels, count, wide, n)
-                        spread_present(plane, places, pixels, task.low, task.high, count, wide, n)
-                if needs.grid and AFFINE:
-                    settle_map_edges(
-                        sums, block.axes, block.measures, block.table, task.first, which, slopes, n
-                    )
-                elif needs.grid:
-                    settle_sums_edges(sums, slopes, which, block.table[AXES], width, n)
-            edges -= many
+                    slope_linear(sums, g, pixels, x, y, z, slid, state, wide, n)
+            elif FOURS:
+                for a in range(block.table[AXES]):
+                    if raises(block.axes, a):
+                        amounts = tail(block.reals, lines + a * count // 4 * width)
+                        across = tail(block.reals, block.table[WEIGHT] + (0 if a else size))
+                        sum_rows(
+                            plane,
+                            at,
+                            lattice.shifts,
+                            gap,
+                            amounts,
+                            pixels,
+                            count // 4,
+                            wide,
+                            n,
+                        )
+                        blend_across(along, pixels, across, wide, n)
+                        accumulate(tail(sums, a * width), g, along, state, n)
+            else:
+                collect(plane, at, lattice.shifts, pixels, count, wide, n)
+                for a in range(block.table[AXES]):
+                    if raises(block.axes, a):
+                        weights = tail(amount, (1 + a) * count * width)
+                        blend(along, pixels, weights, count, wide, n)
+                        accumulate(tail(sums, a * width), g, along, state, n)
+        if job.needs.image:
+            plane = tail(job.shadow.memory, job.shadow.starts[p] + item * job.shadow.item)
+            if LINEAR:
+                if slides:
+                    share_sliding(g, pixels, x, y, z, slid, wide, n)
+                else:
+                    share_linear(g, pixels, x, y, z, slid, wide, n)
+            else:
+                share(g, amount, pixels, count, wide, n)
+            if task.banded:
+                spread_band(plane, at, lattice.shifts, pixels, task.low, task.high, count, wide, n)
+            elif JOINED:
+                spread_pairs(plane, at, lattice.shifts, pixels, count, wide, n)
+            else:
+                spread(plane, at, lattice.shifts, pixels, count, wide, n)
+    if job.needs.grid and inside:
+        if LINEAR:
+            steepen(sums, block.measures, block.table[AXES], width, n)
+        if AFFINE:
+            some = tail(slopes, chunk(task.first + start, block.table) * MAP)
+            settle_map(
+                sums,
+                block.axes,
+                block.measures,
+                block.table[AXES],
+                task.first + start,
+                some,
+                width,
+                n,
+            )
+        else:
+            settle_sums(sums, tail(slopes, start * block.table[AXES]), block.table[AXES], width, n)
 
 
-def backward_runs(
-    image: Planes,
-    grid: Points,
-    values: Values,
-    shadow: Planes,
-    gradient: Gradient,
-    dropped: Memory,
+def backward_edges(
+    job: Backward,
     lattice: Lattice,
-    needs: Needs,
-    length: int,
     block: Block,
     task: BandedTask,
+    points: Line,
+    item: int,
+    which: Array,
+    n: int,
 ) -> None:
-    """As backward, where the channels of a pixel lie side by side."""
-    width, taps, size = block.table[WIDTH], unsigned(block.table[EACH]), unsigned(length)
-    wide, at = unsigned(width), tail(block.indices, block.table[AT])
-    state = tail(block.indices, block.table[STATE])
-    places, here = tail(block.indices, block.table[PLACES]), tail(block.indices, block.table[HERE])
+    """`backward` at the ``n`` listed edges of an item."""
+    width = block.table[WIDTH]
+    count = block.table[EACH]
+    step = unsigned(job.values.step)
+    wide = unsigned(width)
+    places = tail(block.indices, block.table[PLACES])
     lost = tail(block.indices, block.table[LOST])
+    sums = tail(block.reals, block.table[SUMS])
+    put = tail(block.indices, block.table[PUT])
+    pixels = tail(block.reals, block.table[PIXELS])
+    amount = tail(block.reals, block.table[AMOUNT])
+    g = tail(block.reals, block.table[NUMBERS])
+    along = tail(block.reals, block.table[ALONG])
+    orders = 2 if job.needs.grid else 1
+    kinds = 1 + block.table[AXES] if job.needs.grid else 1
+    sums_of = item * job.gradient.item + (
+        0 if AFFINE else task.first * block.table[AXES] * job.needs.grid
+    )
+    slopes = tail(job.gradient.memory, sums_of)
+    prepare_edges(block, points, orders, kinds, lattice.strides, task.first, which, n)
+    clear_sums(sums, block.table[AXES] * job.needs.grid, width, n)
+    for p in range(task.planes, task.end):
+        here = job.values.starts[p] + item * job.values.item + task.first * job.values.step
+        fetch_edges(tail(job.values.memory, here), step, put, g, n)
+        fills = block.table[FILLS] and job.dropped[p] != real(0)
+        silence(places, lost, g, fills, count, wide, n)
+        if job.needs.grid:
+            plane = tail(job.image.memory, job.image.starts[p] + item * job.image.item)
+            collect_present(plane, places, pixels, count, wide, n)
+            mask(places, pixels, job.dropped[p], count, wide, n)
+            for a in range(block.table[AXES]):
+                if raises(block.axes, a):
+                    weights = tail(amount, (1 + a) * count * width)
+                    blend(along, pixels, weights, count, wide, n)
+                    accumulate_edges(tail(sums, a * width), g, along, n)
+        if job.needs.image:
+            plane = tail(job.shadow.memory, job.shadow.starts[p] + item * job.shadow.item)
+            share(g, amount, pixels, count, wide, n)
+            spread_present(plane, places, pixels, task.low, task.high, count, wide, n)
+    if job.needs.grid and AFFINE:
+        settle_map_edges(
+            sums, block.axes, block.measures, block.table, task.first, which, slopes, n
+        )
+    elif job.needs.grid:
+        settle_sums_edges(sums, slopes, which, block.table[AXES], width, n)
+
+
+def derive_run(
+    job: BackwardRuns, block: Block, task: BandedTask, item: int, point: int, count: int,
+    fills: bool, late: int,
+) -> None:  # fmt: skip
+    """Both gradients at one point, of whose taps the first ``count`` that are listed are pixels.
+
+    What is dropped counts, too, if a fill does; ``late`` is 1 at an edge, see `chunk`.
+    """
+    width, taps, size = block.table[WIDTH], unsigned(block.table[EACH]), unsigned(job.length)
+    wide, here = unsigned(width), tail(block.indices, block.table[HERE])
     tap, amount = tail(block.indices, block.table[LISTED]), tail(block.reals, block.table[AMOUNT])
     g, along = tail(block.reals, block.table[RUN]), tail(block.reals, block.table[SUMS])
-    orders, kinds = (2, 1 + block.table[AXES]) if needs.grid else (1, 1)
-    for item in range(task.first_item, task.last_item):
-        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
-        points = Line(begun, grid.axis, grid.point)
-        edges = unsigned(0)
-        sums_of = item * gradient.item + (
-            0 if AFFINE else task.first * block.table[AXES] * needs.grid
-        )
-        slopes = tail(gradient.memory, sums_of)
-        row, strip, ahead = lay_blocks(block, points, task.last - task.first)
-        start, begins = int64(0), int64(0)
-        while begins < row:
-            n = unsigned(minimum(strip, row - begins))
-            inside, edges = survey(
-                block, points, lattice.strides, task.first, start, edges, ahead, n
-            )
-            origin, (start, begins) = (
-                start,
-                next_block(start, begins, task.last - task.first, row, strip),
-            )
-            many = enough(edges, wide, begins >= row)
-            # Inside points first, then edges: the same loop over two kinds of lists.
-            for begin in range(-width, int64(many), width):
-                which = tail(block.indices, block.table[WHICH] + maximum(begin, int64(0)))
-                if begin >= 0:
-                    n = unsigned(minimum(width, int64(many) - begin))
-                    prepare_edges(
-                        block, points, orders, kinds, lattice.strides, task.first, which, n
-                    )
-                elif inside:
-                    weigh_inside(block, orders, n)
-                    multiply_out(block, kinds, n)
+    axes = block.table[AXES]
+    for a in range(axes):
+        along[a] = real(0)
+    for p in range(task.planes, task.end if count or fills else task.planes):
+        offset = job.values.starts[p] + item * job.values.item
+        offset += (task.first + point) * job.values.step
+        fetch(tail(job.values.memory, offset), unsigned(1), g, size)
+        pixels = tail(job.image.memory, job.image.starts[p] + item * job.image.item)
+        plane = tail(job.shadow.memory, job.shadow.starts[p] + item * job.shadow.item)
+        for k in range(taps):
+            if job.needs.grid:
+                if k < count:
+                    product = dot(tail(pixels, here[k]), g, size)
                 else:
-                    continue
-                for j in range(n):
-                    if begin >= 0:
-                        point = int64(which[j])
-                        count = list_present(places, taps, wide, j, here, tap)
-                        fills = block.table[FILLS] and not lost[j]
-                    else:
-                        point = origin + int64(j)
-                        if state[j]:
-                            continue
-                        count = list_inside(at[j], lattice.shifts, taps, wide, j, here, tap)
-                        fills = False
-                    for a in range(block.table[AXES]):
-                        along[a] = real(0)
-                    for p in range(task.planes, task.end if count or fills else task.planes):
-                        offset = (
-                            values.starts[p]
-                            + item * values.item
-                            + (task.first + point) * values.step
-                        )
-                        fetch(tail(values.memory, offset), unsigned(1), g, size)
-                        pixels = tail(image.memory, image.starts[p] + item * image.item)
-                        plane = tail(shadow.memory, shadow.starts[p] + item * shadow.item)
-                        for k in range(taps):
-                            if needs.grid:
-                                if k < count:
-                                    product = dot(tail(pixels, here[k]), g, size)
-                                else:
-                                    product = dot_outside(tail(dropped, p * length), g, size)
-                                for a in range(block.table[AXES]):
-                                    if raises(block.axes, a):
-                                        kind = unsigned(1 + a) * taps * wide
-                                        along[a] += product * amount[kind + unsigned(tap[k])]
-                            if (
-                                needs.image
-                                and k < count
-                                and (not task.banded or task.low <= here[k] < task.high)
-                            ):
-                                add_run(tail(plane, here[k]), g, amount[unsigned(tap[k])], size)
-                    if needs.grid and AFFINE:
-                        some = tail(
-                            slopes, (chunk(task.first + point, block.table) + (begin >= 0)) * MAP
-                        )
-                        add_to_map(
-                            along,
-                            1,
-                            block.axes,
-                            block.measures,
-                            block.table[AXES],
-                            task.first + point,
-                            some,
-                        )
-                    elif needs.grid:
-                        for a in range(block.table[AXES]):
-                            slopes[point * block.table[AXES] + a] = along[a]
-            edges -= many
+                    product = dot_outside(tail(job.dropped, p * job.length), g, size)
+                for a in range(axes):
+                    if raises(block.axes, a):
+                        kind = unsigned(1 + a) * taps * wide
+                        along[a] += product * amount[kind + unsigned(tap[k])]
+            mine = k < count and (not task.banded or task.low <= here[k] < task.high)
+            if job.needs.image and mine:
+                add_run(tail(plane, here[k]), g, amount[unsigned(tap[k])], size)
+    slopes = tail(job.gradient.memory, item * job.gradient.item)
+    if job.needs.grid and AFFINE:
+        some = tail(slopes, (chunk(task.first + point, block.table) + late) * MAP)
+        add_to_map(along, 1, block.axes, block.measures, axes, task.first + point, some)
+    elif job.needs.grid:
+        for a in range(axes):
+            slopes[(task.first + point) * axes + a] = along[a]
+
+
+def backward_runs_inside(
+    job: BackwardRuns, lattice: Lattice, block: Block, task: BandedTask, points: Line, span: Span
+) -> None:
+    """As `backward_inside`, where the channels of a pixel lie side by side."""
+    if span.inside:
+        at, state = tail(block.indices, block.table[AT]), tail(block.indices, block.table[STATE])
+        here = tail(block.indices, block.table[HERE])
+        tap = tail(block.indices, block.table[LISTED])
+        wide, taps = unsigned(block.table[WIDTH]), unsigned(block.table[EACH])
+        weigh_inside(block, 2 if job.needs.grid else 1, span.n)
+        multiply_out(block, 1 + block.table[AXES] if job.needs.grid else 1, span.n)
+        for j in range(span.n):
+            if state[j] == 0:
+                count = list_inside(at[j], lattice.shifts, taps, wide, j, here, tap)
+                point = span.start + int64(j)
+                derive_run(job, block, task, span.item, point, count, False, 0)
+
+
+def backward_runs_edges(
+    job: BackwardRuns, lattice: Lattice, block: Block, task: BandedTask, points: Line, item: int,
+    which: Array, n: int,
+) -> None:  # fmt: skip
+    """As `backward_edges`, where the channels of a pixel lie side by side."""
+    places, lost = tail(block.indices, block.table[PLACES]), tail(block.indices, block.table[LOST])
+    here, tap = tail(block.indices, block.table[HERE]), tail(block.indices, block.table[LISTED])
+    wide, taps = unsigned(block.table[WIDTH]), unsigned(block.table[EACH])
+    orders = 2 if job.needs.grid else 1
+    kinds = 1 + block.table[AXES] if job.needs.grid else 1
+    prepare_edges(block, points, orders, kinds, lattice.strides, task.first, which, n)
+    for j in range(n):
+        count = list_present(places, taps, wide, j, here, tap)
+        fills = bool(block.table[FILLS] and not lost[j])
+        derive_run(job, block, task, item, int64(which[j]), count, fills, 1)
 
 
 def enough(edges: int, width: int, closing: bool) -> int:

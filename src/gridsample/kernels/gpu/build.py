@@ -102,7 +102,7 @@ def strip(function: Function, scope: dict[str, Any], alias: str, unrolled: bool)
     Sources must be all that there is to them, but for names that are bound to Triton's own:
     torch.compile writes them into programs.
     """
-    bare = Strip(alias, unrolled).visit(flat_definition(function, {}))
+    bare = Strip(alias, unrolled).visit(flat_definition(function))
     source = ast.unparse(ast.fix_missing_locations(ast.Module([bare], []))) + "\n"
     kind = "unrolled" if unrolled else "rolled"
     name = f"<{function.__module__}.{function.__name__}, {kind}, for Triton>"
