@@ -31,12 +31,15 @@ from gridsample.kernels.compile.jit import (
 from gridsample.kernels.compile.lower import Function, fingerprint, lower, rebind
 from gridsample.kernels.compile.records import flat_parameters, with_records
 from gridsample.kernels.cpu import (
+    blocks,
     direct,
     entry,
+    gradients,
     intrinsics,
     lanes,
     linear_lanes,
     passes,
+    positions,
     records,
     runs,
     second,
@@ -307,8 +310,9 @@ COMPILING = tuple(
 # All that is compiled into a driver; and this file, which says what is bound.
 SHARED = ("definitions.axis", "kernels.axes", "kernels.memory", *COMPILING)
 SOURCES = (*SHARED, *(f"kernels.cpu.{name}" for name in (
-    "build", "direct", "entry", "intrinsics", "lanes", "linear_lanes", "passes", "records", "runs",
-    "second", "sweeps", "taps", "tiles", "vectors",
+    "blocks", "build", "direct", "entry", "gradients", "intrinsics", "lanes", "linear_lanes",
+    "passes", "positions", "records", "runs", "scatter", "second", "sweeps", "taps", "tiles",
+    "vectors",
 )))  # fmt: skip
 
 
@@ -331,11 +335,11 @@ WORK = {
         records.GatherRuns, records.Task, sweeps.gather_runs_inside, sweeps.gather_runs_edges
     ),
     "backward": Work(
-        records.Backward, records.BandedTask, sweeps.backward_inside, sweeps.backward_edges
+        records.Backward, records.BandedTask, gradients.backward_inside, gradients.backward_edges
     ),
     "backward_runs": Work(
-        records.BackwardRuns, records.BandedTask, sweeps.backward_runs_inside,
-        sweeps.backward_runs_edges,
+        records.BackwardRuns, records.BandedTask, gradients.backward_runs_inside,
+        gradients.backward_runs_edges,
     ),
     "backward_twice": Work(
         records.Second, records.BandedTask, second.backward_twice_inside,
@@ -372,10 +376,10 @@ def make_body(spec: Spec, tag: str) -> Any:
         names.update(lower(functions, {**names, **flags}, compile_, tag))
 
     add(*taps.ELEMENTWISE, passes.between, *passes.SLIDING_TAPS)
-    add(taps.snap, taps.stretch, taps.stand, taps.slide, taps.kind)
-    add(taps.place, taps.place_sliding, compile_=compile_separate, **load_grid)
-    add(taps.read, taps.read_edges, taps.lay_blocks, compile_=compile_loop, **load_grid)
-    add(taps.any_slide, *taps.LOOPS, *passes.LOOPS, compile_=compile_separate)
+    add(positions.snap, positions.stretch, positions.stand, positions.slide, positions.kind)
+    add(positions.place, positions.place_sliding, compile_=compile_separate, **load_grid)
+    add(positions.read, positions.read_edges, blocks.lay_blocks, compile_=compile_loop, **load_grid)
+    add(positions.any_slide, *taps.LOOPS, *passes.LOOPS, compile_=compile_separate)
     # Collecting is compiled as if arrays could overlap, lest LLVM choose gather instructions.
     add(
         passes.collect, passes.collect_pairs, passes.collect_present,
@@ -407,9 +411,9 @@ def make_body(spec: Spec, tag: str) -> Any:
         names["settle"] = settled
     add(*runs.LISTS, runs.blend_present, runs.add_outside)
     add(runs.blend_inside, compile_=compile_separate)
-    add(sweeps.raises, sweeps.enough, sweeps.chunk, compile_=compile_inline)
-    add(taps.next_block, taps.next_piece, taps.find_piece, compile_=compile_inline)
-    add(*sweeps.SUMS_OF, compile_=compile_sum)
+    add(gradients.raises, sweeps.enough, gradients.chunk, compile_=compile_inline)
+    add(blocks.next_block, blocks.next_piece, blocks.find_piece, compile_=compile_inline)
+    add(*gradients.SUMS_OF, compile_=compile_sum)
     add(*taps.STEPS, *sweeps.STEPS, compile_=compile_loop)
     if spec.driver.endswith("_tiles"):
         names |= {"TILE": lanes.TILE, "turn_tile": lanes.turn_tile}
@@ -422,7 +426,7 @@ def make_body(spec: Spec, tag: str) -> Any:
     add(*second.LOOPS, compile_=compile_separate)
     add(*second.STEPS, compile_=compile_loop)
     if work := WORK.get(spec.driver):
-        add(sweeps.derive_run)
+        add(gradients.derive_run)
         own: Any = (("work_inside", work.inside, {}), ("work_edges", work.edges, {}))
         add(*own, compile_=compile_loop)
     return compile_body(rebind(DRIVERS[spec.driver], names, f"body_{tag}"))

@@ -13,7 +13,32 @@ from gridsample.definitions.axis import HALF, ONE, minimum
 from gridsample.kernels.axes import (
     COUNT,
 )
-from gridsample.kernels.cpu.passes import fetch_ahead, spread, spread_band, spread_pairs
+from gridsample.kernels.cpu.blocks import (
+    APART,
+    AT,
+    AXES,
+    COORDINATES,
+    EACH,
+    NUMBERS,
+    PIXELS,
+    PLACED,
+    SHARED,
+    SUMS,
+    WIDTH,
+    lay_blocks,
+    next_block,
+    tail,
+)
+from gridsample.kernels.cpu.gradients import (
+    clear_sums,
+    fetch_block,
+)
+from gridsample.kernels.cpu.passes import (
+    fetch_ahead,
+)
+from gridsample.kernels.cpu.positions import (
+    lay_points,
+)
 from gridsample.kernels.cpu.records import (
     BandedTask,
     Block,
@@ -28,23 +53,14 @@ from gridsample.kernels.cpu.records import (
     Task,
     Values,
 )
-from gridsample.kernels.cpu.sweeps import clear_sums, fetch_block, settle_block, window
-from gridsample.kernels.cpu.taps import (
-    APART,
-    AT,
-    AXES,
-    COORDINATES,
-    EACH,
-    NUMBERS,
-    PIXELS,
-    PLACED,
-    SHARED,
-    SUMS,
-    WIDTH,
-    lay_blocks,
-    lay_points,
-    next_block,
-    tail,
+from gridsample.kernels.cpu.scatter import (
+    spread,
+    spread_band,
+    spread_pairs,
+)
+from gridsample.kernels.cpu.sweeps import (
+    settle_block,
+    window,
 )
 
 Array = Any

@@ -41,7 +41,9 @@ from gridsample.kernels.axes import (
 )
 from gridsample.kernels.compile.extending import declare, pointer
 from gridsample.kernels.cpu.lanes import read
-from gridsample.kernels.cpu.taps import stretch
+from gridsample.kernels.cpu.positions import (
+    stretch,
+)
 from gridsample.kernels.cpu.vectors import (
     FUSE,
     I32,

@@ -23,37 +23,7 @@ from gridsample.kernels.axes import (
     MEASURES,
     STEEP,
 )
-from gridsample.kernels.cpu.passes import (
-    accumulate,
-    accumulate_edges,
-    add,
-    between,
-    blend,
-    collect,
-    collect_pairs,
-    collect_present,
-    fetch,
-    fetch_ahead,
-    fetch_edges,
-    mask,
-    replace,
-    settle_axis,
-    settle_axis_edges,
-    share,
-    silence,
-    spread,
-    spread_band,
-    spread_pairs,
-    spread_present,
-)
-from gridsample.kernels.cpu.records import BandedTask, Block, Lattice, Line, Second, Span
-from gridsample.kernels.cpu.sweeps import (
-    clear_sums,
-    settle_sums,
-    settle_sums_edges,
-    steepen,
-)
-from gridsample.kernels.cpu.taps import (
+from gridsample.kernels.cpu.blocks import (
     ALONG,
     AMOUNT,
     AT,
@@ -75,10 +45,46 @@ from gridsample.kernels.cpu.taps import (
     WIDTH,
     copy,
     fill,
-    prepare_edges,
+    tail,
+)
+from gridsample.kernels.cpu.gradients import (
+    clear_sums,
+    settle_sums,
+    settle_sums_edges,
+    steepen,
+)
+from gridsample.kernels.cpu.passes import (
+    between,
+    blend,
+    collect,
+    collect_pairs,
+    collect_present,
+    fetch,
+    fetch_ahead,
+    fetch_edges,
+    mask,
+    replace,
+)
+from gridsample.kernels.cpu.positions import (
     read,
     read_edges,
-    tail,
+)
+from gridsample.kernels.cpu.records import BandedTask, Block, Lattice, Line, Second, Span
+from gridsample.kernels.cpu.scatter import (
+    accumulate,
+    accumulate_edges,
+    add,
+    settle_axis,
+    settle_axis_edges,
+    share,
+    silence,
+    spread,
+    spread_band,
+    spread_pairs,
+    spread_present,
+)
+from gridsample.kernels.cpu.taps import (
+    prepare_edges,
     weigh_inside,
 )
 

@@ -18,6 +18,30 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.definitions.axis import minimum
+from gridsample.kernels.cpu.blocks import (
+    AMOUNT,
+    AT,
+    AXES,
+    BASE,
+    EACH,
+    FILLS,
+    LOST,
+    PLACES,
+    STATE,
+    SUMS,
+    TILED,
+    WHICH,
+    WIDTH,
+    fill,
+    tail,
+)
+from gridsample.kernels.cpu.gradients import (
+    clear_sums,
+    raises,
+)
+from gridsample.kernels.cpu.positions import (
+    survey,
+)
 from gridsample.kernels.cpu.records import (
     Block,
     Gradient,
@@ -33,26 +57,12 @@ from gridsample.kernels.cpu.records import (
     Values,
 )
 from gridsample.kernels.cpu.runs import blend_few, blend_few_edges
-from gridsample.kernels.cpu.sweeps import clear_sums, enough, raises
+from gridsample.kernels.cpu.sweeps import (
+    enough,
+)
 from gridsample.kernels.cpu.taps import (
-    AMOUNT,
-    AT,
-    AXES,
-    BASE,
-    EACH,
-    FILLS,
-    LOST,
-    PLACES,
-    STATE,
-    SUMS,
-    TILED,
-    WHICH,
-    WIDTH,
-    fill,
     multiply_out,
     prepare_edges,
-    survey,
-    tail,
     weigh_inside,
 )
 

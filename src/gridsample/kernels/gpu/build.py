@@ -17,7 +17,7 @@ from typing import Any
 from gridsample.definitions import axis
 from gridsample.kernels import axes
 from gridsample.kernels.compile.records import flat_definition
-from gridsample.kernels.gpu import sweeps, taps
+from gridsample.kernels.gpu import parts, sweeps, taps
 from gridsample.kernels.gpu.records import Work
 
 Function = Callable[..., Any]
@@ -118,7 +118,7 @@ def constants() -> dict[str, Any]:
     """The numbers that the functions mention."""
     return {
         name: value
-        for module in (axis, axes, taps, sweeps)
+        for module in (axis, axes, taps, parts, sweeps)
         for name, value in vars(module).items()
         if name.isupper() and isinstance(value, (int, float))
     }
@@ -139,10 +139,10 @@ def kernels(rolled: bool = False, interpreted: bool = False) -> SimpleNamespace:
     names |= {name: tl.constexpr(value) for name, value in constants().items()}
     jit = compiler(interpreted)
     for function in FUNCTIONS:
-        twin = sweeps.entry_rolled if rolled and function is sweeps.entry else function
+        twin = parts.entry_rolled if rolled and function is parts.entry else function
         unrolled = function is axis.weight and not interpreted
         names[function.__name__] = jit(strip(twin, {**names}, function.__name__, unrolled))
-        if interpreted and function is sweeps.plus:
+        if interpreted and function is parts.plus:
             names["plus"] = known_sum(names["plus"])
     for kernel in sweeps.KERNELS:
         options = {} if interpreted else {"do_not_specialize": COUNTS}
