@@ -62,7 +62,7 @@ class Build:
     @property
     def visits(self) -> int:
         """Visits to pixels, for one number of the output."""
-        exact = 2 if dict(self.flags).get("SUMS") else 1
+        exact = 2 if dict(self.flags).get("needs_SUMS") else 1
         return exact * VISITS[self.kernel] * math.prod(method.taps for method in self.plan.methods)
 
 
@@ -75,19 +75,26 @@ def statics(build: Build) -> tuple[dict[str, Any], gpu.Launch]:
         plan.points, plan.channels, plan.grid_items, 1, build.last, build.visits,
         plan.real.itemsize,
     )  # fmt: skip
-    known = {
+    tile = {
         **gpu.axes(plan, (0,) * build.rank, TABLES[build.kernel]), "RANK": build.rank,
         "REAL": tl.float64 if build.storage == "fp64" else tl.float32,
         "INDEX": tl.int64 if build.wide else tl.int32,
         "BLOCK": launch.block, "DEPTH": launch.depth, "LAST": build.last,
         "SOURCE": sweeps.DISPLACED if build.coords == "displacement" else sweeps.GIVEN,
-        "COPY": build.mode == "nearest", "HOLE": True, "FILLED": plan.filled,
-        "BACKED": plan.filled or not plan.extrapolate, "ROUND": False, "LOW": 0, "HIGH": 0,
-        "JOIN": False, "SUMS": sweeps.AS_THEY_COME,
-        **dict.fromkeys(("NEED_IMAGE", "NEED_GRID", "NEED_VALUES", "HAS_IMAGE", "HAS_GRID"), True),
+        "FILLED": plan.filled,
     }  # fmt: skip
+    outputs = {
+        "COPY": build.mode == "nearest", "HOLE": True, "ROUND": False, "LOW": 0, "HIGH": 0,
+        "BACKED": plan.filled or not plan.extrapolate,
+    }  # fmt: skip
+    needs = {
+        "JOIN": False, "SUMS": sweeps.AS_THEY_COME,
+        **dict.fromkeys(("IMAGE", "GRID", "VALUES", "FROM_IMAGE", "FROM_GRID"), True),
+    }  # fmt: skip
+    parts = {"tile": tile, "outputs": outputs, "needs": needs}
+    known = {f"{part}_{name}": value for part, one in parts.items() for name, value in one.items()}
     if build.kernel == "collect":
-        known["BLOCK"] = gpu.FLAT
+        known |= {"BLOCK": gpu.FLAT, "REAL": tile["REAL"]}
     return {**known, **dict(build.flags)}, launch
 
 
@@ -99,12 +106,16 @@ def source(build: Build) -> tuple[Any, gpu.Launch]:
     kernel = getattr(kernels(build.visits > gpu.MANY), build.kernel)
     real = "*fp64" if build.storage == "fp64" else "*fp32"
     stored = dict.fromkeys(("image", "out", "values", "by_image", "onto"), f"*{build.storage}")
-    summed = dict.fromkeys(("grid", "by_grid", "shadow", "gradient"), real)
-    pointers = {**stored, **summed, "limbs": "*i64"}
-    pointers["bounds"] = "*i64" if real == "*fp64" else "*i32"
-    pointers["fill"] = stored["image"] if known["COPY"] else real
+    summed = dict.fromkeys(("grid", "by_grid", "shadow", "fill"), real)
+    pointers = {f"{name}_memory": kind for name, kind in (stored | summed).items()}
+    pointers |= {"gradient": real, "shadow_limbs": "*i64"}
+    pointers["shadow_bounds"] = "*i64" if real == "*fp64" else "*i32"
+    if known["outputs_COPY"]:
+        pointers["fill_memory"] = pointers["image_memory"]
+    if build.kernel == "collect":
+        pointers["out"] = stored["out"]
     near = "channel" if build.last else "[xp]"  # what lies side by side: channels, or points
-    ones = re.compile(rf"(image|up|shadow)_{near}|(out|values|onto)_(channel|point)")
+    ones = re.compile(rf"(image|by_image|shadow)_{near}|(out|values|onto)_(channel|point)")
     types: dict[str, str] = {}
     constants: dict[str, Any] = {}
     attributes = {}
@@ -115,7 +126,7 @@ def source(build: Build) -> tuple[Any, gpu.Launch]:
             continue
         types[name] = pointers.get(name, "i32")
         # With 64 channels last, all strides of images and values are multiples of 16.
-        steps = r"channels|(image|up|shadow)_\w+|(out|values|onto)_(item|point)"
+        steps = r"work_channels|(image|by_image|shadow)_\w+|(out|values|onto)_(item|point)"
         if name in pointers or (build.last and re.fullmatch(steps, name)):
             attributes[(number,)] = [["tt.divisibility", 16]]
     return ASTSource(kernel, types, constants, attributes), launch
@@ -163,11 +174,11 @@ def builds() -> Iterator[Build]:
         yield Build(kernel, wide=True, last=last)
     for last in (False, True):
         for storage, sums in itertools.product(("fp32", "fp64"), (sweeps.MEASURED, sweeps.EXACT)):
-            need = ("NEED_GRID", sums == sweeps.EXACT)
-            yield Build("backward", storage=storage, last=last, flags=(("SUMS", sums), need))
-        yield Build("backward", last=last, flags=(("JOIN", True),))
-        yield Build("gather", last=last, flags=(("SOURCE", sweeps.MAPPED),))
-        yield Build("backward", last=last, flags=(("SOURCE", sweeps.MAPPED),))
+            need = ("needs_GRID", sums == sweeps.EXACT)
+            yield Build("backward", storage=storage, last=last, flags=(("needs_SUMS", sums), need))
+        yield Build("backward", last=last, flags=(("needs_JOIN", True),))
+        yield Build("gather", last=last, flags=(("tile_SOURCE", sweeps.MAPPED),))
+        yield Build("backward", last=last, flags=(("tile_SOURCE", sweeps.MAPPED),))
     for storage in ("fp32", "fp64", "fp16"):
         yield Build("collect", storage=storage)
     for kernel, rank in itertools.product(("gather", "backward", "twice"), (2, 3)):

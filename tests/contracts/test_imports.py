@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -92,6 +93,24 @@ def imports(code: str, package: str = "") -> Iterator[tuple[str, bool]]:
 def imports_of(path: Path) -> list[tuple[str, bool]]:
     package = ".".join(["gridsample", *path.relative_to(SOURCE).parent.parts])
     return list(imports(path.read_text(encoding="utf-8"), package))
+
+
+# What belongs to a compiler's own works: its changes are met in one room.
+INTERNALS = ("numba.core", "numba.np", "numba.misc", "triton.runtime", "triton.compiler")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_the_works_of_compilers_are_touched_in_one_room(path: Path) -> None:
+    if path.is_relative_to(SOURCE / "kernels" / "compile"):
+        return
+    touched = [name for name, _ in imports_of(path) if name.startswith(INTERNALS)]
+    assert not touched
+    if path.is_relative_to(SOURCE / "kernels"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and re.match("_[a-z]", node.attr):
+                owner = ast.unparse(node.value)
+                known = owner in ("self", "cls") or node.attr in ("_replace", "_fields", "_asdict")
+                assert known, f"{path.name}:{node.lineno}: {owner}.{node.attr}"
 
 
 def modules_loaded_by(code: str) -> tuple[set[str], float]:

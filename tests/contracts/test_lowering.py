@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from gridsample.definitions import axis
+from gridsample.kernels.compile.jit import OPTIONS
 from gridsample.kernels.compile.lower import fingerprint, lower, rebind
 from gridsample.kernels.cpu import passes, runs, second, sweeps, taps
-from gridsample.kernels.cpu.build import OPTIONS, Spec, bindings
+from gridsample.kernels.cpu.build import Spec, bindings
 from gridsample.kernels.cpu.taps import ELEMENTWISE
 
 BOUNDARIES = (axis.ZEROS, axis.BORDER, axis.REFLECTION, axis.WRAP)
@@ -73,7 +74,7 @@ def test_the_fingerprint_is_of_the_sources() -> None:
 def lowered(request: pytest.FixtureRequest) -> tuple[np.dtype[Any], dict[str, Any]]:
     """axis.py for Numba, in one precision."""
     spec = Spec("none", request.param, 64, request.param)
-    functions = dict.fromkeys((*ELEMENTWISE, axis.slope, axis.inside))  # each once
+    functions = dict.fromkeys((*ELEMENTWISE, axis.position, axis.slope, axis.inside))  # each once
     return np.dtype(request.param), lower(functions, bindings(spec), compile_outer, "test")
 
 

@@ -18,8 +18,8 @@ import pytest
 
 import gridsample
 from gridsample.kernels.compile import cache, folders
+from gridsample.kernels.compile.jit import compile_driver
 from gridsample.kernels.compile.lower import rebind
-from gridsample.kernels.cpu.build import compile_driver
 
 TESTS = Path(__file__).parents[1]
 SOURCE = Path(gridsample.__file__).parent

@@ -676,8 +676,8 @@ FEW = [
 FEW += [
     registers.Build("gather", 3, "cubic"),
     registers.Build("gather", 2, "nearest", "constant"),
-    registers.Build("backward", 2, flags=(("SUMS", sweeps.EXACT),)),
-    registers.Build("backward", 2, flags=(("SUMS", sweeps.MEASURED), ("NEED_GRID", False))),
+    registers.Build("backward", 2, flags=(("needs_SUMS", sweeps.EXACT),)),
+    registers.Build("backward", 2, flags=(("needs_SUMS", sweeps.MEASURED), ("needs_GRID", False))),
     registers.Build("backward", 2, flags=(("JOIN", True),)),
     registers.Build("collect"),
     registers.Build("backward", 2, "linear", "constant"),
@@ -815,9 +815,14 @@ def test_graphs_hold_the_kernels_and_know_what_they_write_to(
     nodes = [node for node in graph.graph.nodes if "triton_kernel" in str(node.target)]
     written = [set(node.kwargs["tensors_to_clone"]) for node in nodes]
     if sure:
-        assert written == [{"out"}, {"bounds"}, {"shadow", "limbs", "gradient"}, {"out"}]
+        assert written == [
+            {"out_memory"},
+            {"shadow_bounds"},
+            {"shadow_memory", "shadow_limbs", "gradient"},
+            {"out"},
+        ]
     else:
-        assert written == [{"out"}, {"shadow", "gradient"}]
+        assert written == [{"out_memory"}, {"shadow_memory", "gradient"}]
     assert not any("gridsample" in str(node.target) for node in graph.graph.nodes)
 
 

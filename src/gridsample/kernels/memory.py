@@ -214,16 +214,24 @@ def frozen(array: Array) -> Array:
     return view
 
 
+# The bits of a bfloat16 that is no number.
+BFLOAT_NAN = 0x7FC0
+
+
+def bfloat_bits(bits: Any) -> Any:
+    """The bits of a number in single precision -> those of the nearest bfloat16, ties to even.
+
+    Written once, for arrays of NumPy and for whatever else adds, shifts and masks 32 bits.  Of NaN
+    the result may be infinity.
+    """
+    return (bits + (bits >> 16 & 1) + 0x7FFF) >> 16
+
+
 def converted(array: Array, dtype: np.dtype[Any]) -> Array:
     """Numbers in another type: one too large for it is infinite, as in any arithmetic."""
     if dtype == BFLOAT16:
-        bits = array.astype(np.float32, copy=False).view(np.uint32)
-        rounded = bits >> 16
-        rounded &= 1  # half to even
-        rounded += bits
-        rounded += 0x7FFF
-        rounded >>= 16
-        rounded[np.isnan(array)] = 0x7FC0
+        rounded: Array = bfloat_bits(array.astype(np.float32, copy=False).view(np.uint32))
+        rounded[np.isnan(array)] = BFLOAT_NAN
         return rounded.astype(np.uint16).view(BFLOAT16)
     with np.errstate(all="ignore"):
         return array.astype(dtype, copy=False)

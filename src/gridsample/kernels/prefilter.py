@@ -323,8 +323,8 @@ def filter_blocks(
 def driver(real: np.dtype[Any]) -> Any:
     """`filter_blocks`, compiled for a precision."""
     with forks.held():
+        from gridsample.kernels.compile.jit import compile_driver, compile_inner, compile_piece
         from gridsample.kernels.compile.lower import fingerprint, lower, rebind
-        from gridsample.kernels.cpu.build import compile_driver, compile_inner, compile_piece
 
     names: dict[str, Any] = {"ONE": real.type(1), "TINY": tiny(real)}
     tag = f"{real.name}_{fingerprint()}"

@@ -55,9 +55,10 @@ def environment() -> tuple[str, ...]:
 class KernelCache:
     """A dispatcher's cache: Numba asks it for machine code, and hands it what was compiled."""
 
-    def __init__(self, function: Function, dispatcher: Any) -> None:
-        """For the kernel that a dispatcher was made of."""
+    def __init__(self, function: Function, dispatcher: Any, prepare: Callable[[], None]) -> None:
+        """For the kernel that a dispatcher was made of; see `keep`."""
         self.function = function
+        self.prepare = prepare
         self.context = dispatcher.targetctx
         self.found: dict[str, bytes] = {}  # what was read, and is about to be loaded
 
@@ -83,18 +84,20 @@ class KernelCache:
         return payload is not None
 
     def load_overload(self, signature: Any, context: Any) -> Any:
-        """The code for a signature as Numba wants it; None if it is not there."""
+        """The code for a signature as Numba wants it; None if it is not there, to be compiled."""
         name = self.name(signature)
         payload = self.found.pop(str(signature), None) or folders.read(name)
-        if payload is None:
-            return None
-        try:
-            kept = pickle.loads(payload)
-            result = CompileResult._rebuild(context, *kept)  # type: ignore[no-untyped-call]
-        except Exception as error:  # whatever it is, the kernel can be compiled
-            folders.refuse(name, folders.writable(), f"{type(error).__name__}: {error}")
-            return None
-        tally["loaded"] += 1
+        result = None
+        if payload is not None:
+            try:
+                kept = pickle.loads(payload)
+                result = CompileResult._rebuild(context, *kept)  # type: ignore[no-untyped-call]
+            except Exception as error:  # whatever it is, the kernel can be compiled
+                folders.refuse(name, folders.writable(), f"{type(error).__name__}: {error}")
+        if result is None:
+            self.prepare()
+        else:
+            tally["loaded"] += 1
         return result
 
     def save_overload(self, signature: Any, result: Any) -> None:
@@ -109,12 +112,13 @@ class KernelCache:
         """Forget nothing: what is compiled anew takes the place of what was there."""
 
 
-def keep(dispatcher: Any, function: Function) -> Any:
+def keep(dispatcher: Any, function: Function, prepare: Callable[[], None] = lambda: None) -> Any:
     """Have a dispatcher keep its code on disk, and take turns with other processes to compile.
 
-    It compiles when it is called, or by ``compile``; both end in that method.
+    It compiles when it is called, or by ``compile``; both end in that method.  ``prepare`` is
+    called before code is compiled, and not where it is loaded.
     """
-    cache, compile_ = KernelCache(function, dispatcher), dispatcher.compile
+    cache, compile_ = KernelCache(function, dispatcher, prepare), dispatcher.compile
 
     def compile_in_turn(signature: Any) -> Any:
         name = cache.name(signature)

@@ -15,6 +15,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gridsample.kernels.compile.records import flatten
+
 Function = Callable[..., Any]
 
 
@@ -22,7 +24,7 @@ def rebind(function: Function, names: Mapping[str, Any], name: str) -> Function:
     """A twin of ``function`` that finds ``names`` where its module's globals were.
 
     The twin has a ``name`` of its own, because compilers key their caches by name, and linkers know
-    functions by it.
+    functions by it.  Its records are flat: see `gridsample.kernels.compile.records`.
 
     Example:
         >>> from gridsample.kernels.compile.lower import rebind
@@ -32,6 +34,7 @@ def rebind(function: Function, names: Mapping[str, Any], name: str) -> Function:
         >>> rebind(times, {"scale": 3}, "times_3")(5)
         15
     """
+    function = flatten(function)
     code: types.CodeType = function.__code__
     scope: dict[str, Any] = {**function.__globals__, **names}
     twin = types.FunctionType(code, scope, name, function.__defaults__, function.__closure__)
@@ -61,7 +64,7 @@ def lower(
         alias, function, flags = entry if isinstance(entry, tuple) else (entry.__name__, entry, {})
         scope = {**names, **lowered, **flags}
         # Numbers of different types are equal, but not the same constant.
-        used = sorted(names_used(function.__code__) & scope.keys())
+        used = sorted(names_used(flatten(function).__code__) & scope.keys())
         meaning = tuple((name, type(scope[name]), scope[name]) for name in used)
         twin = (function, compile_, alias, meaning)
         if twin not in TWINS:

@@ -15,15 +15,27 @@ import numpy as np
 
 from gridsample.definitions.plan import BOUNDARIES, Plan, Shape
 from gridsample.definitions.weights import LINEAR
+from gridsample.kernels.cpu import records
 from gridsample.kernels.cpu.build import Spec, driver_for
 from gridsample.kernels.cpu.entry import Batch, Part
 from gridsample.kernels.cpu.outside import Outside, bits_outside, numbers_outside
+from gridsample.kernels.cpu.records import (
+    Gradient,
+    Lattice,
+    Needs,
+    Planes,
+    Points,
+    SecondNeeds,
+    Tiling,
+    Values,
+)
 from gridsample.kernels.cpu.sweeps import CHUNK, MAP
 from gridsample.kernels.cpu.work import (
     ALONE,
     CROWDED,
     FEW,
     Group,
+    Work,
     describe_axes,
     divide,
     divide_group,
@@ -55,7 +67,7 @@ def code(dtype: np.dtype[Any]) -> str:
     return f"f{dtype.itemsize // 2}" if dtype.kind == "c" else f"{dtype.kind}{dtype.itemsize}"
 
 
-class Points(NamedTuple):
+class GridLayout(NamedTuple):
     """A grid as flat memory: distances between items, between axes and between points."""
 
     flat: Flat
@@ -67,14 +79,19 @@ class Points(NamedTuple):
     rank: int  # of points that lie as usual, side by side, or coordinates that do; else 0
     planar: bool
 
+    @property
+    def record(self) -> Points:
+        """As drivers take it, but for its memory."""
+        return Points(None, begin=self.begin, item=self.item, axis=self.axis, point=self.point)
 
-def read_points(grid: Layout, plan: Plan, affine: bool = False) -> Points:
+
+def read_points(grid: Layout, plan: Plan, affine: bool = False) -> GridLayout:
     """An even grid (N, *out, D), or affine maps (N, D, D + 1), as the drivers take it."""
     shape, strides, dtype = grid
     axes, kind = len(plan.spatial), kind_of(dtype)
     if affine:
         item = axes * (axes + 1) if plan.grid_items > 1 else 0
-        return Points(flat_of(grid, kind), 0, item, 0, 0, code(dtype), axes, True)
+        return GridLayout(flat_of(grid, kind), 0, item, 0, 0, code(dtype), axes, True)
     upward, backward = grid, strides[-1] < 0
     if backward:
         upward = shape, (*strides[:-1], -strides[-1]), dtype
@@ -86,7 +103,7 @@ def read_points(grid: Layout, plan: Plan, affine: bool = False) -> Points:
     planar = still and point == 1 and axes > 1
     usual = still and point == axes and (axis == 1 or axes == 1)
     item = item if plan.grid_items > 1 else 0
-    return Points(
+    return GridLayout(
         flat_of(upward, kind), begin, item, axis, point, code(dtype),
         axes if usual or planar else 0, planar,
     )  # fmt: skip
@@ -106,7 +123,7 @@ def specify(
     plan: Plan,
     driver: str,
     bits: int,
-    points: Points,
+    points: GridLayout,
     image: np.dtype[Any],
     values: np.dtype[Any],
     **more: Any,
@@ -127,7 +144,7 @@ def specify(
     )
 
 
-def is_quick(points: Points, image: np.dtype[Any]) -> bool:
+def is_quick(points: GridLayout, image: np.dtype[Any]) -> bool:
     """Whether there are loops for a case of these types alone."""
     return {points.code, code(image)} <= QUICK
 
@@ -178,7 +195,7 @@ def index_bits(plan: Plan, memory: Memory, group: Group = ALONE) -> int:
 
 
 def group_items(
-    plan: Plan, place: Memory, points: Points, values: Memory, run: int, affine: bool
+    plan: Plan, place: Memory, points: GridLayout, values: Memory, run: int, affine: bool
 ) -> Group:
     """How items share blocks, where each has few points in an image of its own."""
     step = values.strides[0]
@@ -214,6 +231,46 @@ def starts(memory: Memory, plan: Plan, as_runs: bool) -> tuple[Array, int]:
     return (items + planes).reshape(-1), 0
 
 
+def planes_of(memory: Memory, plan: Plan, as_runs: bool, needed: bool = True) -> Planes:
+    """An image as drivers take it, but for its memory.
+
+    Where it is not needed, it stays within the one number that stands for it.
+    """
+    begins, item = starts(memory, plan, as_runs)
+    return Planes(None, begins, item) if needed else Planes(None, np.zeros_like(begins), 0)
+
+
+def values_of(memory: Memory, plan: Plan, as_runs: bool, needed: bool = True) -> Values:
+    """Values as drivers take them, but for their memory; as `planes_of`."""
+    _, begins, item = planes_of(memory, plan, as_runs, needed)
+    return Values(None, begins, item, memory.strides[0])
+
+
+def lattice_of(strides: tuple[int, ...], work: Work, far: bool) -> Lattice:
+    """How far apart pixels are, x first."""
+    table = np.array(strides, np.int64)
+    return Lattice(strides=table, shifts=shifts(work.axes.counts, strides), far=far)
+
+
+# The caller's arrays that drivers take, in the order in which calls tell where they are.
+GATHERED = (
+    "image_memory",
+    "grid_memory",
+    "out_memory",
+    *(f"around_{n}" for n in records.Outside._fields),
+)
+DERIVED = (
+    *("image_memory", "grid_memory", "values_memory", "shadow_memory", "gradient_memory"),
+    "dropped",
+)
+DERIVED_TWICE = tuple(f"{name}_memory" for name in (
+    "image", "upstream", "grid", "moves", "values", "results", "shadow", "gradient",
+))  # fmt: skip
+
+# What is outside the image, which is told with the caller's arrays.
+AROUND = records.Outside(None, None, None)
+
+
 def common_run(place: Memory, values: Memory, least: int = LONG_RUN) -> int:
     """How many channels are worked on side by side; 0 where planes are."""
     return place.run if place.run == values.run >= least else 0
@@ -222,11 +279,6 @@ def common_run(place: Memory, values: Memory, least: int = LONG_RUN) -> int:
 def is_far(plan: Plan, memory: Memory, count: int) -> bool:
     """Whether so many images will not be in the second-level cache."""
     return memory.flat.extent * plan.real.itemsize * count > FAR
-
-
-def strides_of(memory: Memory) -> Array:
-    """Distances along each axis, x first."""
-    return np.array(memory.strides, np.int64)
 
 
 # Gather -------------------------------------------------------------------------------------------
@@ -268,7 +320,9 @@ def plan_gather(
         sweep = sweep_gather(
             plan, order, source, points, target, run, kind, image[2], values[2], affine, threads
         )
-    return Gathering(source.flat, points.flat, target.flat, kind, times, outside, Batch([sweep], 6))
+    return Gathering(
+        source.flat, points.flat, target.flat, kind, times, outside, Batch([sweep], GATHERED)
+    )
 
 
 def find_outside(
@@ -281,7 +335,7 @@ def find_outside(
 
 
 def sweep_gather(
-    plan: Plan, order: Order, source: Memory, points: Points, target: Memory, run: int,
+    plan: Plan, order: Order, source: Memory, points: GridLayout, target: Memory, run: int,
     kind: np.dtype[Any] | None, image: np.dtype[Any], values: np.dtype[Any], affine: bool,
     threads: int,
 ) -> Part:  # fmt: skip
@@ -318,16 +372,16 @@ def sweep_gather(
     work = organize(
         plan, order, 0 if kind is not None else 1, bits, run, group=group, slides=slides
     )
-    source_starts, source_item = starts(source, plan, run > 0)
-    target_starts, target_item = starts(target, plan, run > 0)
-    fixed = (
-        strides_of(source), source_starts, source_item, shifts(work.axes.counts, source.strides),
-        is_far(plan, source, 1) and group == ALONE, *((run,) if run or kind is not None else ()),
-        points.begin, points.item, points.axis, points.point,
-        target_starts, target_item, target.strides[0],
-        *work.tables,
-    )  # fmt: skip
-    planes, cost = range(len(source_starts)), len(source_starts) * max(1, run) * work.taps
+    given: dict[str, Any] = {
+        "image": planes_of(source, plan, run > 0), "grid": points.record,
+        "out": values_of(target, plan, run > 0), "around": AROUND,
+        "lattice": lattice_of(source.strides, work, is_far(plan, source, 1) and group == ALONE),
+        "block": work.record,
+    }  # fmt: skip
+    if run or kind is not None:
+        given["length"] = run
+    planes = range(len(given["image"].starts))
+    cost = len(planes) * max(1, run) * work.taps
     if group == ALONE:
         ranges = divide(
             range(plan.grid_items), plan.points, planes, cost, work.step,
@@ -335,10 +389,10 @@ def sweep_gather(
         )  # fmt: skip
     else:
         ranges = divide_group(group, planes, cost)
-    return Part(driver_for(spec), fixed, work.scratch_bytes, [[one] for one in ranges])
+    return Part(driver_for(spec), given, work.scratch_bytes, [[one] for one in ranges])
 
 
-def samples_directly(plan: Plan, memory: Memory, points: Points, image: np.dtype[Any]) -> bool:
+def samples_directly(plan: Plan, memory: Memory, points: GridLayout, image: np.dtype[Any]) -> bool:
     """Whether linear samples need no list of taps: see `gridsample.kernels.cpu.linear_lanes`.
 
     Pixels are numbers, two along x are neighbours in memory, and nothing is outside but 0 or the
@@ -382,13 +436,11 @@ def pays_to_tile(plan: Plan, memory: Memory, image: np.dtype[Any], values: np.dt
 
 
 def sweep_tiles(
-    plan: Plan, order: Order, source: Memory, points: Points, target: Memory,
+    plan: Plan, order: Order, source: Memory, points: GridLayout, target: Memory,
     image: np.dtype[Any], affine: bool,
 ) -> Part:  # fmt: skip
     """The sweep that gathers from tiles."""
-    source_starts, source_item = starts(source, plan, False)
-    target_starts, target_item = starts(target, plan, False)
-    planes, pixels = len(source_starts), math.prod(plan.spatial)
+    planes, pixels = len(starts(source, plan, False)[0]), math.prod(plan.spatial)
     few = tile_of(plan, planes)
     spec = specify(
         plan, "gather_tiles", 32, points, image, image, few=few, rows=written_out(plan, 1),
@@ -397,12 +449,13 @@ def sweep_tiles(
     margins = reaches(plan)
     work = organize(plan, order, 1, 32, 0, in_rows=False).with_margins(margins)
     strides, lines, whole = lay_out(plan.spatial, margins, few)
-    fixed = (
-        np.array(strides, np.int64), source_starts, source_item, shifts(work.axes.counts, strides),
-        lines, len(lines), pixels // len(lines), whole, planes,
-        points.begin, points.item, points.axis, points.point,
-        target_starts, target_item, target.strides[0], *work.tables,
-    )  # fmt: skip
+    given: dict[str, Any] = {
+        "image": planes_of(source, plan, False), "grid": points.record,
+        "out": values_of(target, plan, False), "around": AROUND,
+        "lattice": lattice_of(strides, work, False),
+        "tiling": Tiling(lines, len(lines), pixels // len(lines), whole, planes),
+        "block": work.record,
+    }  # fmt: skip
     some = max(1, FEW // (plan.points * few * work.taps))
     tasks = [
         [(item, min(item + some, plan.grid_items), 0, plan.points, tile, tile + 1)]
@@ -410,7 +463,7 @@ def sweep_tiles(
         for tile in range(-(-planes // few))
     ]
     work = work.tiled(whole, few)
-    return Part(driver_for(spec), fixed, work.scratch_bytes, tasks)
+    return Part(driver_for(spec), given, work.scratch_bytes, tasks)
 
 
 def reaches(plan: Plan) -> tuple[int, ...]:
@@ -528,7 +581,7 @@ def plan_backward(
             sweep_backward(plan, order, source, shadow, points, target, one, affine, count,
                            image[2], values[2])
             for one in passes
-        ], 6),
+        ], DERIVED),
         -(-plan.points // (CHUNK * width_of(plan, order))),
     )  # fmt: skip
 
@@ -539,7 +592,7 @@ def width_of(plan: Plan, order: Order) -> int:
 
 
 def sweep_backward(
-    plan: Plan, order: Order, source: Memory, shadow: Memory, points: Points, target: Memory,
+    plan: Plan, order: Order, source: Memory, shadow: Memory, points: GridLayout, target: Memory,
     needed: tuple[bool, bool], affine: bool, threads: int, image: np.dtype[Any],
     values: np.dtype[Any],
 ) -> Part:  # fmt: skip
@@ -576,15 +629,16 @@ def sweep_backward(
     work = organize(plan, order, 1 + len(plan.spatial), bits, run, False, not affine, group, slides)
     width = CHUNK * work.width if affine else work.step
     each = 2 * MAP * -(-plan.points // width) if affine else plan.points * len(plan.spatial)
-    fixed = (
-        strides_of(place), shifts(work.axes.counts, place.strides),
-        *starts_if(need_grid, source, plan, run > 0),
-        *starts_if(need_image, shadow, plan, run > 0),
-        points.begin, points.item, points.axis, points.point,
-        *starts(target, plan, run > 0), target.strides[0], each,
-        is_far(plan, place, need_image + need_grid) and group == ALONE, need_image, need_grid,
-        *((run,) if run else ()), *work.tables,
-    )  # fmt: skip
+    far = is_far(plan, place, need_image + need_grid) and group == ALONE
+    given: dict[str, Any] = {
+        "image": planes_of(source, plan, run > 0, need_grid), "grid": points.record,
+        "values": values_of(target, plan, run > 0),
+        "shadow": planes_of(shadow, plan, run > 0, need_image),
+        "gradient": Gradient(None, each), "lattice": lattice_of(place.strides, work, far),
+        "needs": Needs(need_image, need_grid), "block": work.record,
+    }  # fmt: skip
+    if run:
+        given["length"] = run
     planes, each = len(starts(target, plan, run > 0)[0]), max(1, run) * work.taps
     tasks: list[list[tuple[int, ...]]]
     if group != ALONE and (group.apart or not need_image):
@@ -592,7 +646,7 @@ def sweep_backward(
         tasks = [[(*one, *whole)] for one in divide_group(group, range(planes), planes * each)]
     else:
         tasks = share_out(plan, place, group, need_image, planes, each, width, threads)
-    return Part(driver_for(spec), fixed, work.scratch_bytes, tasks)
+    return Part(driver_for(spec), given, work.scratch_bytes, tasks)
 
 
 def pays_to_tile_back(
@@ -610,7 +664,7 @@ def pays_to_tile_back(
 
 
 def sweep_backward_tiles(
-    plan: Plan, order: Order, source: Memory, shadow: Memory, points: Points, target: Memory,
+    plan: Plan, order: Order, source: Memory, shadow: Memory, points: GridLayout, target: Memory,
     needed: tuple[bool, bool], threads: int, image: np.dtype[Any],
 ) -> Part:  # fmt: skip
     """The sweep that works out gradients tile by tile."""
@@ -625,14 +679,15 @@ def sweep_backward_tiles(
     margins = reaches(plan)
     work = organize(plan, order, 1 + rank, 32, 0, in_rows=False).with_margins(margins)
     strides, lines, whole = lay_out(plan.spatial, margins, few)
-    fixed = (
-        np.array(strides, np.int64), shifts(work.axes.counts, strides),
-        *starts_if(need_grid, source, plan, False), *starts_if(need_image, shadow, plan, False),
-        lines, len(lines), pixels // len(lines), whole, planes,
-        points.begin, points.item, points.axis, points.point,
-        *starts(target, plan, False), target.strides[0], plan.points * rank, need_image, need_grid,
-        *work.tables,
-    )  # fmt: skip
+    given: dict[str, Any] = {
+        "image": planes_of(source, plan, False, need_grid), "grid": points.record,
+        "values": values_of(target, plan, False),
+        "shadow": planes_of(shadow, plan, False, need_image),
+        "gradient": Gradient(None, plan.points * rank),
+        "lattice": lattice_of(strides, work, False), "needs": Needs(need_image, need_grid),
+        "tiling": Tiling(lines, len(lines), pixels // len(lines), whole, planes),
+        "block": work.record,
+    }  # fmt: skip
     tiles = -(-planes // few)
     if need_image and need_grid:  # what tiles add to the grid's gradient is added in turn
         tasks = [[(item, item + 1, 0, plan.points, 0, tiles)] for item in range(plan.grid_items)]
@@ -648,13 +703,7 @@ def sweep_backward_tiles(
         ranges = divide(range(plan.grid_items), plan.points, range(tiles), cost, work.step, ideal)
         tasks = [[one] for one in ranges]
     work = work.tiled(2 * whole, few)
-    return Part(driver_for(spec), fixed, work.scratch_bytes, tasks)
-
-
-def starts_if(needed: bool, memory: Memory, plan: Plan, as_runs: bool) -> tuple[Array, int]:
-    """As `starts`; where a memory is not needed, within the one number that stands for it."""
-    planes, item = starts(memory, plan, as_runs)
-    return (planes, item) if needed else (np.zeros_like(planes), 0)
+    return Part(driver_for(spec), given, work.scratch_bytes, tasks)
 
 
 def share_out(
@@ -723,12 +772,12 @@ def plan_second(
             sweep_second(plan, order, source, points, shifted, target, has_image, one, count,
                          image[2], values[2])
             for one in passes
-        ], 8),
+        ], DERIVED_TWICE),
     )  # fmt: skip
 
 
 def sweep_second(
-    plan: Plan, order: Order, source: Memory, points: Points, moves: Points, target: Memory,
+    plan: Plan, order: Order, source: Memory, points: GridLayout, moves: GridLayout, target: Memory,
     has_image: bool, needed: tuple[bool, bool, bool], threads: int, image: np.dtype[Any],
     values: np.dtype[Any],
 ) -> Part:  # fmt: skip
@@ -747,17 +796,16 @@ def sweep_second(
     kind = complex_of(plan.real) if parts == 2 else plan.real
     steps = (math.prod(shape[1:]) * kind.itemsize, plan.points * kind.itemsize, kind.itemsize)
     results = describe((shape, steps, kind), plan.items)
-    fixed = (
-        strides_of(source), shifts(work.axes.counts, source.strides),
-        *starts(source, plan, False), *starts(source, plan, False),
-        *starts_if(need_image, source, plan, False),
-        points.begin, points.item, points.axis, points.point,
-        moves.begin, moves.item, moves.axis, moves.point,
-        *starts(target, plan, False), target.strides[0],
-        *starts_if(need_values, results, plan, False), results.strides[0],
-        plan.points * axes, is_far(plan, source, 1 + has_image + need_image), has_image, *needed,
-        *work.tables,
-    )  # fmt: skip
+    far = is_far(plan, source, 1 + has_image + need_image)
+    given: dict[str, Any] = {
+        "image": planes_of(source, plan, False), "upstream": planes_of(source, plan, False),
+        "grid": points.record, "moves": moves.record, "values": values_of(target, plan, False),
+        "results": values_of(results, plan, False, need_values),
+        "shadow": planes_of(source, plan, False, need_image),
+        "gradient": Gradient(None, plan.points * axes),
+        "lattice": lattice_of(source.strides, work, far),
+        "needs": SecondNeeds(has_image, *needed), "block": work.record,
+    }  # fmt: skip
     planes = len(starts(target, plan, False)[0])
     tasks = share_out(plan, source, ALONE, need_image, planes, work.taps, work.step, threads)
-    return Part(driver_for(spec), fixed, work.scratch_bytes, tasks)
+    return Part(driver_for(spec), given, work.scratch_bytes, tasks)

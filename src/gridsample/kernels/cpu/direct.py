@@ -10,14 +10,30 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.definitions.axis import HALF, ONE, minimum
+from gridsample.kernels.axes import (
+    COUNT,
+)
 from gridsample.kernels.cpu.passes import fetch_ahead, spread, spread_band, spread_pairs
+from gridsample.kernels.cpu.records import (
+    BandedTask,
+    Block,
+    Gradient,
+    Lattice,
+    Line,
+    Memory,
+    Needs,
+    Outside,
+    Planes,
+    Points,
+    Task,
+    Values,
+)
 from gridsample.kernels.cpu.sweeps import clear_sums, fetch_block, settle_block, window
 from gridsample.kernels.cpu.taps import (
     APART,
     AT,
     AXES,
     COORDINATES,
-    COUNT,
     EACH,
     NUMBERS,
     PIXELS,
@@ -174,114 +190,184 @@ def sample_block_carefully(
 
 
 def gather_direct(
-    image: Array, grid: Array, out: Array, outside: Array, dropped: Array, holes: Array,
-    strides: Array, source: Array, image_item: int, shifts: Array, far: bool,
-    grid_begin: int, grid_item: int, axis_step: int, point_step: int,
-    target: Array, out_item: int, out_step: int,
-    block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
-    first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
+    image: Planes, grid: Points, out: Values, around: Outside, lattice: Lattice, block: Block,
+    task: Task,
 ) -> None:  # fmt: skip
     """As `gridsample.kernels.cpu.sweeps.gather`, where points need no list of taps."""
-    width, shared = block[WIDTH], block[SHARED]
-    at, x = tail(indices, block[AT]), tail(reals, block[PLACED])
-    room, one = tail(reals, block[NUMBERS]), end - planes == 1
+    width, shared = block.table[WIDTH], block.table[SHARED]
+    at, x = tail(block.indices, block.table[AT]), tail(block.reals, block.table[PLACED])
+    room, one = tail(block.reals, block.table[NUMBERS]), task.end - task.planes == 1
     share = ONE / real(shared) if shared else real(0)
-    for item in range(first_item, last_item):
-        points = tail(grid, grid_begin + item * grid_item + first * point_step)
-        row, strip, _ = lay_blocks(block, measures, points, axis_step, point_step, last - first)
+    for item in range(task.first_item, task.last_item):
+        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
+        points = Line(begun, grid.axis, grid.point)
+        row, strip, _ = lay_blocks(block, points, task.last - task.first)
         start, begins = int64(0), int64(0)
         while begins < row:
             n = minimum(strip, row - begins)
-            begin, many = first + start, unsigned(n)
-            here, gap = tail(points, start * point_step), axis_step
+            begin, many = task.first + start, unsigned(n)
+            here, gap = tail(points.memory, start * grid.point), grid.axis
             if AFFINE:
-                here, gap = tail(reals, block[COORDINATES]), width
-                lay_points(points, axes, measures, block[AXES], begin, here, width, many)
+                here, gap = tail(block.reals, block.table[COORDINATES]), width
+                lay_points(
+                    points.memory,
+                    block.axes,
+                    block.measures,
+                    block.table[AXES],
+                    begin,
+                    here,
+                    width,
+                    many,
+                )
             item_of = begin // shared if shared else int64(0)
-            within, moved = real(begin - item_of * shared) + HALF, item_of * block[APART]
+            within, moved = real(begin - item_of * shared) + HALF, item_of * block.table[APART]
             if not one:
                 place_block(
-                    here, gap, measures, strides, within, share, block[APART], at, x, width, n
+                    here,
+                    gap,
+                    block.measures,
+                    lattice.strides,
+                    within,
+                    share,
+                    block.table[APART],
+                    at,
+                    x,
+                    width,
+                    n,
                 )
-            for p in range(planes, end):
-                plane = tail(image, source[p] + item * image_item + moved)
-                values = tail(out, target[p] + item * out_item)
-                numbers = window(tail(values, begin * out_step), room)
+            for p in range(task.planes, task.end):
+                plane = tail(image.memory, image.starts[p] + item * image.item + moved)
+                values = tail(out.memory, out.starts[p] + item * out.item)
+                numbers = window(tail(values, begin * out.step), room)
                 if one:
                     finite = sample_block(
-                        plane, here, gap, measures, strides, within, share, block[APART], numbers,
+                        plane,
+                        here,
+                        gap,
+                        block.measures,
+                        lattice.strides,
+                        within,
+                        share,
+                        block.table[APART],
+                        numbers,
                         n,
-                    )  # fmt: skip
+                    )
                 else:
-                    finite = sample_placed(plane, strides, at, x, width, numbers, n)
+                    finite = sample_placed(plane, lattice.strides, at, x, width, numbers, n)
                 if not finite:
                     sample_block_carefully(
-                        plane, here, gap, measures, strides, within, share, block[APART], numbers,
+                        plane,
+                        here,
+                        gap,
+                        block.measures,
+                        lattice.strides,
+                        within,
+                        share,
+                        block.table[APART],
+                        numbers,
                         n,
-                    )  # fmt: skip
-                settle_block(block, numbers, values, begin, out_step, indices, many)
-            start, begins = next_block(start, begins, last - first, row, strip)
+                    )
+                settle_block(block.table, numbers, values, begin, out.step, block.indices, many)
+            start, begins = next_block(start, begins, task.last - task.first, row, strip)
 
 
 def backward_direct(
-    image: Array, grid: Array, values: Array, shadow: Array, gradient: Array, dropped: Array,
-    strides: Array, shifts: Array, source: Array, image_item: int,
-    shadow_source: Array, shadow_item: int,
-    grid_begin: int, grid_item: int, axis_step: int, point_step: int,
-    target: Array, values_item: int, values_step: int, gradient_item: int,
-    far: bool, need_image: bool, need_grid: bool,
-    block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
-    first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
-    banded: bool, low: int, high: int,
-) -> None:  # fmt: skip
+    image: Planes,
+    grid: Points,
+    values: Values,
+    shadow: Planes,
+    gradient: Gradient,
+    dropped: Memory,
+    lattice: Lattice,
+    needs: Needs,
+    block: Block,
+    task: BandedTask,
+) -> None:
     """As `gridsample.kernels.cpu.sweeps.backward`, where points need no list of taps."""
-    width, shared, count = block[WIDTH], block[SHARED], block[EACH]
-    wide, at, x = unsigned(width), tail(indices, block[AT]), tail(reals, block[PLACED])
+    width, shared, count = block.table[WIDTH], block.table[SHARED], block.table[EACH]
+    wide, at, x = (
+        unsigned(width),
+        tail(block.indices, block.table[AT]),
+        tail(block.reals, block.table[PLACED]),
+    )
     g, sums, shares = (
-        tail(reals, block[NUMBERS]),
-        tail(reals, block[SUMS]),
-        tail(reals, block[PIXELS]),
+        tail(block.reals, block.table[NUMBERS]),
+        tail(block.reals, block.table[SUMS]),
+        tail(block.reals, block.table[PIXELS]),
     )
     share = ONE / real(shared) if shared else real(0)
-    for item in range(first_item, last_item):
-        points = tail(grid, grid_begin + item * grid_item + first * point_step)
-        slopes = tail(gradient, item * gradient_item + first * block[AXES] * need_grid)
-        row, strip, _ = lay_blocks(block, measures, points, axis_step, point_step, last - first)
+    for item in range(task.first_item, task.last_item):
+        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
+        points = Line(begun, grid.axis, grid.point)
+        slopes = tail(
+            gradient.memory, item * gradient.item + task.first * block.table[AXES] * needs.grid
+        )
+        row, strip, _ = lay_blocks(block, points, task.last - task.first)
         start, begins = int64(0), int64(0)
         while begins < row:
             n = minimum(strip, row - begins)
-            begin, many = first + start, unsigned(n)
-            here = tail(points, start * point_step)
+            begin, many = task.first + start, unsigned(n)
+            here = tail(points.memory, start * grid.point)
             item_of = begin // shared if shared else int64(0)
-            within, moved = real(begin - item_of * shared) + HALF, item_of * block[APART]
+            within, moved = real(begin - item_of * shared) + HALF, item_of * block.table[APART]
             place_block_slopes(
-                here, axis_step, measures, strides, within, share, block[APART], at, x, width, n
+                here,
+                grid.axis,
+                block.measures,
+                lattice.strides,
+                within,
+                share,
+                block.table[APART],
+                at,
+                x,
+                width,
+                n,
             )
-            clear_sums(sums, block[AXES] * need_grid, width, many)
-            for p in range(planes, end):
-                onto = tail(values, target[p] + item * values_item)
-                fetch_block(block, onto, begin, values_step, g, many)
-                plane = tail(image, source[p] + item * image_item + moved * need_grid)
-                shade = tail(shadow, shadow_source[p] + item * shadow_item + moved * need_image)
-                if far and need_image:
-                    fetch_ahead(shade, at, shifts, axes[COUNT], count, many)
-                if far and need_grid:
-                    fetch_ahead(plane, at, shifts, axes[COUNT], count, many)
-                derive_block(
-                    plane, strides, at, x, width, g, sums, shares, need_image, need_grid, n
+            clear_sums(sums, block.table[AXES] * needs.grid, width, many)
+            for p in range(task.planes, task.end):
+                onto = tail(values.memory, values.starts[p] + item * values.item)
+                fetch_block(block.table, onto, begin, values.step, g, many)
+                plane = tail(image.memory, image.starts[p] + item * image.item + moved * needs.grid)
+                shade = tail(
+                    shadow.memory, shadow.starts[p] + item * shadow.item + moved * needs.image
                 )
-                if need_image:
-                    if banded:
+                if lattice.far and needs.image:
+                    fetch_ahead(shade, at, lattice.shifts, block.axes[COUNT], count, many)
+                if lattice.far and needs.grid:
+                    fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, many)
+                derive_block(
+                    plane,
+                    lattice.strides,
+                    at,
+                    x,
+                    width,
+                    g,
+                    sums,
+                    shares,
+                    needs.image,
+                    needs.grid,
+                    n,
+                )
+                if needs.image:
+                    if task.banded:
                         spread_band(
-                            shade, at, shifts, shares, low - moved, high - moved, count, wide, many
+                            shade,
+                            at,
+                            lattice.shifts,
+                            shares,
+                            task.low - moved,
+                            task.high - moved,
+                            count,
+                            wide,
+                            many,
                         )
                     elif JOINED:
-                        spread_pairs(shade, at, shifts, shares, count, wide, many)
+                        spread_pairs(shade, at, lattice.shifts, shares, count, wide, many)
                     else:
-                        spread(shade, at, shifts, shares, count, wide, many)
-            if need_grid:
-                settle_block_slopes(sums, x, width, tail(slopes, start * block[AXES]), n)
-            start, begins = next_block(start, begins, last - first, row, strip)
+                        spread(shade, at, lattice.shifts, shares, count, wide, many)
+            if needs.grid:
+                settle_block_slopes(sums, x, width, tail(slopes, start * block.table[AXES]), n)
+            start, begins = next_block(start, begins, task.last - task.first, row, strip)
 
 
 # What lowering compiles before the drivers.

@@ -9,25 +9,22 @@ driver.
 from __future__ import annotations
 
 import ctypes
-import inspect
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numba as nb
 import numpy as np
 from llvmlite import ir
 from numba.extending import intrinsic
-from numba.np.arrayobj import populate_array
 
 from gridsample.kernels import threads as pool
+from gridsample.kernels.compile.extending import peek
+from gridsample.kernels.compile.records import check, flat_parameters, flat_values, parameters
 
 Array = np.ndarray[Any, Any]
 Ranges = Sequence[tuple[int, ...]]
 I64 = ir.IntType(64)
-# Not annotated in Numba.
-Tuple: Any = nb.types.Tuple
-fill_array: Any = populate_array
 LINE = 64  # bytes in a line of the processor's cache
 
 # A row's head: the address of the driver's machine code; how many integers the row has; which of
@@ -45,9 +42,17 @@ ORDERS = 9
 TURN = 16
 
 
+def memories(function: Callable[..., None]) -> list[str]:
+    """The arguments of a driver that each call tells, by their flat names."""
+    return [name for name, kind in flat_parameters(function).items() if kind == "Memory"]
+
+
 def places_of(function: Callable[..., None]) -> dict[str, int]:
-    """Where each argument of a driver is in a row."""
-    return {name: HEAD + k for k, name in enumerate(inspect.signature(function).parameters)}
+    """Where each argument of a driver is in a row, in the order in which the driver takes them."""
+    first = memories(function)
+    names = [*flat_parameters(function)]
+    order = first + [name for name in names if name not in first]
+    return {name: HEAD + order.index(name) for name in names}
 
 
 class Part(NamedTuple):
@@ -55,39 +60,50 @@ class Part(NamedTuple):
 
     Attributes:
         driver: what is called; see `gridsample.kernels.cpu.build`.
-        fixed: its arguments between the caller's arrays and the scratch memory.
+        given: its arguments by name, but for its task: records without the caller's memory.
         scratch: bytes of scratch memory, for indices and for reals.
-        tasks: the ranges of each task, which are the last arguments.
+        tasks: the ranges of each task, as the driver's record of a task has them.
     """
 
     driver: Any
-    fixed: Sequence[Any]
+    given: Mapping[str, Any]
     scratch: tuple[int, int]
     tasks: Sequence[Ranges]
 
     def rows(self) -> Array:
-        """The rows of all its calls, task after task."""
-        places = self.driver.places
+        """The rows of all its calls, task after task.
+
+        Raises:
+            TypeError: the driver's signature has other arguments.
+        """
+        places, function = self.driver.places, self.driver.function
+        plain = {name for name, kind in parameters(function).items() if kind == "Memory"}
+        check(function, self.given, frozenset({"task", *plain}))
         rows = np.zeros((sum(map(len, self.tasks)), HEAD + len(places)), np.int64)
-        head = rows[:, :HEAD]
-        head[:, CODE], head[:, SIZE], head[:, APART] = (
-            self.driver.code,
-            rows.shape[1],
-            self.scratch[0],
-        )
-        head[:, INDICES], head[:, REALS] = places["indices"], places["reals"]
-        first = places["indices"] - len(self.fixed)
-        for k, one in enumerate(self.fixed):
-            rows[:, first + k] = one.ctypes.data if isinstance(one, np.ndarray) else one
-        rows[:, places["first_item"] :] = [one for task in self.tasks for one in task]
+        rows[:, CODE], rows[:, SIZE] = self.driver.code, rows.shape[1]
+        rows[:, APART] = self.scratch[0]
+        rows[:, INDICES], rows[:, REALS] = places["block_indices"], places["block_reals"]
+        for name, value in flat_values(**self.given).items():
+            if value is not None:
+                fixed = value.ctypes.data if isinstance(value, np.ndarray) else value
+                rows[:, places[name]] = fixed
+        columns = [place for name, place in places.items() if name.startswith("task_")]
+        rows[:, columns] = [one for task in self.tasks for one in task]
         return rows
 
 
 class Batch:
     """All calls of drivers that one call of a kernel comes down to, ready to be run."""
 
-    def __init__(self, parts: Sequence[Part], arrays: int) -> None:
-        """Everything but where the caller's ``arrays`` are.  Drivers are compiled here."""
+    def __init__(self, parts: Sequence[Part], arrays: Sequence[str]) -> None:
+        """Everything but where the caller's ``arrays`` are.  Drivers are compiled here.
+
+        Raises:
+            TypeError: a driver takes other arrays, or in another order.
+        """
+        for part in parts:
+            if (taken := memories(part.driver.function)) != [*arrays]:
+                raise TypeError(f"{part.driver.function.__name__} takes {taken}, not {arrays}")
         self.parts = parts  # what their arguments point to must live as long
         self.rows = [part.rows() for part in parts]
         self.list = np.concatenate(
@@ -98,8 +114,8 @@ class Batch:
         self.places = self.list.ctypes.data
         self.room = -(-max(one.strides[0] for one in self.rows) // LINE) * LINE
         self.each = self.room + max(sum(part.scratch) for part in parts)
-        self.kind = ctypes.c_int64 * (ORDERS + arrays)
-        self.arrays = arrays
+        self.kind = ctypes.c_int64 * (ORDERS + len(arrays))
+        self.arrays = len(arrays)
 
     def run(self, arrays: Sequence[int], threads: int, worker: pool.Worker) -> None:
         """Run the calls on arrays that are at some addresses, on at most so many threads."""
@@ -146,42 +162,6 @@ def lend_scratch(size: int) -> int:
     return address
 
 
-def unpacker(kinds: Sequence[Any]) -> Any:
-    """What reads arguments of some types from a row: an intrinsic function of its address."""
-    result = Tuple(tuple(kinds))
-
-    @intrinsic
-    def unpack(context: Any, address: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            row, values = builder.inttoptr(arguments[0], I64.as_pointer()), []
-            for k, kind in enumerate(kinds):
-                value = builder.load(builder.gep(row, [I64(HEAD + k)]))
-                if isinstance(kind, nb.types.Array):
-                    values.append(make_array(context, builder, kind, value))
-                else:
-                    values.append(context.cast(builder, value, nb.types.int64, kind))
-            return context.make_tuple(builder, result, values)
-
-        return result(nb.types.int64), generate
-
-    return unpack
-
-
-def make_array(context: Any, builder: Any, kind: Any, address: Any) -> Any:
-    """A flat array at an address; its length is not known, and nobody asks for it."""
-    array = context.make_array(kind)(context, builder)
-    size = I64(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
-    fill_array(
-        array,
-        data=builder.inttoptr(address, array.data.type),
-        shape=[I64(1 << 62)],
-        strides=[size],
-        itemsize=size,
-        meminfo=None,
-    )
-    return array._getvalue()
-
-
 @intrinsic
 def _take(context: Any, address: Any) -> Any:
     """Add one to a counter that threads share; what it was before."""
@@ -191,17 +171,6 @@ def _take(context: Any, address: Any) -> Any:
         return builder.atomic_rmw("add", counter, I64(1), "seq_cst")
 
     return nb.types.int64(nb.types.int64), generate
-
-
-@intrinsic
-def _peek(context: Any, address: Any, place: Any) -> Any:
-    """An integer in memory."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        memory = builder.inttoptr(arguments[0], I64.as_pointer())
-        return builder.load(builder.gep(memory, [arguments[1]]))
-
-    return nb.types.int64(nb.types.int64, nb.types.int64), generate
 
 
 @intrinsic
@@ -230,7 +199,6 @@ def _enter(context: Any, code: Any, row: Any) -> Any:
 
 # They are called without the context, which their types do not say.
 take: Any = _take
-peek: Any = _peek
 poke: Any = _poke
 enter: Any = _enter
 

@@ -8,6 +8,9 @@ import numba as nb
 from llvmlite import ir
 from numba.extending import intrinsic
 
+from gridsample.kernels.compile.extending import pointer
+from gridsample.kernels.cpu.vectors import round_to_bfloat
+
 # Numba reads the parameters' names and count off each function, so that these cannot be made by
 # one factory.
 
@@ -89,32 +92,11 @@ def same(context: Any, value: Any) -> Any:
     return value(value), generate
 
 
-@intrinsic
-def tail(context: Any, array: Any, start: Any) -> Any:
-    """What follows in a flat array, from an index on that is in it: a pointer, moved.
-
-    As a slice, which compiles to some forty instructions where this takes three.
-    """
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        make = context.make_array(signature.args[0])
-        whole, part = make(context, builder, arguments[0]), make(context, builder)
-        skipped = context.cast(builder, arguments[1], signature.args[1], nb.intp)
-        for name in ("meminfo", "parent", "itemsize", "strides"):
-            setattr(part, name, getattr(whole, name))
-        part.data = builder.gep(whole.data, [skipped])
-        part.nitems = builder.sub(whole.nitems, skipped)
-        part.shape = builder.insert_value(whole.shape, part.nitems, 0)
-        return part._getvalue()
-
-    return array(array, start), generate
-
-
 def _pointer(
     context: Any, builder: Any, signature: Any, arguments: Any, array: int, at: int
 ) -> Any:
     """The pointer to an entry of a flat array."""
-    data = context.make_array(signature.args[array])(context, builder, arguments[array]).data
+    data = pointer(context, builder, signature.args[array], arguments[array])
     return builder.gep(data, [context.cast(builder, arguments[at], signature.args[at], nb.uint64)])
 
 
@@ -232,10 +214,10 @@ def bfloat_to_number(context: Any, bits: Any) -> Any:
 
 
 @intrinsic
-def single_bits(context: Any, value: Any) -> Any:
-    """The 32 bits of a number in single precision."""
+def number_to_bfloat(context: Any, value: Any) -> Any:
+    """The 16 bits of the nearest bfloat16; NaN stays NaN."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.IntType(32))
+        return round_to_bfloat(builder, arguments[0])
 
-    return nb.uint32(nb.float32), generate
+    return nb.uint16(nb.float32), generate

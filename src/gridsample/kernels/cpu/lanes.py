@@ -13,18 +13,17 @@ from typing import Any
 import numba as nb
 import numpy as np
 from llvmlite import ir
-from numba.core.datamodel.models import PrimitiveModel
-from numba.extending import intrinsic, register_model
+from numba.extending import intrinsic
 
+from gridsample.kernels.compile.extending import Lanes, declare, pointer
 from gridsample.kernels.cpu.vectors import (
     FUSE,
     I16,
     I32,
     I64,
     Block,
-    declare,
-    pointer,
     repeat,
+    round_to_bfloat,
     shuffle,
     vector_name,
 )
@@ -35,25 +34,6 @@ F16, F32 = ir.HalfType(), ir.FloatType()
 def limits(code: str) -> tuple[int, int]:
     """The least and greatest number of an integer type."""
     return (0, 1) if code == "b1" else (int(np.iinfo(code).min), int(np.iinfo(code).max))
-
-
-class Lanes(nb.types.Type):
-    """So many numbers of a type, in a register."""
-
-    def __init__(self, number: Any, count: int) -> None:
-        """``count`` times ``number``."""
-        self.number, self.count = number, count
-        super().__init__(name=f"Lanes({number}, {count})")
-
-
-@register_model(Lanes)
-class LanesModel(PrimitiveModel):
-    """Lanes are one of LLVM's vectors."""
-
-    def __init__(self, manager: Any, kind: Lanes) -> None:
-        """As Numba's models are made."""
-        number = manager.lookup(kind.number).get_value_type()
-        super().__init__(manager, kind, ir.VectorType(number, kind.count))  # type: ignore[no-untyped-call]
 
 
 # Storage types ------------------------------------------------------------------------------------
@@ -87,7 +67,7 @@ def write(builder: Any, numbers: Any, code: str) -> Any:
         half = builder.fptrunc(numbers, ir.VectorType(F16, count))
         return builder.bitcast(half, ir.VectorType(I16, count))
     if code == "V2":
-        return _write_bfloat(builder, numbers)
+        return round_to_bfloat(builder, numbers)
     return _write_integers(builder, numbers, code)
 
 
@@ -110,22 +90,6 @@ def _write_integers(builder: Any, numbers: Any, code: str) -> Any:
         whole = builder.select(real, whole, ir.Constant(numbers.type, None))
     wide = ir.VectorType(I32 if bits < 32 else I64, count)
     return builder.trunc(builder.fptosi(whole, wide), kind)
-
-
-def _write_bfloat(builder: Any, numbers: Any) -> Any:
-    """Single precision -> bits of bfloat16; a NaN stays one."""
-    count = numbers.type.count
-    if numbers.type.element != F32:
-        numbers = builder.fptrunc(numbers, ir.VectorType(F32, count))
-    bits = builder.bitcast(numbers, ir.VectorType(I32, count))
-
-    def every(value: int) -> Any:
-        return repeat(builder, I32(value), count)
-
-    odd = builder.and_(builder.lshr(bits, every(16)), every(1))
-    rounded = builder.lshr(builder.add(builder.add(bits, odd), every(0x7FFF)), every(16))
-    real = builder.fcmp_ordered("==", numbers, numbers)
-    return builder.trunc(builder.select(real, rounded, every(0x7FC0)), ir.VectorType(I16, count))
 
 
 def _call(builder: Any, name: str, result: Any, *vectors: Any) -> Any:

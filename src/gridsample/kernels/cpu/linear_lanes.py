@@ -28,8 +28,7 @@ import numba as nb
 from llvmlite import ir
 from numba.extending import intrinsic
 
-from gridsample.kernels.cpu.lanes import read
-from gridsample.kernels.cpu.taps import (
+from gridsample.kernels.axes import (
     BY,
     GREATEST,
     LEAST,
@@ -40,13 +39,14 @@ from gridsample.kernels.cpu.taps import (
     TIMES,
     UPMOST,
 )
+from gridsample.kernels.compile.extending import declare, pointer
+from gridsample.kernels.cpu.lanes import read
+from gridsample.kernels.cpu.taps import stretch
 from gridsample.kernels.cpu.vectors import (
     FUSE,
     I32,
     I64,
     bytes_of,
-    declare,
-    pointer,
     repeat,
     shuffle,
     vector_name,
@@ -203,13 +203,11 @@ class Emitter:
 
     def reach(self, coordinate: Numbers, measures: Any, a: int) -> tuple[Numbers, Any, Numbers]:
         """The distance from the first pixel along an axis, that pixel's index, and the position."""
-        plus, times, minus, by, least, greatest, upmost = (
-            self.entry(measures, a * MEASURES + column)
-            for column in (PLUS, TIMES, MINUS, BY, LEAST, GREATEST, UPMOST)
-        )
-        position = ((coordinate + plus) * times - minus) * by
-        near = position.least(greatest).most(least)
-        base = near.called("llvm.floor").least(upmost)
+        columns = (PLUS, TIMES, MINUS, BY, LEAST, GREATEST, UPMOST)
+        measure = {column: self.entry(measures, a * MEASURES + column) for column in columns}
+        position = stretch(coordinate, measure, 0)
+        near = position.least(measure[GREATEST]).most(measure[LEAST])
+        base = near.called("llvm.floor").least(measure[UPMOST])
         base = base.kept(base.holds(">", 0))  # 0 for NaN, too
         return near - base, base.truncated(), position
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.plan import Plan, is_differentiable, type_name
-from gridsample.kernels.memory import frozen
+from gridsample.definitions.plan import BFLOAT16, Plan, is_differentiable, type_name
+from gridsample.kernels.memory import BFLOAT_NAN, converted, frozen
 
 Array = np.ndarray[Any, Any]
 
@@ -42,7 +42,7 @@ def bits_outside(plan: Plan, fill: Array | None, kind: np.dtype[Any]) -> Outside
     """For pixels that are copied as bits of a ``kind``."""
     hole: Any = None
     if type_name(plan.dtype) == "bfloat16":
-        hole = 0x7FC0
+        hole = BFLOAT_NAN
     elif is_differentiable(plan.dtype):
         hole = np.array(math.nan, f"f{kind.itemsize}").view(kind)[()]
     return surround(plan, as_bits(fill, plan, kind), hole, False)
@@ -77,9 +77,7 @@ def as_bits(fill: Array | None, plan: Plan, kind: np.dtype[Any]) -> Array:
     if fill is None:
         return zeros(plan.channels * (dtype.itemsize // kind.itemsize), kind)
     if type_name(dtype) == "bfloat16":
-        wide = fill.astype(np.float32).view(np.uint32)
-        rounded = (wide + 0x7FFF + (wide >> 16 & 1)) >> 16
-        return np.where(np.isnan(fill), 0x7FC0, rounded).astype(kind)
+        return converted(fill, BFLOAT16).view(kind)
     if dtype.kind in "iub":
         low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
         # Python's numbers compare exactly, and infinity is rounded only when it is none any more.

@@ -17,6 +17,12 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.definitions.axis import ONE, minimum, where
+from gridsample.kernels.axes import (
+    COLUMNS,
+    COUNT,
+    MEASURES,
+    STEEP,
+)
 from gridsample.kernels.cpu.passes import (
     accumulate,
     accumulate_edges,
@@ -40,6 +46,17 @@ from gridsample.kernels.cpu.passes import (
     spread_pairs,
     spread_present,
 )
+from gridsample.kernels.cpu.records import (
+    BandedTask,
+    Block,
+    Gradient,
+    Lattice,
+    Line,
+    Planes,
+    Points,
+    SecondNeeds,
+    Values,
+)
 from gridsample.kernels.cpu.sweeps import (
     clear_sums,
     enough,
@@ -52,13 +69,10 @@ from gridsample.kernels.cpu.taps import (
     AMOUNT,
     AT,
     AXES,
-    COLUMNS,
-    COUNT,
     EACH,
     FRACTION,
     LEANS,
     LOST,
-    MEASURES,
     MOST,
     NUMBERS,
     ORDERS,
@@ -67,7 +81,6 @@ from gridsample.kernels.cpu.taps import (
     PLACES,
     POS,
     STATE,
-    STEEP,
     SUMS,
     WEIGHT,
     WHICH,
@@ -95,18 +108,9 @@ JOINED = False  # whether taps come in pairs that are neighbours in memory
 
 
 def backward_twice(
-    image: Array, upstream: Array, grid: Array, moves: Array, values: Array,
-    results: Array, shadow: Array, gradient: Array,
-    strides: Array, shifts: Array, source: Array, image_item: int,
-    upstream_source: Array, upstream_item: int, shadow_source: Array, shadow_item: int,
-    grid_begin: int, grid_item: int, axis_step: int, point_step: int,
-    moves_begin: int, moves_item: int, moves_axis: int, moves_point: int,
-    target: Array, values_item: int, values_step: int,
-    results_target: Array, results_item: int, results_step: int, gradient_item: int,
-    far: bool, has_image: bool, need_values: bool, need_image: bool, need_grid: bool,
-    block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
-    first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
-    banded: bool, low: int, high: int,
+    image: Planes, upstream: Planes, grid: Points, moves: Points, values: Values,
+    results: Values, shadow: Planes, gradient: Gradient, lattice: Lattice, needs: SecondNeeds,
+    block: Block, task: BandedTask,
 ) -> None:  # fmt: skip
     """Second derivatives of the points first..last of items first_item..last_item.
 
@@ -114,147 +118,153 @@ def backward_twice(
     goes to ``results``, of v to ``shadow`` and of the grid to
     ``gradient``; bands and order of summation as in `gridsample.kernels.cpu.sweeps.backward`.
     """
-    width, count, step = block[WIDTH], block[EACH], unsigned(values_step)
-    wide, at, state = unsigned(width), tail(indices, block[AT]), tail(indices, block[STATE])
-    places, lost = tail(indices, block[PLACES]), tail(indices, block[LOST])
-    sums = tail(reals, block[SUMS])
-    pixels, others = tail(reals, block[PIXELS]), tail(reals, block[OTHERS])
-    amount, g = tail(reals, block[AMOUNT]), tail(reals, block[NUMBERS])
-    along, more = tail(reals, block[ALONG]), tail(reals, block[POS])
-    raised, size = block[AXES] if need_grid else 0, 2 * count * width
-    x, moved = tail(reals, block[FRACTION]), tail(reals, block[LEANS])
+    width, count, step = block.table[WIDTH], block.table[EACH], unsigned(values.step)
+    wide, at = unsigned(width), tail(block.indices, block.table[AT])
+    state = tail(block.indices, block.table[STATE])
+    places, lost = tail(block.indices, block.table[PLACES]), tail(block.indices, block.table[LOST])
+    sums = tail(block.reals, block.table[SUMS])
+    pixels, others = tail(block.reals, block.table[PIXELS]), tail(block.reals, block.table[OTHERS])
+    amount, g = tail(block.reals, block.table[AMOUNT]), tail(block.reals, block.table[NUMBERS])
+    along, more = tail(block.reals, block.table[ALONG]), tail(block.reals, block.table[POS])
+    raised, size = block.table[AXES] if needs.grid else 0, 2 * count * width
+    x, moved = tail(block.reals, block.table[FRACTION]), tail(block.reals, block.table[LEANS])
     y, z = tail(x, width), tail(x, 2 * width)
-    for item in range(first_item, last_item):
-        points, edges = tail(grid, grid_begin + item * grid_item + first * point_step), unsigned(0)
-        shifted = tail(moves, moves_begin + item * moves_item + first * moves_point)
-        slopes = tail(gradient, item * gradient_item + first * raised)
-        row, strip, ahead = lay_blocks(block, measures, points, axis_step, point_step, last - first)
+    for item in range(task.first_item, task.last_item):
+        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
+        points = Line(begun, grid.axis, grid.point)
+        edges = unsigned(0)
+        shifted = tail(moves.memory, moves.begin + item * moves.item + task.first * moves.point)
+        slopes = tail(gradient.memory, item * gradient.item + task.first * raised)
+        row, strip, ahead = lay_blocks(block, points, task.last - task.first)
         start, begins = int64(0), int64(0)
         while begins < row:
             n = unsigned(minimum(strip, row - begins))
             inside, edges = survey(
-                block, axes, measures, strides, tail(points, start * point_step), axis_step,
-                point_step, indices, reals, first, start, edges, ahead, n,
-            )  # fmt: skip
+                block, points, lattice.strides, task.first, start, edges, ahead, n
+            )
             if inside:
                 clear_sums(sums, raised, width, n)
                 if not LINEAR:
-                    weigh_inside(block, axes, measures, tables, ORDERS, reals, n)
-                for a in range(block[AXES]):
-                    here = tail(shifted, start * moves_point + a * moves_axis)
-                    read(here, unsigned(moves_point), along, n)
+                    weigh_inside(block, ORDERS, n)
+                for a in range(block.table[AXES]):
+                    here = tail(shifted, start * moves.point + a * moves.axis)
+                    read(here, unsigned(moves.point), along, n)
                     if LINEAR:
-                        steep = measures[a * MEASURES + STEEP]
+                        steep = block.measures[a * MEASURES + STEEP]
                         measure_move(along, steep, tail(moved, a * width), n)
                     else:
-                        lean(block, axes, a, along, reals, n)
+                        lean(block, a, along, n)
                 if not LINEAR:
-                    multiply_twice(block, axes, raised, reals, n)
-                elif not has_image:
+                    multiply_twice(block, raised, n)
+                elif not needs.upstream:
                     fill(others, real(0), unsigned(count) * wide)
-            for p in range(planes, end if inside else planes):
-                here = target[p] + item * values_item + (first + start) * values_step
-                fetch(tail(values, here), step, g, n)
+            for p in range(task.planes, task.end if inside else task.planes):
+                here = values.starts[p] + item * values.item + (task.first + start) * values.step
+                fetch(tail(values.memory, here), step, g, n)
                 if inside < n:
                     replace(state, g, real(0), n)
-                out = results_target[p] + item * results_item + (first + start) * results_step
-                if far:
-                    plane = tail(image, source[p] + item * image_item)
-                    fetch_ahead(plane, at, shifts, axes[COUNT], count, n)
-                    if has_image:
-                        plane = tail(upstream, upstream_source[p] + item * upstream_item)
-                        fetch_ahead(plane, at, shifts, axes[COUNT], count, n)
-                    if need_image:
-                        plane = tail(shadow, shadow_source[p] + item * shadow_item)
-                        fetch_ahead(plane, at, shifts, axes[COUNT], count, n)
-                if LINEAR and (need_values or need_grid):
-                    plane = tail(image, source[p] + item * image_item)
-                    collect_pairs(plane, at, shifts, pixels, count, wide, n)
-                    if has_image:
-                        plane = tail(upstream, upstream_source[p] + item * upstream_item)
-                        collect_pairs(plane, at, shifts, others, count, wide, n)
+                out = results.starts[p] + item * results.item + (task.first + start) * results.step
+                if lattice.far:
+                    plane = tail(image.memory, image.starts[p] + item * image.item)
+                    fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
+                    if needs.upstream:
+                        plane = tail(upstream.memory, upstream.starts[p] + item * upstream.item)
+                        fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
+                    if needs.image:
+                        plane = tail(shadow.memory, shadow.starts[p] + item * shadow.item)
+                        fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
+                if LINEAR and (needs.values or needs.grid):
+                    plane = tail(image.memory, image.starts[p] + item * image.item)
+                    collect_pairs(plane, at, lattice.shifts, pixels, count, wide, n)
+                    if needs.upstream:
+                        plane = tail(upstream.memory, upstream.starts[p] + item * upstream.item)
+                        collect_pairs(plane, at, lattice.shifts, others, count, wide, n)
                     slope_twice(along, sums, g, pixels, others, x, y, z, moved, state, wide, n)
-                    if need_values:
-                        settle_axis(along, tail(results, out), unsigned(results_step), n)
-                elif need_values or need_grid:
-                    plane = tail(image, source[p] + item * image_item)
-                    collect(plane, at, shifts, pixels, count, wide, n)
-                    if has_image:
-                        plane = tail(upstream, upstream_source[p] + item * upstream_item)
-                        collect(plane, at, shifts, others, count, wide, n)
-                    for b in range(0 if need_values else 1, 1 + raised):
+                    if needs.values:
+                        settle_axis(along, tail(results.memory, out), unsigned(results.step), n)
+                elif needs.values or needs.grid:
+                    plane = tail(image.memory, image.starts[p] + item * image.item)
+                    collect(plane, at, lattice.shifts, pixels, count, wide, n)
+                    if needs.upstream:
+                        plane = tail(upstream.memory, upstream.starts[p] + item * upstream.item)
+                        collect(plane, at, lattice.shifts, others, count, wide, n)
+                    for b in range(0 if needs.values else 1, 1 + raised):
                         weights = tail(amount, b * size)
                         blend(along, pixels, tail(weights, count * width), count, wide, n)
-                        if has_image:
+                        if needs.upstream:
                             blend(more, others, weights, count, wide, n)
                             add(along, more, n)
                         if b:
                             accumulate(tail(sums, (b - 1) * width), g, along, state, n)
                         else:
                             replace(state, along, real(0), n)
-                            settle_axis(along, tail(results, out), unsigned(results_step), n)
-                if need_image:
-                    plane = tail(shadow, shadow_source[p] + item * shadow_item)
+                            settle_axis(along, tail(results.memory, out), unsigned(results.step), n)
+                if needs.image:
+                    plane = tail(shadow.memory, shadow.starts[p] + item * shadow.item)
                     if LINEAR:
                         share_twice(g, pixels, x, y, z, moved, wide, n)
                     else:
                         share(g, tail(amount, count * width), pixels, count, wide, n)
-                    if banded:
-                        spread_band(plane, at, shifts, pixels, low, high, count, wide, n)
+                    if task.banded:
+                        spread_band(
+                            plane, at, lattice.shifts, pixels, task.low, task.high, count, wide, n
+                        )
                     elif JOINED:
-                        spread_pairs(plane, at, shifts, pixels, count, wide, n)
+                        spread_pairs(plane, at, lattice.shifts, pixels, count, wide, n)
                     else:
-                        spread(plane, at, shifts, pixels, count, wide, n)
-            if need_grid and inside:
+                        spread(plane, at, lattice.shifts, pixels, count, wide, n)
+            if needs.grid and inside:
                 if LINEAR:
-                    steepen(sums, measures, block[AXES], width, n)
-                settle_sums(sums, tail(slopes, start * block[AXES]), block[AXES], width, n)
-            start, begins = next_block(start, begins, last - first, row, strip)
+                    steepen(sums, block.measures, block.table[AXES], width, n)
+                settle_sums(
+                    sums, tail(slopes, start * block.table[AXES]), block.table[AXES], width, n
+                )
+            start, begins = next_block(start, begins, task.last - task.first, row, strip)
             many = enough(edges, wide, begins >= row)
             for begin in range(unsigned(0), many, wide):
-                which, n = tail(indices, block[WHICH] + int64(begin)), minimum(wide, many - begin)
-                prepare_edges(
-                    block, axes, measures, tables, ORDERS, 0, strides, points, axis_step,
-                    point_step, first, which, indices, reals, n,
-                )  # fmt: skip
-                for a in range(block[AXES]):
-                    here = tail(shifted, a * moves_axis)
-                    read_edges(here, unsigned(moves_point), which, along, n)
-                    lean(block, axes, a, along, reals, n)
-                multiply_twice(block, axes, raised, reals, n)
+                which = tail(block.indices, block.table[WHICH] + int64(begin))
+                n = minimum(wide, many - begin)
+                prepare_edges(block, points, ORDERS, 0, lattice.strides, task.first, which, n)
+                for a in range(block.table[AXES]):
+                    here = tail(shifted, a * moves.axis)
+                    read_edges(here, unsigned(moves.point), which, along, n)
+                    lean(block, a, along, n)
+                multiply_twice(block, raised, n)
                 clear_sums(sums, raised, width, n)
-                for p in range(planes, end):
-                    here = target[p] + item * values_item + first * values_step
-                    fetch_edges(tail(values, here), step, which, g, n)
+                for p in range(task.planes, task.end):
+                    here = values.starts[p] + item * values.item + task.first * values.step
+                    fetch_edges(tail(values.memory, here), step, which, g, n)
                     silence(places, lost, g, False, count, wide, n)
-                    if need_values or need_grid:
-                        plane = tail(image, source[p] + item * image_item)
+                    if needs.values or needs.grid:
+                        plane = tail(image.memory, image.starts[p] + item * image.item)
                         collect_present(plane, places, pixels, count, wide, n)
                         mask(places, pixels, real(0), count, wide, n)
-                        if has_image:
-                            plane = tail(upstream, upstream_source[p] + item * upstream_item)
+                        if needs.upstream:
+                            plane = tail(upstream.memory, upstream.starts[p] + item * upstream.item)
                             collect_present(plane, places, others, count, wide, n)
                             mask(places, others, real(0), count, wide, n)
-                    for b in range(0 if need_values else 1, 1 + raised):
+                    for b in range(0 if needs.values else 1, 1 + raised):
                         weights = tail(amount, b * size)
                         blend(along, pixels, tail(weights, count * width), count, wide, n)
-                        if has_image:
+                        if needs.upstream:
                             blend(more, others, weights, count, wide, n)
                             add(along, more, n)
                         if b:
                             accumulate_edges(tail(sums, (b - 1) * width), g, along, n)
                         else:
                             silence(places, lost, along, False, count, wide, n)
-                            out = results_target[p] + item * results_item + first * results_step
-                            settle_axis_edges(
-                                along, which, tail(results, out), unsigned(results_step), n
+                            out = (
+                                results.starts[p] + item * results.item + task.first * results.step
                             )
-                    if need_image:
-                        plane = tail(shadow, shadow_source[p] + item * shadow_item)
+                            settle_axis_edges(
+                                along, which, tail(results.memory, out), unsigned(results.step), n
+                            )
+                    if needs.image:
+                        plane = tail(shadow.memory, shadow.starts[p] + item * shadow.item)
                         share(g, tail(amount, count * width), pixels, count, wide, n)
-                        spread_present(plane, places, pixels, low, high, count, wide, n)
-                if need_grid:
-                    settle_sums_edges(sums, slopes, which, block[AXES], width, n)
+                        spread_present(plane, places, pixels, task.low, task.high, count, wide, n)
+                if needs.grid:
+                    settle_sums_edges(sums, slopes, which, block.table[AXES], width, n)
             edges -= many
 
 
@@ -368,33 +378,33 @@ def share_twice(
             shares[d + width + i] = change * right + across * lower * far
 
 
-def lean(block: Array, axes: Array, a: int, move: Array, reals: Array, n: int) -> None:
+def lean(block: Block, a: int, move: Array, n: int) -> None:
     """How the weights along one axis change as the points move along it: w' times the move."""
-    width, size = block[WIDTH], block[MOST] * block[WIDTH]
+    width, size = block.table[WIDTH], block.table[MOST] * block.table[WIDTH]
     for o in range(2):
-        leans = tail(reals, block[LEANS] + (2 * a + o) * size)
-        weight = tail(reals, block[WEIGHT] + (ORDERS * a + o + 1) * size)
-        share(move, weight, leans, axes[a * COLUMNS + COUNT], unsigned(width), n)
+        leans = tail(block.reals, block.table[LEANS] + (2 * a + o) * size)
+        weight = tail(block.reals, block.table[WEIGHT] + (ORDERS * a + o + 1) * size)
+        share(move, weight, leans, block.axes[a * COLUMNS + COUNT], unsigned(width), n)
 
 
-def multiply_twice(block: Array, axes: Array, raised: int, reals: Array, n: int) -> None:
+def multiply_twice(block: Block, raised: int, n: int) -> None:
     """Weights along each axis -> the taps' weights and how they change, for each kind of product.
 
     Kind 0 is the plain product; in kind 1 + b the order of axis b is raised, for ``raised`` axes.
     """
-    width, size = block[WIDTH], block[MOST] * block[WIDTH]
-    each = block[EACH] * width
+    width, size = block.table[WIDTH], block.table[MOST] * block.table[WIDTH]
+    each = block.table[EACH] * width
     for kind in range(1 + raised):
-        weights = tail(reals, block[AMOUNT] + 2 * kind * each)
-        changes, count = tail(weights, each), axes[COUNT]
+        weights = tail(block.reals, block.table[AMOUNT] + 2 * kind * each)
+        changes, count = tail(weights, each), block.axes[COUNT]
         o = 1 if kind == 1 else 0
-        copy(tail(reals, block[WEIGHT] + o * size), weights, count, unsigned(width), n)
-        copy(tail(reals, block[LEANS] + o * size), changes, count, unsigned(width), n)
-        for a in range(1, block[AXES]):
+        copy(tail(block.reals, block.table[WEIGHT] + o * size), weights, count, unsigned(width), n)
+        copy(tail(block.reals, block.table[LEANS] + o * size), changes, count, unsigned(width), n)
+        for a in range(1, block.table[AXES]):
             o = 1 if kind == 1 + a else 0
-            weight = tail(reals, block[WEIGHT] + (ORDERS * a + o) * size)
-            leans = tail(reals, block[LEANS] + (2 * a + o) * size)
-            more = axes[a * COLUMNS + COUNT]
+            weight = tail(block.reals, block.table[WEIGHT] + (ORDERS * a + o) * size)
+            leans = tail(block.reals, block.table[LEANS] + (2 * a + o) * size)
+            more = block.axes[a * COLUMNS + COUNT]
             multiply_dual(weights, changes, count, weight, leans, more, unsigned(width), n)
             count *= more
 

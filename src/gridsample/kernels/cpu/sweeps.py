@@ -16,6 +16,17 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.definitions.axis import maximum, minimum
+from gridsample.kernels.axes import (
+    COLUMNS,
+    COUNT,
+    EXTENT,
+    MEASURES,
+    ORDER,
+    POWERS,
+    START,
+    STEEP,
+    STEP,
+)
 from gridsample.kernels.cpu.passes import (
     accumulate,
     accumulate_edges,
@@ -59,6 +70,20 @@ from gridsample.kernels.cpu.passes import (
     spread_present,
     sum_rows,
 )
+from gridsample.kernels.cpu.records import (
+    BandedTask,
+    Block,
+    Gradient,
+    Lattice,
+    Line,
+    Memory,
+    Needs,
+    Outside,
+    Planes,
+    Points,
+    Task,
+    Values,
+)
 from gridsample.kernels.cpu.runs import (
     add_outside,
     add_run,
@@ -78,30 +103,21 @@ from gridsample.kernels.cpu.taps import (
     AT,
     AXES,
     BASE,
-    COLUMNS,
-    COUNT,
     EACH,
-    EXTENT,
     FILLS,
     FRACTION,
     HERE,
     LISTED,
     LOST,
-    MEASURES,
     MOST,
     NUMBERS,
-    ORDER,
     PIXELS,
     PLACES,
-    POWERS,
     PUT,
     RUN,
     SLID,
     SLIDES,
-    START,
     STATE,
-    STEEP,
-    STEP,
     SUMS,
     WEIGHT,
     WHICH,
@@ -149,246 +165,307 @@ def window(out: Array, scratch: Array) -> Array:
 
 
 def gather(
-    image: Array, grid: Array, out: Array, outside: Array, dropped: Array, holes: Array,
-    strides: Array, source: Array, image_item: int, shifts: Array, far: bool,
-    grid_begin: int, grid_item: int, axis_step: int, point_step: int,
-    target: Array, out_item: int, out_step: int,
-    block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
-    first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
+    image: Planes, grid: Points, out: Values, around: Outside, lattice: Lattice, block: Block,
+    task: Task,
 ) -> None:  # fmt: skip
     """Sample points first..last of items first_item..last_item in every plane."""
-    width, count = block[WIDTH], block[EACH]
-    wide, at, state = unsigned(width), tail(indices, block[AT]), tail(indices, block[STATE])
-    places, lost = tail(indices, block[PLACES]), tail(indices, block[LOST])
-    pixels, amount = tail(reals, block[PIXELS]), tail(reals, block[AMOUNT])
-    room, step, gap = tail(reals, block[NUMBERS]), unsigned(out_step), unsigned(strides[0])
-    put, slid = tail(indices, block[PUT]), tail(indices, block[SLID])
-    x, across = tail(reals, block[FRACTION]), tail(reals, block[WEIGHT])
+    width, count = block.table[WIDTH], block.table[EACH]
+    wide, at = unsigned(width), tail(block.indices, block.table[AT])
+    state = tail(block.indices, block.table[STATE])
+    places, lost = tail(block.indices, block.table[PLACES]), tail(block.indices, block.table[LOST])
+    pixels, amount = tail(block.reals, block.table[PIXELS]), tail(block.reals, block.table[AMOUNT])
+    room, step, gap = (
+        tail(block.reals, block.table[NUMBERS]),
+        unsigned(out.step),
+        unsigned(lattice.strides[0]),
+    )
+    put, slid = tail(block.indices, block.table[PUT]), tail(block.indices, block.table[SLID])
+    x, across = tail(block.reals, block.table[FRACTION]), tail(block.reals, block.table[WEIGHT])
     y, z = tail(x, width), tail(x, 2 * width)
-    for item in range(first_item, last_item):
-        points, edges = tail(grid, grid_begin + item * grid_item + first * point_step), unsigned(0)
-        row, strip, ahead = lay_blocks(block, measures, points, axis_step, point_step, last - first)
+    for item in range(task.first_item, task.last_item):
+        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
+        points = Line(begun, grid.axis, grid.point)
+        edges = unsigned(0)
+        row, strip, ahead = lay_blocks(block, points, task.last - task.first)
         start, begins = int64(0), int64(0)
         while begins < row:
             n = unsigned(minimum(strip, row - begins))
             before = edges
             inside, edges = survey(
-                block, axes, measures, strides, tail(points, start * point_step), axis_step,
-                point_step, indices, reals, first, start, edges, ahead, n,
-            )  # fmt: skip
-            slides = LINEAR and block[SLIDES] and any_slide(slid, n)
+                block, points, lattice.strides, task.first, start, edges, ahead, n
+            )
+            slides = LINEAR and block.table[SLIDES] and any_slide(slid, n)
             if inside and not LINEAR:
-                weigh_inside(block, axes, measures, tables, 1, reals, n)
+                weigh_inside(block, 1, n)
                 if FOURS:
-                    multiply_rows(block, axes, block[AMOUNT], 1, reals, n)
+                    multiply_rows(block, block.table[AMOUNT], 1, n)
                 else:
-                    multiply_out(block, axes, 1, reals, n)
-            for p in range(planes, end if edges - before < n else planes):
-                plane = tail(image, source[p] + item * image_item)
-                values = tail(out, target[p] + item * out_item)
-                numbers = window(tail(values, (first + start) * out_step), room)
+                    multiply_out(block, 1, n)
+            for p in range(task.planes, task.end if edges - before < n else task.planes):
+                plane = tail(image.memory, image.starts[p] + item * image.item)
+                values = tail(out.memory, out.starts[p] + item * out.item)
+                numbers = window(tail(values, (task.first + start) * out.step), room)
                 if inside:
-                    if far:
-                        fetch_ahead(plane, at, shifts, axes[COUNT], count, n)
+                    if lattice.far:
+                        fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
                     if PIXEL:
-                        collect_channel(plane, at, shifts, places, pixels, p, count, wide, n)
+                        collect_channel(
+                            plane, at, lattice.shifts, places, pixels, p, count, wide, n
+                        )
                     elif LINEAR:
-                        collect_pairs(plane, at, shifts, pixels, count, wide, n)
+                        collect_pairs(plane, at, lattice.shifts, pixels, count, wide, n)
                     if LINEAR:
                         if slides:
                             blend_sliding(numbers, pixels, x, y, z, slid, wide, n)
                         else:
                             blend_linear(numbers, pixels, x, y, z, slid, wide, n)
                     elif FOURS:
-                        sum_rows(plane, at, shifts, gap, amount, pixels, count // 4, wide, n)
+                        sum_rows(
+                            plane, at, lattice.shifts, gap, amount, pixels, count // 4, wide, n
+                        )
                         blend_across(numbers, pixels, across, wide, n)
                     elif PAIRS:
-                        collect_pairs(plane, at, shifts, pixels, count, wide, n)
+                        collect_pairs(plane, at, lattice.shifts, pixels, count, wide, n)
                         blend_pairs(numbers, pixels, amount, count, wide, n)
                     else:
-                        collect(plane, at, shifts, pixels, count, wide, n)
+                        collect(plane, at, lattice.shifts, pixels, count, wide, n)
                         blend(numbers, pixels, amount, count, wide, n)
                 if inside < n:
-                    replace(state, numbers, outside[p], n)
-                settle_block(block, numbers, values, first + start, out_step, indices, n)
-            start, begins = next_block(start, begins, last - first, row, strip)
+                    replace(state, numbers, around.outside[p], n)
+                settle_block(
+                    block.table, numbers, values, task.first + start, out.step, block.indices, n
+                )
+            start, begins = next_block(start, begins, task.last - task.first, row, strip)
             many = enough(edges, wide, begins >= row)
             for begin in range(unsigned(0), many, wide):
-                which, n = tail(indices, block[WHICH] + int64(begin)), minimum(wide, many - begin)
-                prepare_edges(
-                    block, axes, measures, tables, 1, 1, strides, points, axis_step, point_step,
-                    first, which, indices, reals, n,
-                )  # fmt: skip
-                for p in range(planes, end):
-                    plane = tail(image, source[p] + item * image_item)
-                    here = tail(out, target[p] + item * out_item + first * out_step)
+                which = tail(block.indices, block.table[WHICH] + int64(begin))
+                n = minimum(wide, many - begin)
+                prepare_edges(block, points, 1, 1, lattice.strides, task.first, which, n)
+                for p in range(task.planes, task.end):
+                    plane = tail(image.memory, image.starts[p] + item * image.item)
+                    here = tail(out.memory, out.starts[p] + item * out.item + task.first * out.step)
                     collect_present(plane, places, pixels, count, wide, n)
-                    mask_weighed(places, amount, pixels, dropped[p], count, wide, n)
+                    mask_weighed(places, amount, pixels, around.dropped[p], count, wide, n)
                     blend(room, pixels, amount, count, wide, n)
-                    settle_edges(room, lost, holes[p], put, here, step, n)
+                    settle_edges(room, lost, around.holes[p], put, here, step, n)
             edges -= many
 
 
 def gather_nearest(
-    image: Array, grid: Array, out: Array, outside: Array, dropped: Array, holes: Array,
-    strides: Array, source: Array, image_item: int, shifts: Array, far: bool, length: int,
-    grid_begin: int, grid_item: int, axis_step: int, point_step: int,
-    target: Array, out_item: int, out_step: int,
-    block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
-    first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
+    image: Planes, grid: Points, out: Values, around: Outside, lattice: Lattice, length: int,
+    block: Block, task: Task,
 ) -> None:  # fmt: skip
     """As gather, where each axis has one tap of weight one: bits are copied, whatever they mean."""
-    width, step = block[WIDTH], unsigned(out_step)
-    wide, at, state = unsigned(width), tail(indices, block[AT]), tail(indices, block[STATE])
-    places, lost = tail(indices, block[PLACES]), tail(indices, block[LOST])
-    put = tail(indices, block[PUT])
-    for item in range(first_item, last_item):
-        points, edges = tail(grid, grid_begin + item * grid_item + first * point_step), unsigned(0)
-        row, strip, ahead = lay_blocks(block, measures, points, axis_step, point_step, last - first)
+    width, step = block.table[WIDTH], unsigned(out.step)
+    wide, at = unsigned(width), tail(block.indices, block.table[AT])
+    state = tail(block.indices, block.table[STATE])
+    places, lost = tail(block.indices, block.table[PLACES]), tail(block.indices, block.table[LOST])
+    put = tail(block.indices, block.table[PUT])
+    for item in range(task.first_item, task.last_item):
+        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
+        points = Line(begun, grid.axis, grid.point)
+        edges = unsigned(0)
+        row, strip, ahead = lay_blocks(block, points, task.last - task.first)
         start, begins = int64(0), int64(0)
         while begins < row:
             n = unsigned(minimum(strip, row - begins))
             before = edges
             inside, edges = survey(
-                block, axes, measures, strides, tail(points, start * point_step), axis_step,
-                point_step, indices, reals, first, start, edges, ahead, n,
-            )  # fmt: skip
-            for p in range(planes, end if edges - before < n else planes):
-                plane = tail(image, source[p] + item * image_item)
-                values = tail(out, target[p] + item * out_item)
-                if far and inside:
-                    fetch_ahead(plane, at, shifts, 1, 1, n)
+                block, points, lattice.strides, task.first, start, edges, ahead, n
+            )
+            for p in range(task.planes, task.end if edges - before < n else task.planes):
+                plane = tail(image.memory, image.starts[p] + item * image.item)
+                values = tail(out.memory, out.starts[p] + item * out.item)
+                if lattice.far and inside:
+                    fetch_ahead(plane, at, lattice.shifts, 1, 1, n)
                 if RUNS:
                     empty, here = (
-                        tail(outside, p * length),
-                        tail(values, (first + start) * out_step),
+                        tail(around.outside, p * length),
+                        tail(values, (task.first + start) * out.step),
                     )
                     pick_runs(plane, at, state, here, step, empty, unsigned(length), n)
                     continue
-                coming = tail(points, (start + ahead) * point_step)
-                each = unsigned(point_step) if p == planes else unsigned(0)
+                coming = tail(points.memory, (start + ahead) * grid.point)
+                each = unsigned(grid.point) if p == task.planes else unsigned(0)
                 done = int64(0)
                 while done < int64(n):
-                    point = first + start + done
-                    many = unsigned(next_piece(block, point, int64(n) - done))
-                    here = tail(values, find_piece(block, point) * out_step)
+                    point = task.first + start + done
+                    many = unsigned(next_piece(block.table, point, int64(n) - done))
+                    here = tail(values, find_piece(block.table, point) * out.step)
                     if inside:
                         pick(plane, tail(at, done), here, step, coming, each, many)
                     if inside < n:
-                        replace_bits(tail(state, done), here, outside[p], step, many)
+                        replace_bits(tail(state, done), here, around.outside[p], step, many)
                     done += int64(many)
-            start, begins = next_block(start, begins, last - first, row, strip)
+            start, begins = next_block(start, begins, task.last - task.first, row, strip)
             many = enough(edges, wide, begins >= row)
             for begin in range(unsigned(0), many, wide):
-                which, n = tail(indices, block[WHICH] + int64(begin)), minimum(wide, many - begin)
-                prepare_edges(
-                    block, axes, measures, tables, 0, 0, strides, points, axis_step, point_step,
-                    first, which, indices, reals, n,
-                )  # fmt: skip
-                for p in range(planes, end):
-                    plane = tail(image, source[p] + item * image_item)
-                    here = tail(out, target[p] + item * out_item + first * out_step)
+                which = tail(block.indices, block.table[WHICH] + int64(begin))
+                n = minimum(wide, many - begin)
+                prepare_edges(block, points, 0, 0, lattice.strides, task.first, which, n)
+                for p in range(task.planes, task.end):
+                    plane = tail(image.memory, image.starts[p] + item * image.item)
+                    here = tail(out.memory, out.starts[p] + item * out.item + task.first * out.step)
                     if RUNS:
                         pick_runs_edges(
-                            plane, places, lost, tail(dropped, p * length), tail(holes, p * length),
-                            which, here, step, unsigned(length), n,
-                        )  # fmt: skip
+                            plane,
+                            places,
+                            lost,
+                            tail(around.dropped, p * length),
+                            tail(around.holes, p * length),
+                            which,
+                            here,
+                            step,
+                            unsigned(length),
+                            n,
+                        )
                     else:
-                        pick_edges(plane, places, lost, dropped[p], holes[p], put, here, step, n)
+                        pick_edges(
+                            plane,
+                            places,
+                            lost,
+                            around.dropped[p],
+                            around.holes[p],
+                            put,
+                            here,
+                            step,
+                            n,
+                        )
             edges -= many
 
 
 def gather_runs(
-    image: Array, grid: Array, out: Array, outside: Array, dropped: Array, holes: Array,
-    strides: Array, source: Array, image_item: int, shifts: Array, far: bool, length: int,
-    grid_begin: int, grid_item: int, axis_step: int, point_step: int,
-    target: Array, out_item: int, out_step: int,
-    block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
-    first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
+    image: Planes, grid: Points, out: Values, around: Outside, lattice: Lattice, length: int,
+    block: Block, task: Task,
 ) -> None:  # fmt: skip
     """As gather, where a pixel's channels lie side by side: a tap is a run of ``length``."""
-    width, taps, size = block[WIDTH], unsigned(block[EACH]), unsigned(length)
-    wide, at, state = unsigned(width), tail(indices, block[AT]), tail(indices, block[STATE])
-    places, lost = tail(indices, block[PLACES]), tail(indices, block[LOST])
-    here, tap = tail(indices, block[HERE]), tail(indices, block[LISTED])
-    amount, run, step = tail(reals, block[AMOUNT]), tail(reals, block[RUN]), unsigned(out_step)
-    across, rows = tail(reals, block[WEIGHT]), taps // unsigned(TOGETHER)
-    for item in range(first_item, last_item):
-        points, edges = tail(grid, grid_begin + item * grid_item + first * point_step), unsigned(0)
-        row, strip, ahead = lay_blocks(block, measures, points, axis_step, point_step, last - first)
+    width, taps, size = block.table[WIDTH], unsigned(block.table[EACH]), unsigned(length)
+    wide, at = unsigned(width), tail(block.indices, block.table[AT])
+    state = tail(block.indices, block.table[STATE])
+    places, lost = tail(block.indices, block.table[PLACES]), tail(block.indices, block.table[LOST])
+    here, tap = tail(block.indices, block.table[HERE]), tail(block.indices, block.table[LISTED])
+    amount, run, step = (
+        tail(block.reals, block.table[AMOUNT]),
+        tail(block.reals, block.table[RUN]),
+        unsigned(out.step),
+    )
+    across, rows = tail(block.reals, block.table[WEIGHT]), taps // unsigned(TOGETHER)
+    for item in range(task.first_item, task.last_item):
+        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
+        points = Line(begun, grid.axis, grid.point)
+        edges = unsigned(0)
+        row, strip, ahead = lay_blocks(block, points, task.last - task.first)
         start, begins = int64(0), int64(0)
         while begins < row:
             n = unsigned(minimum(strip, row - begins))
             before = edges
             inside, edges = survey(
-                block, axes, measures, strides, tail(points, start * point_step), axis_step,
-                point_step, indices, reals, first, start, edges, ahead, n,
-            )  # fmt: skip
+                block, points, lattice.strides, task.first, start, edges, ahead, n
+            )
             if inside:
-                weigh_inside(block, axes, measures, tables, 1, reals, n)
+                weigh_inside(block, 1, n)
                 if TOGETHER > 1:
-                    multiply_rows(block, axes, block[AMOUNT], 1, reals, n)
+                    multiply_rows(block, block.table[AMOUNT], 1, n)
                 else:
-                    multiply_out(block, axes, 1, reals, n)
-            for p in range(planes, end if edges - before < n else planes):
-                pixels = tail(image, source[p] + item * image_item)
-                place = tail(out, target[p] + item * out_item + (first + start) * out_step)
-                empty = tail(outside, p * length)
+                    multiply_out(block, 1, n)
+            for p in range(task.planes, task.end if edges - before < n else task.planes):
+                pixels = tail(image.memory, image.starts[p] + item * image.item)
+                place = tail(
+                    out.memory, out.starts[p] + item * out.item + (task.first + start) * out.step
+                )
+                empty = tail(around.outside, p * length)
                 if FEW:
-                    if far and inside:
-                        fetch_ahead(pixels, at, shifts, axes[COUNT], block[EACH], n)
+                    if lattice.far and inside:
+                        fetch_ahead(
+                            pixels, at, lattice.shifts, block.axes[COUNT], block.table[EACH], n
+                        )
                     blend_few(
-                        place, step, pixels, at, state, shifts, amount, across, empty, wide, rows, n
+                        place,
+                        step,
+                        pixels,
+                        at,
+                        state,
+                        lattice.shifts,
+                        amount,
+                        across,
+                        empty,
+                        wide,
+                        rows,
+                        n,
                     )
                 elif IN_PLACE:
                     blend_inside(
-                        place, step, pixels, at, state, shifts, amount, empty, wide, taps, size, n
+                        place,
+                        step,
+                        pixels,
+                        at,
+                        state,
+                        lattice.shifts,
+                        amount,
+                        empty,
+                        wide,
+                        taps,
+                        size,
+                        n,
                     )
                 else:
                     for i in range(n):
                         blend_inside(
-                            run, step, pixels, tail(at, i), tail(state, i), shifts,
+                            run, step, pixels, tail(at, i), tail(state, i), lattice.shifts,
                             tail(amount, i), empty, wide, taps, size, unsigned(1),
                         )  # fmt: skip
                         settle(run, tail(place, i * step), unsigned(1), size)
-            start, begins = next_block(start, begins, last - first, row, strip)
+            start, begins = next_block(start, begins, task.last - task.first, row, strip)
             many = enough(edges, wide, begins >= row)
             for begin in range(unsigned(0), many, wide):
-                which, n = tail(indices, block[WHICH] + int64(begin)), minimum(wide, many - begin)
-                prepare_edges(
-                    block, axes, measures, tables, 1, 1, strides, points, axis_step, point_step,
-                    first, which, indices, reals, n,
-                )  # fmt: skip
-                for p in range(planes, end):
-                    pixels = tail(image, source[p] + item * image_item)
-                    place = tail(out, target[p] + item * out_item + first * out_step)
+                which = tail(block.indices, block.table[WHICH] + int64(begin))
+                n = minimum(wide, many - begin)
+                prepare_edges(block, points, 1, 1, lattice.strides, task.first, which, n)
+                for p in range(task.planes, task.end):
+                    pixels = tail(image.memory, image.starts[p] + item * image.item)
+                    place = tail(
+                        out.memory, out.starts[p] + item * out.item + task.first * out.step
+                    )
                     if FEW:
                         blend_few_edges(
-                            place, step, pixels, places, lost, which, amount,
-                            tail(dropped, p * length), tail(holes, p * length), wide, taps, n,
-                        )  # fmt: skip
+                            place,
+                            step,
+                            pixels,
+                            places,
+                            lost,
+                            which,
+                            amount,
+                            tail(around.dropped, p * length),
+                            tail(around.holes, p * length),
+                            wide,
+                            taps,
+                            n,
+                        )
                         continue
                     for j in range(n):
                         count = list_present(places, taps, wide, j, here, tap)
                         blend_present(run, pixels, here, amount, tap, count, size)
-                        add_outside(run, tail(dropped, p * length), amount, tap, count, taps, size)
+                        add_outside(
+                            run, tail(around.dropped, p * length), amount, tap, count, taps, size
+                        )
                         if lost[j]:
-                            copy_run(run, unsigned(0), tail(holes, p * length), size)
+                            copy_run(run, unsigned(0), tail(around.holes, p * length), size)
                         settle_run(run, tail(place, unsigned(which[j]) * step), size)
             edges -= many
 
 
 def backward(
-    image: Array, grid: Array, values: Array, shadow: Array, gradient: Array, dropped: Array,
-    strides: Array, shifts: Array, source: Array, image_item: int,
-    shadow_source: Array, shadow_item: int,
-    grid_begin: int, grid_item: int, axis_step: int, point_step: int,
-    target: Array, values_item: int, values_step: int, gradient_item: int,
-    far: bool, need_image: bool, need_grid: bool,
-    block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
-    first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
-    banded: bool, low: int, high: int,
-) -> None:  # fmt: skip
+    image: Planes,
+    grid: Points,
+    values: Values,
+    shadow: Planes,
+    gradient: Gradient,
+    dropped: Memory,
+    lattice: Lattice,
+    needs: Needs,
+    block: Block,
+    task: BandedTask,
+) -> None:
     """Scatter the values of every plane to their taps in ``shadow``, and sum the grid's gradient.
 
     ``strides`` are the image's, the shadow's, or both's.  Where the call is ``banded``, only taps
@@ -396,81 +473,103 @@ def backward(
     whole plane.  A pixel is always added to in the order of items and ranges of points, however
     the work is divided: the sums are the same bit for bit.
     """
-    width, count, step = block[WIDTH], block[EACH], unsigned(values_step)
-    wide, at, state = unsigned(width), tail(indices, block[AT]), tail(indices, block[STATE])
-    places, lost = tail(indices, block[PLACES]), tail(indices, block[LOST])
-    sums = tail(reals, block[SUMS])
-    put, slid = tail(indices, block[PUT]), tail(indices, block[SLID])
-    pixels, amount = tail(reals, block[PIXELS]), tail(reals, block[AMOUNT])
-    g, along = tail(reals, block[NUMBERS]), tail(reals, block[ALONG])
-    x = tail(reals, block[FRACTION])
+    width, count, step = block.table[WIDTH], block.table[EACH], unsigned(values.step)
+    wide, at = unsigned(width), tail(block.indices, block.table[AT])
+    state = tail(block.indices, block.table[STATE])
+    places, lost = tail(block.indices, block.table[PLACES]), tail(block.indices, block.table[LOST])
+    sums = tail(block.reals, block.table[SUMS])
+    put, slid = tail(block.indices, block.table[PUT]), tail(block.indices, block.table[SLID])
+    pixels, amount = tail(block.reals, block.table[PIXELS]), tail(block.reals, block.table[AMOUNT])
+    g, along = tail(block.reals, block.table[NUMBERS]), tail(block.reals, block.table[ALONG])
+    x = tail(block.reals, block.table[FRACTION])
     y, z = tail(x, width), tail(x, 2 * width)
-    orders, kinds = (2, 1 + block[AXES]) if need_grid else (1, 1)
+    orders, kinds = (2, 1 + block.table[AXES]) if needs.grid else (1, 1)
     # Rows of taps are weighed by what follows the weights of single taps.
-    lines, size, gap = block[AMOUNT] + count * width, block[MOST] * width, unsigned(strides[0])
-    for item in range(first_item, last_item):
-        points, edges = tail(grid, grid_begin + item * grid_item + first * point_step), unsigned(0)
-        sums_of = item * gradient_item + (0 if AFFINE else first * block[AXES] * need_grid)
-        slopes = tail(gradient, sums_of)
-        row, strip, ahead = lay_blocks(block, measures, points, axis_step, point_step, last - first)
+    lines, size, gap = (
+        block.table[AMOUNT] + count * width,
+        block.table[MOST] * width,
+        unsigned(lattice.strides[0]),
+    )
+    for item in range(task.first_item, task.last_item):
+        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
+        points = Line(begun, grid.axis, grid.point)
+        edges = unsigned(0)
+        sums_of = item * gradient.item + (
+            0 if AFFINE else task.first * block.table[AXES] * needs.grid
+        )
+        slopes = tail(gradient.memory, sums_of)
+        row, strip, ahead = lay_blocks(block, points, task.last - task.first)
         start, begins = int64(0), int64(0)
         while begins < row:
             n = unsigned(minimum(strip, row - begins))
             inside, edges = survey(
-                block, axes, measures, strides, tail(points, start * point_step), axis_step,
-                point_step, indices, reals, first, start, edges, ahead, n,
-            )  # fmt: skip
-            slides = LINEAR and block[SLIDES] and any_slide(slid, n)
+                block, points, lattice.strides, task.first, start, edges, ahead, n
+            )
+            slides = LINEAR and block.table[SLIDES] and any_slide(slid, n)
             if inside and not LINEAR:
-                weigh_inside(block, axes, measures, tables, orders, reals, n)
-                if need_image or not FOURS:
-                    multiply_out(block, axes, 1 if FOURS else kinds, reals, n)
+                weigh_inside(block, orders, n)
+                if needs.image or not FOURS:
+                    multiply_out(block, 1 if FOURS else kinds, n)
                 if FOURS:
-                    multiply_rows(block, axes, lines, block[AXES], reals, n)
+                    multiply_rows(block, lines, block.table[AXES], n)
             if inside:
-                clear_sums(sums, block[AXES] * need_grid, width, n)
-            for p in range(planes, end if inside else planes):
+                clear_sums(sums, block.table[AXES] * needs.grid, width, n)
+            for p in range(task.planes, task.end if inside else task.planes):
                 fetch_block(
-                    block, tail(values, target[p] + item * values_item), first + start, values_step,
-                    g, n,
-                )  # fmt: skip
+                    block.table,
+                    tail(values.memory, values.starts[p] + item * values.item),
+                    task.first + start,
+                    values.step,
+                    g,
+                    n,
+                )
                 if inside < n:
                     replace(state, g, real(0), n)
-                if far and need_image:
-                    plane = tail(shadow, shadow_source[p] + item * shadow_item)
-                    fetch_ahead(plane, at, shifts, axes[COUNT], count, n)
-                if need_grid:
-                    plane = tail(image, source[p] + item * image_item)
-                    if far:
-                        fetch_ahead(plane, at, shifts, axes[COUNT], count, n)
+                if lattice.far and needs.image:
+                    plane = tail(shadow.memory, shadow.starts[p] + item * shadow.item)
+                    fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
+                if needs.grid:
+                    plane = tail(image.memory, image.starts[p] + item * image.item)
+                    if lattice.far:
+                        fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
                     if PIXEL:
-                        collect_channel(plane, at, shifts, places, pixels, p, count, wide, n)
+                        collect_channel(
+                            plane, at, lattice.shifts, places, pixels, p, count, wide, n
+                        )
                     elif LINEAR:
-                        collect_pairs(plane, at, shifts, pixels, count, wide, n)
+                        collect_pairs(plane, at, lattice.shifts, pixels, count, wide, n)
                     if LINEAR:
                         if slides:
                             slope_sliding(sums, g, pixels, x, y, z, slid, state, wide, n)
                         else:
                             slope_linear(sums, g, pixels, x, y, z, slid, state, wide, n)
                     elif FOURS:
-                        for a in range(block[AXES]):
-                            if raises(axes, a):
-                                amounts = tail(reals, lines + a * count // 4 * width)
-                                across = tail(reals, block[WEIGHT] + (0 if a else size))
+                        for a in range(block.table[AXES]):
+                            if raises(block.axes, a):
+                                amounts = tail(block.reals, lines + a * count // 4 * width)
+                                across = tail(block.reals, block.table[WEIGHT] + (0 if a else size))
                                 sum_rows(
-                                    plane, at, shifts, gap, amounts, pixels, count // 4, wide, n
+                                    plane,
+                                    at,
+                                    lattice.shifts,
+                                    gap,
+                                    amounts,
+                                    pixels,
+                                    count // 4,
+                                    wide,
+                                    n,
                                 )
                                 blend_across(along, pixels, across, wide, n)
                                 accumulate(tail(sums, a * width), g, along, state, n)
                     else:
-                        collect(plane, at, shifts, pixels, count, wide, n)
-                        for a in range(block[AXES]):
-                            if raises(axes, a):
+                        collect(plane, at, lattice.shifts, pixels, count, wide, n)
+                        for a in range(block.table[AXES]):
+                            if raises(block.axes, a):
                                 weights = tail(amount, (1 + a) * count * width)
                                 blend(along, pixels, weights, count, wide, n)
                                 accumulate(tail(sums, a * width), g, along, state, n)
-                if need_image:
-                    plane = tail(shadow, shadow_source[p] + item * shadow_item)
+                if needs.image:
+                    plane = tail(shadow.memory, shadow.starts[p] + item * shadow.item)
                     if LINEAR:
                         if slides:
                             share_sliding(g, pixels, x, y, z, slid, wide, n)
@@ -478,137 +577,176 @@ def backward(
                             share_linear(g, pixels, x, y, z, slid, wide, n)
                     else:
                         share(g, amount, pixels, count, wide, n)
-                    if banded:
-                        spread_band(plane, at, shifts, pixels, low, high, count, wide, n)
+                    if task.banded:
+                        spread_band(
+                            plane, at, lattice.shifts, pixels, task.low, task.high, count, wide, n
+                        )
                     elif JOINED:
-                        spread_pairs(plane, at, shifts, pixels, count, wide, n)
+                        spread_pairs(plane, at, lattice.shifts, pixels, count, wide, n)
                     else:
-                        spread(plane, at, shifts, pixels, count, wide, n)
-            if need_grid and inside:
+                        spread(plane, at, lattice.shifts, pixels, count, wide, n)
+            if needs.grid and inside:
                 if LINEAR:
-                    steepen(sums, measures, block[AXES], width, n)
+                    steepen(sums, block.measures, block.table[AXES], width, n)
                 if AFFINE:
-                    some = tail(slopes, chunk(first + start, block) * MAP)
-                    settle_map(sums, axes, measures, block[AXES], first + start, some, width, n)
+                    some = tail(slopes, chunk(task.first + start, block.table) * MAP)
+                    settle_map(
+                        sums,
+                        block.axes,
+                        block.measures,
+                        block.table[AXES],
+                        task.first + start,
+                        some,
+                        width,
+                        n,
+                    )
                 else:
-                    settle_sums(sums, tail(slopes, start * block[AXES]), block[AXES], width, n)
-            start, begins = next_block(start, begins, last - first, row, strip)
+                    settle_sums(
+                        sums, tail(slopes, start * block.table[AXES]), block.table[AXES], width, n
+                    )
+            start, begins = next_block(start, begins, task.last - task.first, row, strip)
             many = enough(edges, wide, begins >= row)
             for begin in range(unsigned(0), many, wide):
-                which, n = tail(indices, block[WHICH] + int64(begin)), minimum(wide, many - begin)
-                prepare_edges(
-                    block, axes, measures, tables, orders, kinds, strides, points, axis_step,
-                    point_step, first, which, indices, reals, n,
-                )  # fmt: skip
-                clear_sums(sums, block[AXES] * need_grid, width, n)
-                for p in range(planes, end):
-                    here = target[p] + item * values_item + first * values_step
-                    fetch_edges(tail(values, here), step, put, g, n)
-                    fills = block[FILLS] and dropped[p] != real(0)
+                which = tail(block.indices, block.table[WHICH] + int64(begin))
+                n = minimum(wide, many - begin)
+                prepare_edges(block, points, orders, kinds, lattice.strides, task.first, which, n)
+                clear_sums(sums, block.table[AXES] * needs.grid, width, n)
+                for p in range(task.planes, task.end):
+                    here = values.starts[p] + item * values.item + task.first * values.step
+                    fetch_edges(tail(values.memory, here), step, put, g, n)
+                    fills = block.table[FILLS] and dropped[p] != real(0)
                     silence(places, lost, g, fills, count, wide, n)
-                    if need_grid:
-                        plane = tail(image, source[p] + item * image_item)
+                    if needs.grid:
+                        plane = tail(image.memory, image.starts[p] + item * image.item)
                         collect_present(plane, places, pixels, count, wide, n)
                         mask(places, pixels, dropped[p], count, wide, n)
-                        for a in range(block[AXES]):
-                            if raises(axes, a):
+                        for a in range(block.table[AXES]):
+                            if raises(block.axes, a):
                                 weights = tail(amount, (1 + a) * count * width)
                                 blend(along, pixels, weights, count, wide, n)
                                 accumulate_edges(tail(sums, a * width), g, along, n)
-                    if need_image:
-                        plane = tail(shadow, shadow_source[p] + item * shadow_item)
+                    if needs.image:
+                        plane = tail(shadow.memory, shadow.starts[p] + item * shadow.item)
                         share(g, amount, pixels, count, wide, n)
-                        spread_present(plane, places, pixels, low, high, count, wide, n)
-                if need_grid and AFFINE:
-                    settle_map_edges(sums, axes, measures, block, first, which, slopes, n)
-                elif need_grid:
-                    settle_sums_edges(sums, slopes, which, block[AXES], width, n)
+                        spread_present(plane, places, pixels, task.low, task.high, count, wide, n)
+                if needs.grid and AFFINE:
+                    settle_map_edges(
+                        sums, block.axes, block.measures, block.table, task.first, which, slopes, n
+                    )
+                elif needs.grid:
+                    settle_sums_edges(sums, slopes, which, block.table[AXES], width, n)
             edges -= many
 
 
 def backward_runs(
-    image: Array, grid: Array, values: Array, shadow: Array, gradient: Array, dropped: Array,
-    strides: Array, shifts: Array, source: Array, image_item: int,
-    shadow_source: Array, shadow_item: int,
-    grid_begin: int, grid_item: int, axis_step: int, point_step: int,
-    target: Array, values_item: int, values_step: int, gradient_item: int,
-    far: bool, need_image: bool, need_grid: bool, length: int,
-    block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
-    first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
-    banded: bool, low: int, high: int,
-) -> None:  # fmt: skip
+    image: Planes,
+    grid: Points,
+    values: Values,
+    shadow: Planes,
+    gradient: Gradient,
+    dropped: Memory,
+    lattice: Lattice,
+    needs: Needs,
+    length: int,
+    block: Block,
+    task: BandedTask,
+) -> None:
     """As backward, where the channels of a pixel lie side by side."""
-    width, taps, size = block[WIDTH], unsigned(block[EACH]), unsigned(length)
-    wide, at, state = unsigned(width), tail(indices, block[AT]), tail(indices, block[STATE])
-    places, here = tail(indices, block[PLACES]), tail(indices, block[HERE])
-    lost = tail(indices, block[LOST])
-    tap, amount = tail(indices, block[LISTED]), tail(reals, block[AMOUNT])
-    g, along = tail(reals, block[RUN]), tail(reals, block[SUMS])
-    orders, kinds = (2, 1 + block[AXES]) if need_grid else (1, 1)
-    for item in range(first_item, last_item):
-        points, edges = tail(grid, grid_begin + item * grid_item + first * point_step), unsigned(0)
-        sums_of = item * gradient_item + (0 if AFFINE else first * block[AXES] * need_grid)
-        slopes = tail(gradient, sums_of)
-        row, strip, ahead = lay_blocks(block, measures, points, axis_step, point_step, last - first)
+    width, taps, size = block.table[WIDTH], unsigned(block.table[EACH]), unsigned(length)
+    wide, at = unsigned(width), tail(block.indices, block.table[AT])
+    state = tail(block.indices, block.table[STATE])
+    places, here = tail(block.indices, block.table[PLACES]), tail(block.indices, block.table[HERE])
+    lost = tail(block.indices, block.table[LOST])
+    tap, amount = tail(block.indices, block.table[LISTED]), tail(block.reals, block.table[AMOUNT])
+    g, along = tail(block.reals, block.table[RUN]), tail(block.reals, block.table[SUMS])
+    orders, kinds = (2, 1 + block.table[AXES]) if needs.grid else (1, 1)
+    for item in range(task.first_item, task.last_item):
+        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
+        points = Line(begun, grid.axis, grid.point)
+        edges = unsigned(0)
+        sums_of = item * gradient.item + (
+            0 if AFFINE else task.first * block.table[AXES] * needs.grid
+        )
+        slopes = tail(gradient.memory, sums_of)
+        row, strip, ahead = lay_blocks(block, points, task.last - task.first)
         start, begins = int64(0), int64(0)
         while begins < row:
             n = unsigned(minimum(strip, row - begins))
             inside, edges = survey(
-                block, axes, measures, strides, tail(points, start * point_step), axis_step,
-                point_step, indices, reals, first, start, edges, ahead, n,
-            )  # fmt: skip
-            origin, (start, begins) = start, next_block(start, begins, last - first, row, strip)
+                block, points, lattice.strides, task.first, start, edges, ahead, n
+            )
+            origin, (start, begins) = (
+                start,
+                next_block(start, begins, task.last - task.first, row, strip),
+            )
             many = enough(edges, wide, begins >= row)
             # Inside points first, then edges: the same loop over two kinds of lists.
             for begin in range(-width, int64(many), width):
-                which = tail(indices, block[WHICH] + maximum(begin, int64(0)))
+                which = tail(block.indices, block.table[WHICH] + maximum(begin, int64(0)))
                 if begin >= 0:
                     n = unsigned(minimum(width, int64(many) - begin))
                     prepare_edges(
-                        block, axes, measures, tables, orders, kinds, strides, points, axis_step,
-                        point_step, first, which, indices, reals, n,
-                    )  # fmt: skip
+                        block, points, orders, kinds, lattice.strides, task.first, which, n
+                    )
                 elif inside:
-                    weigh_inside(block, axes, measures, tables, orders, reals, n)
-                    multiply_out(block, axes, kinds, reals, n)
+                    weigh_inside(block, orders, n)
+                    multiply_out(block, kinds, n)
                 else:
                     continue
                 for j in range(n):
                     if begin >= 0:
                         point = int64(which[j])
                         count = list_present(places, taps, wide, j, here, tap)
-                        fills = block[FILLS] and not lost[j]
+                        fills = block.table[FILLS] and not lost[j]
                     else:
                         point = origin + int64(j)
                         if state[j]:
                             continue
-                        count = list_inside(at[j], shifts, taps, wide, j, here, tap)
+                        count = list_inside(at[j], lattice.shifts, taps, wide, j, here, tap)
                         fills = False
-                    for a in range(block[AXES]):
+                    for a in range(block.table[AXES]):
                         along[a] = real(0)
-                    for p in range(planes, end if count or fills else planes):
-                        offset = target[p] + item * values_item + (first + point) * values_step
-                        fetch(tail(values, offset), unsigned(1), g, size)
-                        pixels = tail(image, source[p] + item * image_item)
-                        plane = tail(shadow, shadow_source[p] + item * shadow_item)
+                    for p in range(task.planes, task.end if count or fills else task.planes):
+                        offset = (
+                            values.starts[p]
+                            + item * values.item
+                            + (task.first + point) * values.step
+                        )
+                        fetch(tail(values.memory, offset), unsigned(1), g, size)
+                        pixels = tail(image.memory, image.starts[p] + item * image.item)
+                        plane = tail(shadow.memory, shadow.starts[p] + item * shadow.item)
                         for k in range(taps):
-                            if need_grid:
+                            if needs.grid:
                                 if k < count:
                                     product = dot(tail(pixels, here[k]), g, size)
                                 else:
                                     product = dot_outside(tail(dropped, p * length), g, size)
-                                for a in range(block[AXES]):
-                                    if raises(axes, a):
+                                for a in range(block.table[AXES]):
+                                    if raises(block.axes, a):
                                         kind = unsigned(1 + a) * taps * wide
                                         along[a] += product * amount[kind + unsigned(tap[k])]
-                            if need_image and k < count and (not banded or low <= here[k] < high):
+                            if (
+                                needs.image
+                                and k < count
+                                and (not task.banded or task.low <= here[k] < task.high)
+                            ):
                                 add_run(tail(plane, here[k]), g, amount[unsigned(tap[k])], size)
-                    if need_grid and AFFINE:
-                        some = tail(slopes, (chunk(first + point, block) + (begin >= 0)) * MAP)
-                        add_to_map(along, 1, axes, measures, block[AXES], first + point, some)
-                    elif need_grid:
-                        for a in range(block[AXES]):
-                            slopes[point * block[AXES] + a] = along[a]
+                    if needs.grid and AFFINE:
+                        some = tail(
+                            slopes, (chunk(task.first + point, block.table) + (begin >= 0)) * MAP
+                        )
+                        add_to_map(
+                            along,
+                            1,
+                            block.axes,
+                            block.measures,
+                            block.table[AXES],
+                            task.first + point,
+                            some,
+                        )
+                    elif needs.grid:
+                        for a in range(block.table[AXES]):
+                            slopes[point * block.table[AXES] + a] = along[a]
             edges -= many
 
 

@@ -23,8 +23,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from gridsample.definitions.axis import (
     DROPPED,
     HALF,
@@ -41,12 +39,43 @@ from gridsample.definitions.axis import (
     known,
     maximum,
     minimum,
-    position,
     rint,
     split,
     where,
 )
-from gridsample.definitions.plan import BOUNDARIES, Plan
+from gridsample.kernels.axes import (
+    AFTER,
+    BEFORE,
+    BOUNDARY,
+    BY,
+    COLUMNS,
+    COORDS,
+    COUNT,
+    EDGED,
+    EXTENT,
+    FIRST,
+    FOLDS,
+    FROM,
+    IN_PIXELS,
+    INNER,
+    LIMIT,
+    MEASURES,
+    MINUS,
+    MIRROR,
+    ODD,
+    ORDER,
+    PLUS,
+    POWERS,
+    ROUNDING,
+    SIZE,
+    START,
+    STEEP,
+    STEP,
+    TIMES,
+    TO,
+    TO_CENTRES,
+)
+from gridsample.kernels.cpu.records import Block, Line
 
 Array = Any
 
@@ -70,79 +99,9 @@ ORDERS = 3
 # What a point is.
 INSIDE, EDGE, OUT, NOWHERE = 0, 1, 2, 4
 
-# Columns of the tables that describe the axes to the kernels, one row an axis in x, y, z order: one
-# of integers and one of reals, which `describe` fills.
-SIZE, BOUNDARY, EDGED, ODD, FOLDS = range(5)
-COUNT, FIRST, ROUNDING, POWERS, ORDER = range(5, 10)
-COORDS = 10  # what coordinates count
-INNER, EXTENT = 11, 12  # output points to the next place along the axis, and places; 0 if none
-COLUMNS = 13
-PLUS, TIMES, MINUS, BY = range(4)  # position = ((coordinate + PLUS) * TIMES - MINUS) * BY
-FROM, TO = 4, 5  # the positions of inside points
-BEFORE, AFTER = 6, 7  # points are out below the one and above the other
-STEEP = 8  # d position / d coordinate, before any fold
-MIRROR = 9  # where a mirror is that folds the position, for its rounding; else 0
-LIMIT = 10  # the largest position that is somewhere: none is infinite where the image repeats
-START, STEP = 11, 12  # the first output point's own coordinate, and from there to the next one's
-# Where pixels are read in pairs: positions are moved to this range, and the first pixel of a pair
-# has at most this index.
-LEAST, GREATEST, UPMOST = 13, 14, 15
-MEASURES = 16
-
 # How two taps slide along an axis: where the first is dropped, the second is the first pixel that
 # is read; where the second is dropped, the first is the second one.
 STAYS, UP, DOWN = 0, 1, 2
-
-# What coordinates count: from one corner pixel's edge, or centre, to the other's; or pixels.
-TO_EDGES, TO_CENTRES, IN_PIXELS = range(3)
-
-
-def describe(plan: Plan, a: int, order: int) -> tuple[list[int], list[float]]:
-    """One axis as a row of both tables."""
-    method, boundary, size = plan.methods[a], BOUNDARIES[plan.boundaries[a]], plan.spatial[-1 - a]
-    real, first, taps, folds = plan.real, method.first, method.taps, plan.folds[a]
-    drops = boundary.code == ZEROS
-    counts = (
-        IN_PIXELS if plan.coords != "normalized" else TO_CENTRES if plan.align_corners else TO_EDGES
-    )
-    inner, extent, gaps = 0, 0, 1
-    if len(plan.out) >= len(plan.spatial):
-        inner, extent = math.prod(plan.out[len(plan.out) - a :]), plan.out[-1 - a]
-        gaps = max(extent - plan.align_corners, 1)
-    integers = [size, boundary.code, plan.edges[a], boundary.odd, folds]
-    integers += [taps, first, method.rounding, method.powers, order, counts, inner, extent]
-    last = float(size - 1)
-    scale, steep = {
-        TO_EDGES: ([1.0, float(size), 1.0, 0.5], size / 2),
-        TO_CENTRES: ([1.0, last, 0.0, 0.5], last / 2),
-        IN_PIXELS: ([0.0, 1.0, 0.0, 1.0], 1.0),
-    }[counts]
-    shift = 0.5 if method.rounds else 0.0  # from a position to where its base index changes
-
-    def below(limit: float) -> float:
-        return float(np.nextafter(real.type(limit), real.type(-math.inf)))
-
-    # A tie is rounded one way or the other; and where a boundary folds the position, its gradient
-    # is zero at the fold itself: such points are left to the edges.
-    start = -shift - first
-    if method.rounds or (folds and not drops):
-        start += float(np.finfo(real).tiny) if start == 0 else abs(start) * np.finfo(real).eps
-    end = below(size - taps - first + 1 - shift)
-    repeats = boundary.code >= REFLECTION and plan.extrapolate
-    limit = float(np.finfo(real).max) if repeats else math.inf
-    mirror = -0.5 * plan.edges[a] if folds and boundary.code == REFLECTION else 0.0
-    before, after = -math.inf, math.inf
-    # A fill counts with the taps' weights: where these need not sum to one, no point is out.
-    if drops and (plan.sums_to_one or not boundary.filled):
-        before, after = below(1 - first - taps - shift), float(size - first - shift)
-    if not plan.extrapolate:
-        before, after = -plan.rim, last + plan.rim
-        start, end = max(start, before), min(end, after)
-    own = (0.0, 1.0) if plan.coords == "pixel" else ((1 - extent) / gaps, 2 / gaps)
-    rim = (below(-1.0), float(size)) if drops else (0.0, last)  # from where no tap counts
-    reals = [*scale, start, end, before, after, steep, mirror, limit, *own, *rim, last - 1]
-    return [int(n) for n in integers], reals
-
 
 # A block as the kernels know it: a table of numbers that hold for all of it, and of where its
 # pieces begin in one array of indices and one of reals.
@@ -238,6 +197,16 @@ def prefetch(memory: Array, at: int) -> None:
     """Ask for the memory of an entry, which will soon be read; bound by lowering."""
 
 
+def stretch(coordinate: Any, measure: Any, m: int) -> Any:
+    """The position in pixels of a coordinate along the axis whose measures begin at ``m``.
+
+    It is rounded as `gridsample.definitions.axis.position` is: of its factors, one is a power of
+    two.  Along an axis of a single pixel, -1 and 1 may be the same place, and infinity is nowhere.
+    """
+    shifted = (coordinate + measure[m + PLUS]) * measure[m + TIMES] - measure[m + MINUS]
+    return shifted * measure[m + BY]
+
+
 def stand(
     coordinate: Any, measure: Array, a: int, stride: int, rounding: int
 ) -> tuple[Any, Any, Any, Any, Any]:
@@ -246,9 +215,7 @@ def stand(
     Then whether it is anywhere, inside, and out.
     """
     m = a * MEASURES
-    pos = ((coordinate + measure[m + PLUS]) * measure[m + TIMES] - measure[m + MINUS]) * (
-        measure[m + BY]
-    )
+    pos = stretch(coordinate, measure, m)
     # As `fold` rounds it, which decides on which side of a pixel it is.
     pos = (pos - measure[m + MIRROR]) + measure[m + MIRROR]
     near = minimum(maximum(pos, measure[m + FROM]), measure[m + TO])
@@ -266,9 +233,7 @@ def slide(coordinate: Any, measure: Array, size: Any, a: int, stride: int) -> An
     whether it is anywhere, whether any tap is a pixel, and how they slide.
     """
     m = a * MEASURES
-    pos = ((coordinate + measure[m + PLUS]) * measure[m + TIMES] - measure[m + MINUS]) * (
-        measure[m + BY]
-    )
+    pos = stretch(coordinate, measure, m)
     near = minimum(maximum(pos, -ONE), size)  # a number, whatever the coordinate is
     whole = floor(near)
     base = minimum(maximum(whole, ZERO), size - ONE - ONE)
@@ -283,7 +248,7 @@ def place_sliding(
 ) -> None:  # fmt: skip
     """As place, where every axis is linear, and outside of all is 0; and how far taps slide."""
     if PACKED == 1:
-        size = real(sizes[0])
+        size = real(sizes[SIZE])
         for i in range(n):
             part, offset, sure, reached, by = slide(
                 real(load(grid[i])), measure, size, unsigned(0), strides[0]
@@ -291,7 +256,7 @@ def place_sliding(
             x[i], at[i], slid[i] = part, offset, by
             state[i] = kind(reached, not reached, sure)
     elif PACKED == 2:
-        wide, high = real(sizes[0]), real(sizes[COLUMNS])
+        wide, high = real(sizes[SIZE]), real(sizes[COLUMNS + SIZE])
         for i in range(n):
             if PLANAR:
                 first, second = grid[i], grid[gap + i]
@@ -308,7 +273,11 @@ def place_sliding(
             slid[i] = integer(by | (fall << integer(2)))
             state[i] = kind(reached, not reached, across & down)
     elif PACKED == 3:
-        wide, high, deep = real(sizes[0]), real(sizes[COLUMNS]), real(sizes[2 * COLUMNS])
+        wide, high, deep = (
+            real(sizes[SIZE]),
+            real(sizes[COLUMNS + SIZE]),
+            real(sizes[2 * COLUMNS + SIZE]),
+        )
         for i in range(n):
             if PLANAR:
                 first, second, third = grid[i], grid[gap + i], grid[gap + gap + i]
@@ -479,10 +448,8 @@ def list_edges(state: Array, first: int, which: Array, edges: int, n: int) -> in
     return edges
 
 
-def lay_blocks(
-    block: Array, measures: Array, grid: Array, axis_step: int, point_step: int, points: int
-) -> tuple[int, int, int]:
-    """How so many points are cut into blocks, by the row of points that ``grid`` starts with.
+def lay_blocks(block: Block, points: Line, count: int) -> tuple[int, int, int]:
+    """How ``count`` points are cut into blocks, by the row of points that comes first.
 
     One after the other; or, where a row of points crosses many rows of the image, in strips, down
     which one block shares most of its pixels with the next: a whole row of points would need more
@@ -490,20 +457,20 @@ def lay_blocks(
 
     Returns the points in a row that is cut, and in a block, and how far it is to the next one.
     """
-    row, strip, width = block[ROW], block[STRIP], block[WIDTH]
+    row, strip, width = block.table[ROW], block.table[STRIP], block.table[WIDTH]
     if row == 0:
-        return points, width, width
-    steep = measures[MEASURES + STEEP]
+        return count, width, width
+    steep = block.measures[MEASURES + STEEP]
     if AFFINE:
-        fall = real(grid[block[AXES] + 1]) * measures[STEP] * real(row) * steep
+        fall = real(points.memory[block.table[AXES] + 1]) * block.measures[STEP] * real(row) * steep
         straight = True
     else:
-        y, middle = tail(grid, axis_step), row // 2 * point_step
-        begin, end = real(load(y[0])), real(load(y[middle + middle - point_step]))
+        y, middle = tail(points.memory, points.axis), row // 2 * points.point
+        begin, end = real(load(y[0])), real(load(y[middle + middle - points.point]))
         fall, bend = (end - begin) * steep, (begin + end) * HALF - real(load(y[middle]))
         straight = maximum(bend, -bend) * steep <= maximum(fall, -fall) * HALF
-    if not (straight and maximum(fall, -fall) > real(block[DEEP])):
-        return points, width, width
+    if not (straight and maximum(fall, -fall) > real(block.table[DEEP])):
+        return count, width, width
     return row, strip, row
 
 
@@ -518,58 +485,74 @@ def next_block(start: int, begins: int, points: int, row: int, strip: int) -> tu
 
 
 def survey(
-    block: Array, axes: Array, measures: Array, strides: Array,
-    grid: Array, axis_step: int, point_step: int, indices: Array, reals: Array,
-    task: int, first: int, edges: int, ahead: int, n: int,
-) -> tuple[int, int]:  # fmt: skip
-    """Fractions and kinds of the ``n`` points that ``grid`` starts with; ``ahead`` are the next.
+    block: Block,
+    points: Line,
+    strides: Array,
+    task: int,
+    first: int,
+    edges: int,
+    ahead: int,
+    n: int,
+) -> tuple[int, int]:
+    """Fractions and kinds of ``n`` points from the ``first`` on; ``ahead`` are the next.
 
-    Returns how many are inside, and how many edges are listed: those of earlier blocks, and now
-    those of this one, whose first point is ``first``, counted from the ``task``'s first.
+    Points are counted from the ``task``'s first, with which the line of ``points`` begins.  Returns
+    how many are inside, and how many edges are listed: those of earlier blocks, and now those of
+    this one.
     """
-    at, state = tail(indices, block[AT]), tail(indices, block[STATE])
-    x, pos, width = tail(reals, block[FRACTION]), tail(reals, block[POS]), block[WIDTH]
+    at, state = tail(block.indices, block.table[AT]), tail(block.indices, block.table[STATE])
+    x, pos = tail(block.reals, block.table[FRACTION]), tail(block.reals, block.table[POS])
+    width = block.table[WIDTH]
     if AFFINE:
-        theta, grid = grid, tail(reals, block[COORDINATES])
+        grid = tail(block.reals, block.table[COORDINATES])
         axis_step, point_step = width, 1
-        lay_points(theta, axes, measures, block[AXES], task + first, grid, width, n)
+        axes = block.table[AXES]
+        lay_points(points.memory, block.axes, block.measures, axes, task + first, grid, width, n)
+    else:
+        grid = tail(points.memory, first * points.point)
+        axis_step, point_step = points.axis, points.point
     if PACKED:
         begin, corner, rounding = int64(0), int64(0), int64(0)
         for a in range(PACKED):
-            axis_rounding = axes[a * COLUMNS + ROUNDING]
-            near = snap(measures[a * MEASURES + FROM], axis_rounding)
-            begin += axes[a * COLUMNS + FIRST] * strides[a]
-            corner += (axes[a * COLUMNS + FIRST] + int64(near)) * strides[a]
+            axis_rounding = block.axes[a * COLUMNS + ROUNDING]
+            near = snap(block.measures[a * MEASURES + FROM], axis_rounding)
+            begin += block.axes[a * COLUMNS + FIRST] * strides[a]
+            corner += (block.axes[a * COLUMNS + FIRST] + int64(near)) * strides[a]
             rounding |= axis_rounding << (a + a)
         y, z = tail(x, width), tail(x, 2 * width)
         gap = unsigned(axis_step)
-        if LINEAR and block[SLIDES]:
-            slid = tail(indices, block[SLID])
-            place_sliding(grid, measures, axes, strides, at, state, slid, x, y, z, gap, n)
+        if LINEAR and block.table[SLIDES]:
+            slid = tail(block.indices, block.table[SLID])
+            place_sliding(
+                grid, block.measures, block.axes, strides, at, state, slid, x, y, z, gap, n
+            )
         else:
-            place(grid, measures, strides, begin, corner, rounding, at, state, x, y, z, gap, n)
+            place(
+                grid, block.measures, strides, begin, corner, rounding, at, state, x, y, z, gap, n
+            )
         if not AFFINE and ROUNDED != 1:
             read_ahead(tail(grid, ahead * point_step), gap, n)
     else:
         zero(at, n)
         zero(state, n)
-        for a in range(block[AXES]):
+        for a in range(block.table[AXES]):
             read(tail(grid, a * axis_step), unsigned(point_step), pos, n)
-            inner, extent = axes[a * COLUMNS + INNER], axes[a * COLUMNS + EXTENT]
+            inner, extent = block.axes[a * COLUMNS + INNER], block.axes[a * COLUMNS + EXTENT]
             if DISPLACED:
                 add_places(pos, task + first, inner, extent, n)
-            begin, measure = axes[a * COLUMNS + FIRST] * strides[a], tail(measures, a * MEASURES)
-            rounding = axes[a * COLUMNS + ROUNDING]
+            begin = block.axes[a * COLUMNS + FIRST] * strides[a]
+            measure = tail(block.measures, a * MEASURES)
+            rounding = block.axes[a * COLUMNS + ROUNDING]
             place_axis(pos, measure, strides[a], begin, rounding, at, state, tail(x, a * width), n)
         settle_kinds(state, n)
-    if block[SHARED]:
-        visit_items(at, task + first, block[SHARED], block[APART], n)
+    if block.table[SHARED]:
+        visit_items(at, task + first, block.table[SHARED], block.table[APART], n)
     inside = unsigned(count_kind(state, int64(INSIDE), n))
-    if not block[FITS]:
+    if not block.table[FITS]:
         inside = unsigned(0)
         mark(state, n)
     if inside < n and count_kind(state, int64(EDGE), n):  # most have none
-        edges = list_edges(state, first, tail(indices, block[WHICH]), edges, n)
+        edges = list_edges(state, first, tail(block.indices, block.table[WHICH]), edges, n)
     return inside, edges
 
 
@@ -698,13 +681,14 @@ def lay_edges(row: Array, own: Array, count: int, coordinates: Array, width: int
         coordinates[j] = at + row[0] * own[j]
 
 
-def find_positions(axis: Array, pos: Array, n: int) -> None:
-    """Coordinates -> positions, in their place."""
-    last = real(axis[SIZE] - 1)
-    if axis[COORDS] != IN_PIXELS:
-        aligned = axis[COORDS] == TO_CENTRES
+def find_positions(axis: Array, measure: Array, pos: Array, n: int) -> None:
+    """Coordinates -> positions, in their place; a single pixel may be everywhere."""
+    if axis[COORDS] == TO_CENTRES and axis[SIZE] == 1:
         for i in range(n):
-            pos[i] = position(pos[i], last, aligned)
+            pos[i] = where(pos[i] == pos[i], ZERO, pos[i])
+    elif axis[COORDS] != IN_PIXELS:
+        for i in range(n):
+            pos[i] = stretch(pos[i], measure, unsigned(0))
 
 
 def add_places(pos: Array, first: int, inner: int, extent: int, n: int) -> None:
@@ -897,15 +881,13 @@ def multiply(amount: Array, taps: int, weight: Array, more: int, width: int, n: 
                     amount[old + i] *= weight[i]
 
 
-def weigh(
-    block: Array, axes: Array, tables: Array, orders: int, a: int, t: Array, reals: Array, n: int
-) -> None:
+def weigh(block: Block, orders: int, a: int, t: Array, n: int) -> None:
     """Weights of one axis, for ``orders`` successive orders."""
-    axis, width, pitch = tail(axes, a * COLUMNS), block[WIDTH], block[PITCH]
-    size, slopes = block[MOST] * width, tail(reals, block[SLOPES])
+    axis, width, pitch = tail(block.axes, a * COLUMNS), block.table[WIDTH], block.table[PITCH]
+    size, slopes = block.table[MOST] * width, tail(block.reals, block.table[SLOPES])
     for o in range(orders):
-        weight = tail(reals, block[WEIGHT] + (ORDERS * a + o) * size)
-        table = tail(tables, (ORDERS * a + o) * block[MOST] * pitch)
+        weight = tail(block.reals, block.table[WEIGHT] + (ORDERS * a + o) * size)
+        table = tail(block.tables, (ORDERS * a + o) * block.table[MOST] * pitch)
         if not LINEAR and axis[COUNT] == 4 and axis[POWERS] == 4:
             weigh_cubic(table, pitch, t, weight, unsigned(width), n)
         else:
@@ -913,93 +895,100 @@ def weigh(
         chain(weight, slopes, axis[COUNT], axis[ORDER] + o, unsigned(width), n)
 
 
-def weigh_inside(
-    block: Array, axes: Array, measures: Array, tables: Array, orders: int, reals: Array, n: int
-) -> None:
+def weigh_inside(block: Block, orders: int, n: int) -> None:
     """Weights along each axis of the points that `survey` has placed."""
-    for a in range(block[AXES]):
-        if orders > 1 or axes[a * COLUMNS + ORDER]:
-            fill(tail(reals, block[SLOPES]), measures[a * MEASURES + STEEP], n)
-        t = tail(reals, block[FRACTION] + a * block[WIDTH])
-        weigh(block, axes, tables, orders, a, t, reals, n)
+    for a in range(block.table[AXES]):
+        if orders > 1 or block.axes[a * COLUMNS + ORDER]:
+            fill(tail(block.reals, block.table[SLOPES]), block.measures[a * MEASURES + STEEP], n)
+        t = tail(block.reals, block.table[FRACTION] + a * block.table[WIDTH])
+        weigh(block, orders, a, t, n)
 
 
-def multiply_rows(block: Array, axes: Array, begin: int, kinds: int, reals: Array, n: int) -> None:
+def multiply_rows(block: Block, begin: int, kinds: int, n: int) -> None:
     """Weights along y and z -> those of rows of taps, from ``begin`` on: 1 if x is the only axis.
 
     Kind 0 is the plain product; in kind a the order of axis a is raised.
     """
-    width, size = block[WIDTH], block[MOST] * block[WIDTH]
-    rows = block[EACH] // axes[COUNT]
+    width, size = block.table[WIDTH], block.table[MOST] * block.table[WIDTH]
+    rows = block.table[EACH] // block.axes[COUNT]
     for kind in range(kinds):
-        amount, count = tail(reals, begin + kind * rows * width), unsigned(1)
+        amount, count = tail(block.reals, begin + kind * rows * width), unsigned(1)
         fill(amount, real(1), n)
-        for a in range(1, block[AXES]):
+        for a in range(1, block.table[AXES]):
             raised = 1 if kind == a else 0
-            weight = tail(reals, block[WEIGHT] + (ORDERS * a + raised) * size)
-            more = axes[a * COLUMNS + COUNT]
+            weight = tail(block.reals, block.table[WEIGHT] + (ORDERS * a + raised) * size)
+            more = block.axes[a * COLUMNS + COUNT]
             multiply(amount, count, weight, more, unsigned(width), n)
             count *= unsigned(more)
 
 
 def prepare_edges(
-    block: Array, axes: Array, measures: Array, tables: Array, orders: int, kinds: int,
-    strides: Array, grid: Array, axis_step: int, point_step: int, task: int, which: Array,
-    indices: Array, reals: Array, n: int,
-) -> None:  # fmt: skip
+    block: Block,
+    points: Line,
+    orders: int,
+    kinds: int,
+    strides: Array,
+    task: int,
+    which: Array,
+    n: int,
+) -> None:
     """List the taps of the ``n`` edges that ``which`` starts with; lost points have none."""
-    width, size, lost = block[WIDTH], block[MOST] * block[WIDTH], tail(indices, block[LOST])
-    t, places = tail(reals, block[FRACTION]), tail(indices, block[PLACES])
-    slopes, base = tail(reals, block[SLOPES]), tail(indices, block[BASE])
-    own = tail(reals, block[COORDINATES])
+    width, lost = block.table[WIDTH], tail(block.indices, block.table[LOST])
+    size = block.table[MOST] * width
+    t, places = tail(block.reals, block.table[FRACTION]), tail(block.indices, block.table[PLACES])
+    slopes, base = tail(block.reals, block.table[SLOPES]), tail(block.indices, block.table[BASE])
+    own = tail(block.reals, block.table[COORDINATES])
     zero(lost, n)
     if AFFINE:
-        lay_own(axes, measures, block[AXES], task, which, own, unsigned(width), n)
-    for a in range(block[AXES]):
-        axis, steep = tail(axes, a * COLUMNS), measures[a * MEASURES + STEEP]
+        lay_own(block.axes, block.measures, block.table[AXES], task, which, own, unsigned(width), n)
+    for a in range(block.table[AXES]):
+        axis, steep = tail(block.axes, a * COLUMNS), block.measures[a * MEASURES + STEEP]
         if AFFINE:
-            row = tail(grid, a * (block[AXES] + 1))
-            lay_edges(row, own, block[AXES], t, unsigned(width), n)
+            row = tail(points.memory, a * (block.table[AXES] + 1))
+            lay_edges(row, own, block.table[AXES], t, unsigned(width), n)
         else:
-            read_edges(tail(grid, a * axis_step), unsigned(point_step), which, t, n)
+            read_edges(tail(points.memory, a * points.axis), unsigned(points.point), which, t, n)
         if DISPLACED:
             add_places_edges(t, which, task, axis[INNER], axis[EXTENT], n)
-        find_positions(axis, t, n)
+        find_positions(axis, tail(block.measures, a * MEASURES), t, n)
         bend(axis, steep, t, base, slopes, lost, n)
-        offset = tail(indices, block[OFFSET] + a * size) if a else places
+        offset = tail(block.indices, block.table[OFFSET] + a * size) if a else places
         lay_taps(axis, base, strides[a], offset, unsigned(width), n)
-        weigh(block, axes, tables, orders, a, t, reals, n)
+        weigh(block, orders, a, t, n)
         if SIGNED and axis[ODD]:
             for o in range(orders):
-                weight = tail(reals, block[WEIGHT] + (ORDERS * a + o) * size)
+                weight = tail(block.reals, block.table[WEIGHT] + (ORDERS * a + o) * size)
                 sign_taps(axis, base, weight, unsigned(width), n)
-    count = axes[COUNT]
+    count = block.axes[COUNT]
     drop_lost(lost, places, count, unsigned(width), n)
-    for a in range(1, block[AXES]):
-        more, offset = axes[a * COLUMNS + COUNT], tail(indices, block[OFFSET] + a * size)
+    for a in range(1, block.table[AXES]):
+        more = block.axes[a * COLUMNS + COUNT]
+        offset = tail(block.indices, block.table[OFFSET] + a * size)
         join(places, count, offset, more, unsigned(width), n)
         count *= more
-    put = tail(indices, block[PUT])
-    if block[SHARED]:
-        visit_edges(which, task, block[SHARED], block[APART], block[GAP], base, put, n)
+    put = tail(block.indices, block.table[PUT])
+    if block.table[SHARED]:
+        shared, apart, gap = block.table[SHARED], block.table[APART], block.table[GAP]
+        visit_edges(which, task, shared, apart, gap, base, put, n)
         add_offsets(places, base, count, unsigned(width), n)
     else:
         copy(which, put, 1, unsigned(width), n)
-    multiply_out(block, axes, kinds, reals, n)
+    multiply_out(block, kinds, n)
 
 
-def multiply_out(block: Array, axes: Array, kinds: int, reals: Array, n: int) -> None:
+def multiply_out(block: Block, kinds: int, n: int) -> None:
     """Weights along each axis -> weights of the taps, for each kind of product."""
-    width, size = block[WIDTH], block[MOST] * block[WIDTH]
+    width, size = block.table[WIDTH], block.table[MOST] * block.table[WIDTH]
     for kind in range(kinds):
         # Kind 0 is the plain product; in kind 1 + a the order of axis a is raised.
-        amount, count = tail(reals, block[AMOUNT] + kind * block[EACH] * width), axes[COUNT]
-        first = tail(reals, block[WEIGHT] + (size if kind == 1 else 0))
+        amount = tail(block.reals, block.table[AMOUNT] + kind * block.table[EACH] * width)
+        count = block.axes[COUNT]
+        first = tail(block.reals, block.table[WEIGHT] + (size if kind == 1 else 0))
         copy(first, amount, count, unsigned(width), n)
-        for a in range(1, block[AXES]):
+        for a in range(1, block.table[AXES]):
             raised = 1 if kind == 1 + a else 0
-            weight = tail(reals, block[WEIGHT] + (ORDERS * a + raised) * size)
-            more = axes[a * COLUMNS + COUNT]
+            weight = tail(block.reals, block.table[WEIGHT] + (ORDERS * a + raised) * size)
+            more = block.axes[a * COLUMNS + COUNT]
             multiply(amount, count, weight, more, unsigned(width), n)
             count *= more
 
@@ -1022,7 +1011,7 @@ def drop_lost(lost: Array, offset: Array, taps: int, width: int, n: int) -> None
 
 # What lowering compiles from axis.py, and then from here, in an order in which each uses only
 # those before it.
-ELEMENTWISE = (remainder, position, known, confine, fold, split, fold_index, fold_sign)
+ELEMENTWISE = (remainder, known, confine, fold, split, fold_index, fold_sign)
 LOOPS = (
     place_axis, settle_kinds, count_kind, zero, mark, fill, find_positions, add_places_edges,
     find_lost, bend, lay_taps, sign_taps, weigh_cubic, weigh_taps, chain, drop_lost, copy, join,

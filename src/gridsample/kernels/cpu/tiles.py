@@ -18,6 +18,20 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.definitions.axis import minimum
+from gridsample.kernels.cpu.records import (
+    Block,
+    Gradient,
+    Lattice,
+    Line,
+    Memory,
+    Needs,
+    Outside,
+    Planes,
+    Points,
+    Task,
+    Tiling,
+    Values,
+)
 from gridsample.kernels.cpu.runs import blend_few, blend_few_edges
 from gridsample.kernels.cpu.sweeps import clear_sums, enough, raises
 from gridsample.kernels.cpu.taps import (
@@ -165,70 +179,92 @@ def count_up(numbers: Array, n: int) -> None:
 
 
 def gather_tiles(
-    image: Array, grid: Array, out: Array, outside: Array, dropped: Array, holes: Array,
-    tile_strides: Array, source: Array, image_item: int, shifts: Array,
-    target_lines: Array, lines: int, pixels: int, whole: int, channels: int,
-    grid_begin: int, grid_item: int, axis_step: int, point_step: int,
-    target: Array, out_item: int, out_step: int,
-    block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
-    first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
+    image: Planes, grid: Points, out: Values, around: Outside, lattice: Lattice, tiling: Tiling,
+    block: Block, task: Task,
 ) -> None:  # fmt: skip
     """As `gridsample.kernels.cpu.sweeps.gather`, a tile of channels at a time."""
-    width, taps, few = block[WIDTH], unsigned(block[EACH]), unsigned(FEW)
-    wide, at, state = unsigned(width), tail(indices, block[AT]), tail(indices, block[STATE])
-    places, lost = tail(indices, block[PLACES]), tail(indices, block[LOST])
-    order, amount = tail(indices, block[BASE]), tail(reals, block[AMOUNT])
-    empty = tail(reals, block[TILED])  # then under dropped taps, at points that are nowhere
+    width, taps, few = block.table[WIDTH], unsigned(block.table[EACH]), unsigned(FEW)
+    wide, at = unsigned(width), tail(block.indices, block.table[AT])
+    state = tail(block.indices, block.table[STATE])
+    places, lost = tail(block.indices, block.table[PLACES]), tail(block.indices, block.table[LOST])
+    order, amount = tail(block.indices, block.table[BASE]), tail(block.reals, block.table[AMOUNT])
+    empty = tail(
+        block.reals, block.table[TILED]
+    )  # then under around.dropped taps, at points that are nowhere
     under, hole, rows = tail(empty, FEW), tail(empty, 2 * FEW), tail(empty, 3 * FEW)
     tile = tail(rows, width * FEW)
-    for item in range(first_item, last_item):
-        points = tail(grid, grid_begin + item * grid_item + first * point_step)
-        for p in range(planes, end):
+    for item in range(task.first_item, task.last_item):
+        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
+        points = Line(begun, grid.axis, grid.point)
+        for p in range(task.planes, task.end):
             channel = p * FEW
             many, place = (
-                minimum(int64(FEW), channels - channel),
-                item * out_item + first * out_step,
+                minimum(int64(FEW), tiling.channels - channel),
+                item * out.item + task.first * out.step,
             )
             lay_tile(
-                tail(image, item * image_item), source, channel, many, tile, target_lines, lines,
-                pixels, whole,
-            )  # fmt: skip
-            few_of(outside, channel, many, empty)
-            few_of(dropped, channel, many, under)
-            few_of(holes, channel, many, hole)
+                tail(image.memory, item * image.item),
+                image.starts,
+                channel,
+                many,
+                tile,
+                tiling.lines,
+                tiling.many,
+                tiling.pixels,
+                tiling.whole,
+            )
+            few_of(around.outside, channel, many, empty)
+            few_of(around.dropped, channel, many, under)
+            few_of(around.holes, channel, many, hole)
             edges, start = unsigned(0), int64(0)
-            while start < last - first:
-                n, before = unsigned(minimum(width, last - first - start)), edges
+            while start < task.last - task.first:
+                n, before = unsigned(minimum(width, task.last - task.first - start)), edges
                 inside, edges = survey(
-                    block, axes, measures, tile_strides, tail(points, start * point_step),
-                    axis_step, point_step, indices, reals, first, start, edges, width, n,
-                )  # fmt: skip
+                    block, points, lattice.strides, task.first, start, edges, width, n
+                )
                 if inside:
-                    weigh_inside(block, axes, measures, tables, 1, reals, n)
-                    multiply_out(block, axes, 1, reals, n)
+                    weigh_inside(block, 1, n)
+                    multiply_out(block, 1, n)
                 if edges - before < n:
                     blend_few(
-                        rows, few, tile, at, state, shifts, amount, amount, empty, wide, taps, n
+                        rows,
+                        few,
+                        tile,
+                        at,
+                        state,
+                        lattice.shifts,
+                        amount,
+                        amount,
+                        empty,
+                        wide,
+                        taps,
+                        n,
                     )
                     settle_tile(
-                        rows, out, target, channel, many, place + start * out_step, out_step, n
+                        rows,
+                        out.memory,
+                        out.starts,
+                        channel,
+                        many,
+                        place + start * out.step,
+                        out.step,
+                        n,
                     )
                 start += int64(n)
-                ready = enough(edges, wide, start >= last - first)
+                ready = enough(edges, wide, start >= task.last - task.first)
                 for begin in range(unsigned(0), ready, wide):
                     which, n = (
-                        tail(indices, block[WHICH] + int64(begin)),
+                        tail(block.indices, block.table[WHICH] + int64(begin)),
                         minimum(wide, ready - begin),
                     )
-                    prepare_edges(
-                        block, axes, measures, tables, 1, 1, tile_strides, points, axis_step,
-                        point_step, first, which, indices, reals, n,
-                    )  # fmt: skip
+                    prepare_edges(block, points, 1, 1, lattice.strides, task.first, which, n)
                     count_up(order, n)
                     blend_few_edges(
                         rows, few, tile, places, lost, order, amount, under, hole, wide, taps, n
                     )
-                    settle_tile_edges(rows, out, target, channel, many, place, out_step, which, n)
+                    settle_tile_edges(
+                        rows, out.memory, out.starts, channel, many, place, out.step, which, n
+                    )
                 edges -= ready
 
 
@@ -259,46 +295,44 @@ def fetch_tile_edges(
 
 
 def derive_tile(
-    block: Array, axes: Array, tile: Array, shade: Array, rows: Array, shifts: Array,
-    indices: Array, reals: Array, need_image: bool, need_grid: bool, n: int,
-) -> None:  # fmt: skip
+    block: Block, tile: Array, shade: Array, rows: Array, shifts: Array, needs: Needs, n: int
+) -> None:
     """Add what inside points give to a tile of an image's gradient, and to their own sums."""
-    at, state = tail(indices, block[AT]), tail(indices, block[STATE])
-    amount, sums = tail(reals, block[AMOUNT]), tail(reals, block[SUMS])
-    width, few = unsigned(block[WIDTH]), unsigned(FEW)
-    taps = unsigned(ROWS) if ROWS else unsigned(block[EACH])
+    at, state = tail(block.indices, block.table[AT]), tail(block.indices, block.table[STATE])
+    amount, sums = tail(block.reals, block.table[AMOUNT]), tail(block.reals, block.table[SUMS])
+    width, few = unsigned(block.table[WIDTH]), unsigned(FEW)
+    taps = unsigned(ROWS) if ROWS else unsigned(block.table[EACH])
     for i in range(n):
         if state[i] == 0:
             here, g = address(at[i]), read_pixel(rows, i * few)
-            for a in range(unsigned(block[AXES]) if need_grid else unsigned(0)):
-                if raises(axes, a):
+            for a in range(unsigned(block.table[AXES]) if needs.grid else unsigned(0)):
+                if raises(block.axes, a):
                     total, kind = no_pixel(), (a + unsigned(1)) * taps * width + i
                     for t in range(taps):
                         row = read_pixel(tile, here + address(shifts[t]))
                         total = weigh_lanes(total, amount[kind + t * width], row)
                     sums[a * width + i] += dot_lanes(total, g)
-            for t in range(taps if need_image else unsigned(0)):
+            for t in range(taps if needs.image else unsigned(0)):
                 place = here + address(shifts[t])
                 before = read_pixel(shade, place)
                 store_pixel(shade, place, weigh_lanes(before, amount[t * width + i], g))
 
 
 def derive_tile_edges(
-    block: Array, axes: Array, tile: Array, shade: Array, rows: Array, dropped: Array,
-    indices: Array, reals: Array, need_image: bool, need_grid: bool, n: int,
-) -> None:  # fmt: skip
+    block: Block, tile: Array, shade: Array, rows: Array, dropped: Array, needs: Needs, n: int
+) -> None:
     """As derive_tile, at edges; ``dropped`` is what channels have under dropped taps."""
-    places, lost = tail(indices, block[PLACES]), tail(indices, block[LOST])
-    amount, sums = tail(reals, block[AMOUNT]), tail(reals, block[SUMS])
-    width, few, taps = unsigned(block[WIDTH]), unsigned(FEW), unsigned(block[EACH])
+    places, lost = tail(block.indices, block.table[PLACES]), tail(block.indices, block.table[LOST])
+    amount, sums = tail(block.reals, block.table[AMOUNT]), tail(block.reals, block.table[SUMS])
+    width, few, taps = unsigned(block.table[WIDTH]), unsigned(FEW), unsigned(block.table[EACH])
     nothing = read_pixel(dropped, unsigned(0))
     for j in range(n):
         present, g = False, read_pixel(rows, j * few)
         for t in range(taps):
             present |= places[t * width + j] >= 0
-        if present or (block[FILLS] and not lost[j]):
-            for a in range(unsigned(block[AXES]) if need_grid else unsigned(0)):
-                if raises(axes, a):
+        if present or (block.table[FILLS] and not lost[j]):
+            for a in range(unsigned(block.table[AXES]) if needs.grid else unsigned(0)):
+                if raises(block.axes, a):
                     total, kind = no_pixel(), (a + unsigned(1)) * taps * width + j
                     for t in range(taps):
                         place, weight = places[t * width + j], amount[kind + t * width]
@@ -307,7 +341,7 @@ def derive_tile_edges(
                         else:
                             total = weigh_lanes(total, weight, nothing)
                     sums[a * width + j] += dot_lanes(total, g)
-            for t in range(taps if need_image else unsigned(0)):
+            for t in range(taps if needs.image else unsigned(0)):
                 place = places[t * width + j]
                 if place >= 0:
                     here = address(place)
@@ -315,109 +349,126 @@ def derive_tile_edges(
                     store_pixel(shade, here, weigh_lanes(before, amount[t * width + j], g))
 
 
-def add_sums(block: Array, reals: Array, gradient: Array, n: int) -> None:
+def add_sums(block: Block, gradient: Array, n: int) -> None:
     """Add the sums of a block to the grid's gradient, (point, axis)."""
-    axes = unsigned(block[AXES])
+    axes = unsigned(block.table[AXES])
     for a in range(axes):
-        line, onto = tail(reals, block[SUMS] + int64(a) * block[WIDTH]), tail(gradient, int64(a))
+        line = tail(block.reals, block.table[SUMS] + int64(a) * block.table[WIDTH])
+        onto = tail(gradient, int64(a))
         for i in range(n):
             onto[i * axes] += line[i]
 
 
-def add_sums_edges(block: Array, reals: Array, gradient: Array, which: Array, n: int) -> None:
+def add_sums_edges(block: Block, gradient: Array, which: Array, n: int) -> None:
     """As add_sums, at the listed points."""
-    width, axes = unsigned(block[WIDTH]), unsigned(block[AXES])
-    sums = tail(reals, block[SUMS])
+    width, axes = unsigned(block.table[WIDTH]), unsigned(block.table[AXES])
+    sums = tail(block.reals, block.table[SUMS])
     for j in range(n):
         for a in range(axes):
             gradient[unsigned(which[j]) * axes + a] += sums[a * width + j]
 
 
 def backward_tiles(
-    image: Array, grid: Array, values: Array, shadow: Array, gradient: Array, dropped: Array,
-    tile_strides: Array, shifts: Array, source: Array, image_item: int,
-    shadow_source: Array, shadow_item: int,
-    target_lines: Array, lines: int, pixels: int, whole: int, channels: int,
-    grid_begin: int, grid_item: int, axis_step: int, point_step: int,
-    target: Array, values_item: int, values_step: int, gradient_item: int,
-    need_image: bool, need_grid: bool,
-    block: Array, axes: Array, measures: Array, tables: Array, indices: Array, reals: Array,
-    first_item: int, last_item: int, first: int, last: int, planes: int, end: int,
-) -> None:  # fmt: skip
+    image: Planes,
+    grid: Points,
+    values: Values,
+    shadow: Planes,
+    gradient: Gradient,
+    dropped: Memory,
+    lattice: Lattice,
+    needs: Needs,
+    tiling: Tiling,
+    block: Block,
+    task: Task,
+) -> None:
     """As `gridsample.kernels.cpu.sweeps.backward`, a tile of channels at a time.
 
     Channels that are not there have values and pixels of 0, which add nothing.
     """
-    width, few, count = block[WIDTH], int64(FEW), block[AXES] * need_grid
-    wide, under = unsigned(width), tail(reals, block[TILED])
-    rows, sums = tail(under, 3 * FEW), tail(reals, block[SUMS])
+    width, few, count = block.table[WIDTH], int64(FEW), block.table[AXES] * needs.grid
+    wide, under = unsigned(width), tail(block.reals, block.table[TILED])
+    rows, sums = tail(under, 3 * FEW), tail(block.reals, block.table[SUMS])
     tile = tail(rows, width * FEW)
-    shade = tail(tile, whole * FEW)
-    orders, kinds = (2, 1 + block[AXES]) if need_grid else (1, 1)
-    for item in range(first_item, last_item):
-        points = tail(grid, grid_begin + item * grid_item + first * point_step)
-        slopes = tail(gradient, item * gradient_item + first * count)
-        place = item * values_item + first * values_step
-        for p in range(planes, end):
+    shade = tail(tile, tiling.whole * FEW)
+    orders, kinds = (2, 1 + block.table[AXES]) if needs.grid else (1, 1)
+    for item in range(task.first_item, task.last_item):
+        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
+        points = Line(begun, grid.axis, grid.point)
+        slopes = tail(gradient.memory, item * gradient.item + task.first * count)
+        place = item * values.item + task.first * values.step
+        for p in range(task.planes, task.end):
             channel = p * FEW
-            many = minimum(few, channels - channel)
-            if need_grid:
+            many = minimum(few, tiling.channels - channel)
+            if needs.grid:
                 lay_tile(
-                    tail(image, item * image_item), source, channel, many, tile, target_lines,
-                    lines, pixels, whole,
-                )  # fmt: skip
-            if need_image:
-                fill(shade, real(0), unsigned(whole) * unsigned(FEW))
+                    tail(image.memory, item * image.item),
+                    image.starts,
+                    channel,
+                    many,
+                    tile,
+                    tiling.lines,
+                    tiling.many,
+                    tiling.pixels,
+                    tiling.whole,
+                )
+            if needs.image:
+                fill(shade, real(0), unsigned(tiling.whole) * unsigned(FEW))
             if many < few:
                 fill(rows, real(0), wide * unsigned(FEW))
             few_of(dropped, channel, many, under)
             edges, start = unsigned(0), int64(0)
-            while start < last - first:
-                n = unsigned(minimum(width, last - first - start))
+            while start < task.last - task.first:
+                n = unsigned(minimum(width, task.last - task.first - start))
                 inside, edges = survey(
-                    block, axes, measures, tile_strides, tail(points, start * point_step),
-                    axis_step, point_step, indices, reals, first, start, edges, width, n,
-                )  # fmt: skip
+                    block, points, lattice.strides, task.first, start, edges, width, n
+                )
                 if inside:
-                    weigh_inside(block, axes, measures, tables, orders, reals, n)
-                    multiply_out(block, axes, kinds, reals, n)
+                    weigh_inside(block, orders, n)
+                    multiply_out(block, kinds, n)
                     clear_sums(sums, count, width, n)
                     fetch_tile(
-                        values, target, channel, many, place + start * values_step, values_step,
-                        rows, n,
-                    )  # fmt: skip
-                    derive_tile(
-                        block, axes, tile, shade, rows, shifts, indices, reals, need_image,
-                        need_grid, n,
-                    )  # fmt: skip
-                    if need_grid:
-                        add_sums(block, reals, tail(slopes, start * count), n)
+                        values.memory,
+                        values.starts,
+                        channel,
+                        many,
+                        place + start * values.step,
+                        values.step,
+                        rows,
+                        n,
+                    )
+                    derive_tile(block, tile, shade, rows, lattice.shifts, needs, n)
+                    if needs.grid:
+                        add_sums(block, tail(slopes, start * count), n)
                 start += int64(n)
-                ready = enough(edges, wide, start >= last - first)
+                ready = enough(edges, wide, start >= task.last - task.first)
                 for begin in range(unsigned(0), ready, wide):
                     which, n = (
-                        tail(indices, block[WHICH] + int64(begin)),
+                        tail(block.indices, block.table[WHICH] + int64(begin)),
                         minimum(wide, ready - begin),
                     )
                     prepare_edges(
-                        block, axes, measures, tables, orders, kinds, tile_strides, points,
-                        axis_step, point_step, first, which, indices, reals, n,
-                    )  # fmt: skip
+                        block, points, orders, kinds, lattice.strides, task.first, which, n
+                    )
                     clear_sums(sums, count, width, n)
                     fetch_tile_edges(
-                        values, target, channel, many, place, values_step, which, rows, n
+                        values.memory,
+                        values.starts,
+                        channel,
+                        many,
+                        place,
+                        values.step,
+                        which,
+                        rows,
+                        n,
                     )
-                    derive_tile_edges(
-                        block, axes, tile, shade, rows, under, indices, reals, need_image,
-                        need_grid, n,
-                    )  # fmt: skip
-                    if need_grid:
-                        add_sums_edges(block, reals, slopes, which, n)
+                    derive_tile_edges(block, tile, shade, rows, under, needs, n)
+                    if needs.grid:
+                        add_sums_edges(block, slopes, which, n)
                 edges -= ready
-            for k in range(lines if need_image else int64(0)):
+            for k in range(tiling.many if needs.image else int64(0)):
                 settle_tile(
-                    tail(shade, target_lines[k] * few), shadow, shadow_source, channel, many,
-                    item * shadow_item + k * pixels, int64(1), unsigned(pixels),
+                    tail(shade, tiling.lines[k] * few), shadow.memory, shadow.starts, channel, many,
+                    item * shadow.item + k * tiling.pixels, int64(1), unsigned(tiling.pixels),
                 )  # fmt: skip
 
 

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from llvmlite import ir
-from numba.core import cgutils
+
+from gridsample.kernels.compile.extending import declare
+from gridsample.kernels.memory import BFLOAT_NAN, bfloat_bits
 
 # Bytes that are stored past the caches together.
 CACHE_LINE = 64
@@ -19,18 +21,11 @@ FUSE = ("contract",)
 
 I16, I32, I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
 REALS = {ir.FloatType(): 4, ir.DoubleType(): 8}
-# Not annotated in Numba.
-declare: Any = cgutils.get_or_insert_function
 
 
 def bytes_of(number: Any) -> int:
     """The size of a type of numbers."""
     return number.width // 8 if isinstance(number, ir.IntType) else REALS[number]
-
-
-def pointer(context: Any, builder: Any, kind: Any, array: Any) -> Any:
-    """Where an array begins."""
-    return context.make_array(kind)(context, builder, array).data
 
 
 def vector_name(vector: Any) -> str:
@@ -43,6 +38,49 @@ def repeat(builder: Any, value: Any, width: int) -> Any:
     vector, i32 = ir.VectorType(value.type, width), ir.IntType(32)
     first = builder.insert_element(ir.Constant(vector, ir.Undefined), value, i32(0))
     return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(i32, width), None))
+
+
+class Bits:
+    """Integers of 32 bits that a builder computes with, one or a vector: what formulas take."""
+
+    def __init__(self, builder: Any, value: Any) -> None:
+        """Those of an LLVM value."""
+        self.builder, self.value = builder, value
+
+    def _constant(self, number: int) -> Any:
+        """A number, as often as there are integers."""
+        kind = self.value.type
+        one = I32(number)
+        return repeat(self.builder, one, kind.count) if isinstance(kind, ir.VectorType) else one
+
+    def __add__(self, other: Bits | int) -> Bits:
+        value = other.value if isinstance(other, Bits) else self._constant(other)
+        return Bits(self.builder, self.builder.add(self.value, value))
+
+    def __rshift__(self, count: int) -> Bits:
+        return Bits(self.builder, self.builder.lshr(self.value, self._constant(count)))
+
+    def __and__(self, mask: int) -> Bits:
+        return Bits(self.builder, self.builder.and_(self.value, self._constant(mask)))
+
+    def where(self, condition: Any, other: int) -> Bits:
+        """These where a condition holds, another number elsewhere."""
+        value = self.builder.select(condition, self.value, self._constant(other))
+        return Bits(self.builder, value)
+
+
+def round_to_bfloat(builder: Any, numbers: Any) -> Any:
+    """A number, or a vector, as the bits of bfloat16; NaN stays NaN."""
+
+    def alike(element: Any) -> Any:
+        kind = numbers.type
+        return ir.VectorType(element, kind.count) if isinstance(kind, ir.VectorType) else element
+
+    if numbers.type == alike(ir.DoubleType()):
+        numbers = builder.fptrunc(numbers, alike(ir.FloatType()))
+    bits = bfloat_bits(Bits(builder, builder.bitcast(numbers, alike(I32))))
+    rounded = bits.where(builder.fcmp_ordered("==", numbers, numbers), BFLOAT_NAN)
+    return builder.trunc(rounded.value, alike(I16))
 
 
 def shuffle(builder: Any, a: Any, b: Any, places: list[int]) -> Any:

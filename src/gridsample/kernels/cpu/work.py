@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions.plan import Plan
+from gridsample.kernels.axes import AFTER, BEFORE, COLUMNS, FIRST, FROM, MEASURES, TO, describe
 from gridsample.kernels.cpu import taps
+from gridsample.kernels.cpu.records import Block
 from gridsample.kernels.memory import frozen
 
 Array = np.ndarray[Any, Any]
@@ -38,8 +40,8 @@ DEEP, DEEPER = 128, 1024
 class Axes(NamedTuple):
     """The axes as the drivers know them."""
 
-    integers: Array  # (axis, taps.COLUMNS), flat
-    reals: Array  # (axis, taps.MEASURES), flat
+    integers: Array  # (axis, COLUMNS), flat
+    reals: Array  # (axis, MEASURES), flat
     tables: Array  # (axis, 0: the order asked for, 1, 2: the next ones; tap, power), flat
     counts: tuple[int, ...]  # taps of each axis
 
@@ -52,13 +54,12 @@ def describe_axes(plan: Plan, order: tuple[int, ...]) -> Axes:
     tables = np.zeros((len(counts), taps.ORDERS, max(counts), powers), plan.real)
     rows = []
     for a, method in enumerate(plan.methods):
-        rows.append(taps.describe(plan, a, order[a]))
+        rows.append(describe(plan, a, order[a]))
         for raised in range(taps.ORDERS):
             tables[a, raised, : method.taps, : method.powers] = method.derivative(order[a] + raised)
-    integers, reals = zip(*rows, strict=True)
     return Axes(
-        frozen(np.array(integers, np.int64).reshape(-1)),
-        frozen(np.array(reals, plan.real).reshape(-1)),
+        frozen(np.array([row.integers for row in rows], np.int64).reshape(-1)),
+        frozen(np.array([row.measures for row in rows], plan.real).reshape(-1)),
         frozen(tables.reshape(-1)),
         counts,
     )
@@ -109,9 +110,13 @@ class Work(NamedTuple):
         return int(self.block[taps.ROW]) or self.width
 
     @property
-    def tables(self) -> tuple[Array, Array, Array, Array]:
-        """What every driver takes: the block's table, and those of the axes."""
-        return self.block, self.axes.integers, self.axes.reals, self.axes.tables
+    def record(self) -> Block:
+        """A block as drivers take it, but for room to work in."""
+        axes = self.axes
+        return Block(
+            table=self.block, axes=axes.integers, measures=axes.reals, tables=axes.tables,
+            indices=None, reals=None,
+        )  # fmt: skip
 
     @property
     def scratch_bytes(self) -> tuple[int, int]:
@@ -125,12 +130,12 @@ class Work(NamedTuple):
             return self
         integers, reals = self.axes.integers.copy(), self.axes.reals.copy()
         for a, margin in enumerate(margins):
-            integers[a * taps.COLUMNS + taps.FIRST] += margin
-            one = reals[a * taps.MEASURES :][: taps.MEASURES]
-            one[taps.FROM] -= margin
+            integers[a * COLUMNS + FIRST] += margin
+            one = reals[a * MEASURES :][:MEASURES]
+            one[FROM] -= margin
             # The greatest number below that there is a tap for.
-            one[taps.TO] = np.nextafter(np.ceil(one[taps.TO]) + margin, one.dtype.type(0))
-            one[taps.BEFORE], one[taps.AFTER] = one[taps.FROM], one[taps.TO]
+            one[TO] = np.nextafter(np.ceil(one[TO]) + margin, one.dtype.type(0))
+            one[BEFORE], one[AFTER] = one[FROM], one[TO]
         block = self.block.copy()
         block[taps.FITS] = True
         axes = self.axes._replace(integers=frozen(integers), reals=frozen(reals))
@@ -164,7 +169,7 @@ def organize(
     width = max(16, min(most, BLOCK_REALS // (each * (2 + kinds)) // 16 * 16))
     powers = max(method.powers for method in plan.methods)
     inside = axes.reals.reshape(len(axes.counts), -1)
-    fits = bool((inside[:, taps.FROM] <= inside[:, taps.TO]).all())
+    fits = bool((inside[:, FROM] <= inside[:, TO]).all())
     table, indices, reals = taps.plan_block(axes.counts, powers, fits, kinds, width, run, twice)
     kind = np.dtype(np.int32 if bits == 32 else np.int64)
     table[taps.FILLS] = not plan.sums_to_one

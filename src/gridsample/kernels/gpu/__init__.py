@@ -13,6 +13,7 @@ layouts of tensors is kept (`Call`), so that a next call only fills tensors in.
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -20,9 +21,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.axis import ZEROS
 from gridsample.definitions.plan import BOUNDARIES, Plan, is_differentiable
 from gridsample.definitions.weights import NEAREST, Method
+from gridsample.kernels.axes import ALONE, describe
+from gridsample.kernels.compile.records import check, flat_values
+from gridsample.kernels.gpu import sweeps
+from gridsample.kernels.gpu.records import (
+    Fill,
+    Grid,
+    Needs,
+    Outputs,
+    Planes,
+    SecondNeeds,
+    Shadow,
+    Tile,
+    Values,
+    Work,
+)
 from gridsample.kernels.gpu.sweeps import (
     AS_THEY_COME,
     DISPLACED,
@@ -31,7 +46,6 @@ from gridsample.kernels.gpu.sweeps import (
     MAPPED,
     MEASURED,
 )
-from gridsample.kernels.gpu.taps import IN_PIXELS, TO_CENTRES, TO_EDGES
 
 Order = tuple[int, ...]
 Tensor = Any
@@ -51,35 +65,22 @@ CROWDED = 8
 FLAT = 1024
 
 
-# An axis that an image has not: its one pixel is where all points are.
-ALONE = (1, 0, 1, 1, 0, ZEROS, 0, 0, 1, IN_PIXELS, 0, 0)
-
-
 # What kernels are compiled for -------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=1024)
 def axes(plan: Plan, order: Order, tables: int) -> dict[str, tuple[float, ...]]:
-    """The axes x, y and z as kernels know them, with so many tables: that of the order, and on.
+    """The axes x, y and z as kernels are compiled for them: their choices, and coefficients.
 
-    Those that the image has not are of one pixel.
+    Those are of so many tables: that of the order, and on.  Axes that the image has not have one
+    pixel.
     """
-    known = [describe(plan, a, order[a], tables) for a in range(len(plan.spatial))]
+    known: list[tuple[float, ...]] = [
+        (*describe(plan, a, n).choices, *coefficients(plan.methods[a], n, tables))
+        for a, n in enumerate(order)
+    ]
     known += [(*ALONE, *coefficients(NEAREST, 0, tables))] * (3 - len(known))
     return dict(zip("XYZ", known, strict=True))
-
-
-def describe(plan: Plan, a: int, order: int, tables: int) -> tuple[float, ...]:
-    """One axis as kernels know it: its entries are named in `gridsample.kernels.gpu.taps`."""
-    method, boundary = plan.methods[a], BOUNDARIES[plan.boundaries[a]]
-    counts = TO_CENTRES if plan.align_corners else TO_EDGES
-    return (
-        *(method.taps, method.first, method.powers, method.rounding, order),
-        *(boundary.code, plan.edges[a], int(boundary.odd), int(plan.folds[a])),
-        counts if plan.coords == "normalized" else IN_PIXELS,
-        *(int(not plan.extrapolate), int(boundary.filled and plan.sums_to_one)),
-        *coefficients(method, order, tables),
-    )
 
 
 def coefficients(method: Method, order: int, tables: int) -> Iterator[float]:
@@ -122,12 +123,14 @@ class Sums(NamedTuple):
     room: int
 
     def arguments(self, shadow: Tensor) -> dict[str, Any]:
-        """What kernels take for it."""
+        """What a shadow's record has of it."""
         return {
-            "bounds": self.bounds, "limbs": self.limbs, "room": self.room, "limb": shadow.numel(),
+            "bounds": self.bounds, "limbs": self.limbs, "limb": shadow.numel(), "room": self.room,
         }  # fmt: skip
 
 
+# Of a shadow that values are added to as they come.
+NO_SUMS: dict[str, Any] = {"bounds": None, "limbs": None, "limb": 0, "room": 0}
 USUAL = How()
 
 
@@ -205,34 +208,33 @@ def side_by_side(tensor: Layout) -> bool:
     return tensor.shape[1] > 1 and tensor.strides[1] == 1 and tensor.strides[-1] != 1
 
 
-def named(name: str, parts: Sequence[str], strides: Sequence[int]) -> dict[str, int]:
-    """Strides as a kernel's arguments."""
-    return {f"{name}_{part}": step for part, step in zip(parts, strides, strict=True)}
-
-
 def item_step(tensor: Layout, items: int) -> int:
     """The distance between items; one that serves all is not moved from."""
     return tensor.strides[0] if tensor.shape[0] == items else 0
 
 
-def image_steps(tensor: Layout, name: str, items: int) -> dict[str, int]:
-    """The strides of (N, C, *spatial) as arguments; 0 along axes that there are not."""
+def planes(tensor: Layout, items: int) -> Planes:
+    """(N, C, *spatial) as kernels take it, but for its memory; strides along no axis are 0."""
     _, channel, *rest = tensor.strides
-    strides = (item_step(tensor, items), channel, *rest[::-1], *(0,) * (3 - len(rest)))
-    return named(name, ("item", "channel", "x", "y", "z"), strides)
+    x, y, z = (*rest[::-1], 0, 0, 0)[:3]
+    return Planes(None, item_step(tensor, items), channel, x, y, z)
 
 
-def values_steps(tensor: Layout, name: str, items: int) -> dict[str, int]:
-    """The strides of (N, C, points) as arguments."""
-    steps = item_step(tensor, items), *tensor.strides[1:]
-    return named(name, ("item", "channel", "point"), steps)
+def shadow_of(tensor: Layout, items: int) -> Shadow:
+    """As `planes`, to be added to."""
+    return Shadow(*planes(tensor, items), **NO_SUMS)
 
 
-def grid_steps(grid: Layout, name: str, affine: bool = False) -> dict[str, int]:
-    """The strides of (N, points, D) as arguments; or, of maps (N, D, D + 1), those of columns."""
+def values_of(tensor: Layout, items: int) -> Values:
+    """(N, C, points) as kernels take it, but for its memory."""
+    _, channel, point = tensor.strides
+    return Values(None, item_step(tensor, items), channel, point)
+
+
+def grid_of(grid: Layout, affine: bool = False) -> Grid:
+    """(N, points, D) as kernels take it, but for its memory; or maps (N, D, D + 1)."""
     item, point, axis = grid.strides
-    strides = (item, axis, point) if affine else (item, point, axis)
-    return named(name, ("item", "point", "axis"), strides)
+    return Grid(None, item, axis, point) if affine else Grid(None, item, point, axis)
 
 
 class Call:
@@ -243,11 +245,12 @@ class Call:
 
     def __init__(
         self, name: str, plan: Plan, order: Order, grid: Layout, tensors: Sequence[Layout],
-        last: bool, affine: bool, fill: Layout | None, visits: int, tables: int, **more: Any,
+        last: bool, affine: bool, fill: Layout | None, visits: int, tables: int, **records: Any,
     ) -> None:  # fmt: skip
-        """``tensors`` are all that are gone through, beside the grid; ``more`` is for the kernel.
+        """``tensors`` are all that are gone through, beside the grid.
 
-        A tap is visited so often: read, or added to, for which exact sums read and add more.
+        ``records`` are the kernel's own, of tensors but for their memory.  A tap is visited so
+        often: read, or added to, for which exact sums read and add more.
         """
         import triton.language as tl
 
@@ -267,43 +270,60 @@ class Call:
         # Every program has a place of its own in a gradient.
         each = (blocks, rank, rank + 1) if affine else (plan.points, rank)
         self.gradient_shape = (shape.splits, plan.grid_items, *each)
-        self.arguments: dict[str, Any] = {
-            **grid_steps(grid, "grid", affine),
-            **named("size", "xyz", sizes[:3]), **named("out", "xyz", out[:3]),
-            "channels": plan.channels, "points": plan.points, "grid_items": plan.grid_items,
-            "units": shape.units, "splits": shape.splits,
-            "fill_channel": 0 if fill is None or fill.shape[0] == 1 else fill.strides[0],
-            **axes(plan, order, tables), "RANK": rank,
-            "SOURCE": MAPPED if affine else DISPLACED if displaced else GIVEN,
-            "LAST": last, "FILLED": plan.filled and fill is not None,
-            "REAL": tl.float64 if plan.real.itemsize == 8 else tl.float32,
-            "INDEX": tl.int64 if far else tl.int32,
-            "BLOCK": shape.block, "DEPTH": shape.depth, **more,
-        }  # fmt: skip
+        work = Work(
+            **{f"size_{name}": n for name, n in zip("xyz", sizes, strict=False)},
+            **{f"out_{name}": n for name, n in zip("xyz", out, strict=False)},
+            channels=plan.channels, points=plan.points, grid_items=plan.grid_items,
+            units=shape.units, splits=shape.splits,
+        )  # fmt: skip
+        tile = Tile(
+            **axes(plan, order, tables), RANK=rank,
+            SOURCE=MAPPED if affine else DISPLACED if displaced else GIVEN,
+            LAST=last, REAL=tl.float64 if plan.real.itemsize == 8 else tl.float32,
+            INDEX=tl.int64 if far else tl.int32, BLOCK=shape.block, DEPTH=shape.depth,
+            FILLED=plan.filled and fill is not None,
+        )  # fmt: skip
+        of_fill = Fill(None, 0 if fill is None or fill.shape[0] == 1 else fill.strides[0])
+        given = {"grid": grid_of(grid, affine), "fill": of_fill, "work": work, "tile": tile}
+        check(getattr(sweeps, name), given | records, NEITHER)
+        self.arguments = flat_values(**given, **records)
 
-    def run(self, how: How, **arguments: Any) -> None:
-        """Launch the kernel with these arguments and all that it takes of the others."""
-        known = {**self.arguments, **arguments}
+    def run(self, how: How, gradient: Tensor | None = None, **tensors: Tensor | None) -> None:
+        """Launch the kernel on these tensors."""
+        memories = {f"{name}_memory": one for name, one in tensors.items()}
+        known = {**self.arguments, "gradient": gradient, **memories}
         launch(self.name, self.rolled, self.programs, self.warps, known, how)
 
     def add_up(
         self, how: How, sums: Sums | None, shadow: Tensor | None, **tensors: Tensor | None
     ) -> None:
         """Run a kernel that adds to a shadow; before exact sums, once to see how large they are."""
+        tensors["shadow"] = shadow
         if sums is None or shadow is None:
-            nothing = {"bounds": None, "limbs": None, "limb": 0, "room": 0}
-            self.run(how, shadow=shadow, SUMS=AS_THEY_COME, **nothing, **tensors)
+            self.run(how, **tensors)
             return
-        exact = {**tensors, "shadow": shadow, **sums.arguments(shadow)}
-        unneeded = {"NEED_GRID": False, "NEED_VALUES": False}
-        self.run(how, SUMS=MEASURED, **exact, **unneeded)
-        self.run(how, SUMS=EXACT, **exact)
+        exact = {f"shadow_{field}": one for field, one in sums.arguments(shadow).items()}
+        seen = self.but(**exact, needs_SUMS=MEASURED, needs_GRID=False, needs_VALUES=False)
+        seen.run(how, **tensors)
+        self.but(**exact, needs_SUMS=EXACT).run(how, **tensors)
+
+    def but(self, **arguments: Any) -> Call:
+        """The same call with some other arguments, of those that the kernel takes."""
+        other = copy.copy(self)
+        other.arguments = {
+            name: arguments.get(name, value) for name, value in self.arguments.items()
+        }
+        return other
+
+
+# Parameters that are no records, and are given when a kernel is launched.
+NEITHER = frozenset({"gradient"})
 
 
 def launch(
     name: str, rolled: bool, programs: int, warps: int, known: dict[str, Any], how: How
 ) -> None:
-    """Launch so many programs of a kernel, with those of the known arguments that it takes."""
+    """Launch so many programs of a kernel, with its known arguments, by name."""
     from gridsample.kernels.gpu.build import kernels
 
     kernel = getattr(kernels(rolled, how.interpreted), name)
@@ -347,16 +367,18 @@ def gather_call(
     affine: bool,
 ) -> Call:  # fmt: skip
     """How `gather` is launched."""
-    plain, copy, (low, high) = not any(order), copies(plan, order), (0, 0)
+    plain, copied, (low, high) = not any(order), copies(plan, order), (0, 0)
     rounds = plain and not is_differentiable(plan.dtype)
     if rounds:
         kind = plan.dtype
         low, high = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max)
     return Call(
         "gather", plan, order, grid, (image, out), side_by_side(image), affine, fill, 1, 1,
-        **image_steps(image, "image", plan.items), **values_steps(out, "out", plan.items),
-        COPY=copy, HOLE=not rounds and plain, ROUND=rounds and not copy,
-        BACKED=plain and fill is not None, LOW=int(low), HIGH=int(high),
+        image=planes(image, plan.items), out=values_of(out, plan.items),
+        outputs=Outputs(
+            COPY=copied, HOLE=not rounds and plain, ROUND=rounds and not copied,
+            BACKED=plain and fill is not None, LOW=int(low), HIGH=int(high),
+        ),
     )  # fmt: skip
 
 
@@ -411,9 +433,9 @@ def backward_call(
     assert first is not None and second is not None
     return Call(
         "backward", plan, order, grid, (values, first, second), side_by_side(second), affine, fill,
-        4 if exact else 2, 2 if need_grid else 1, JOIN=crowded(plan),
-        **image_steps(first, "image", items), **image_steps(second, "shadow", items),
-        **values_steps(values, "values", items), NEED_IMAGE=need_image, NEED_GRID=need_grid,
+        4 if exact else 2, 2 if need_grid else 1, image=planes(first, items),
+        shadow=shadow_of(second, items), values=values_of(values, items),
+        needs=Needs(need_image, need_grid, JOIN=crowded(plan), SUMS=AS_THEY_COME),
     )  # fmt: skip
 
 
@@ -462,12 +484,14 @@ def twice_call(
     moves = any(n + 1 < method.powers for n, method in zip(order, plan.methods, strict=True))
     return Call(
         "twice", plan, order, grid, (values, image, up, under, target), side_by_side(image), False,
-        fill, 6 if exact else 4, 3, JOIN=crowded(plan),
-        **image_steps(image, "image", items), **image_steps(up, "up", items),
-        **image_steps(under, "shadow", items), **values_steps(values, "values", items),
-        **values_steps(target, "onto", items), **grid_steps(by_grid or grid, "along"),
-        HAS_IMAGE=by_image is not None, HAS_GRID=by_grid is not None and moves,
-        NEED_VALUES=need_values, NEED_IMAGE=need_image, NEED_GRID=need_grid,
+        fill, 6 if exact else 4, 3, image=planes(image, items), by_image=planes(up, items),
+        shadow=shadow_of(under, items), values=values_of(values, items),
+        onto=values_of(target, items), by_grid=grid_of(by_grid or grid),
+        needs=SecondNeeds(
+            FROM_IMAGE=by_image is not None, FROM_GRID=by_grid is not None and moves,
+            VALUES=need_values, IMAGE=need_image, GRID=need_grid, JOIN=crowded(plan),
+            SUMS=AS_THEY_COME,
+        ),
     )  # fmt: skip
 
 
@@ -476,8 +500,9 @@ def collect(sums: Sums, shadow: Tensor, out: Tensor, *, how: How = USUAL) -> Non
     import triton.language as tl
 
     count = shadow.numel()
+    record = Shadow(shadow, *(0,) * 5, **sums.arguments(shadow))
     known = {
-        "shadow": shadow, "out": out, "count": count, **sums.arguments(shadow),
+        "shadow": record, "out": out, "count": count,
         "REAL": tl.float64 if shadow.element_size() == 8 else tl.float32, "BLOCK": FLAT,
     }  # fmt: skip
-    launch("collect", False, -(-count // FLAT), 4, known, how)
+    launch("collect", False, -(-count // FLAT), 4, flat_values(**known), how)

@@ -1,22 +1,24 @@
 """Lowers axis.py and the kernels beside it to Triton: for a GPU, or for Triton's interpreter.
 
-Triton reads the *source* of a function, in which it wants no annotations but its own; so a function
-is lowered by stripping its source, and binding what it mentions to Triton's names.
+Triton reads the *source* of a function, in which it wants no annotations but its own, and no
+records for pointers; so a function is lowered by flattening and stripping its source, and binding
+what it mentions to Triton's names.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
-import inspect
 import linecache
-import textwrap
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 from gridsample.definitions import axis
+from gridsample.kernels import axes
+from gridsample.kernels.compile.records import flat_definition
 from gridsample.kernels.gpu import sweeps, taps
+from gridsample.kernels.gpu.records import Work
 
 Function = Callable[..., Any]
 
@@ -32,8 +34,8 @@ FUNCTIONS: tuple[Function, ...] = (
 
 # Arguments for whose values no kernel is compiled anew.
 COUNTS = [
-    *("size_x", "size_y", "size_z", "out_x", "out_y", "out_z"),
-    *("points", "grid_items", "units", "splits", "limb", "room", "count"),
+    *(f"work_{name}" for name in Work._fields if name != "channels"),
+    *("shadow_limb", "shadow_room", "count"),
 ]
 
 
@@ -100,8 +102,8 @@ def strip(function: Function, scope: dict[str, Any], alias: str, unrolled: bool)
     Sources must be all that there is to them, but for names that are bound to Triton's own:
     torch.compile writes them into programs.
     """
-    tree = Strip(alias, unrolled).visit(ast.parse(textwrap.dedent(inspect.getsource(function))))
-    source = ast.unparse(ast.fix_missing_locations(tree)) + "\n"
+    bare = Strip(alias, unrolled).visit(flat_definition(function, {}))
+    source = ast.unparse(ast.fix_missing_locations(ast.Module([bare], []))) + "\n"
     kind = "unrolled" if unrolled else "rolled"
     name = f"<{function.__module__}.{function.__name__}, {kind}, for Triton>"
     # Where `inspect.getsource`, by which Triton reads it, looks first.
@@ -116,7 +118,7 @@ def constants() -> dict[str, Any]:
     """The numbers that the functions mention."""
     return {
         name: value
-        for module in (axis, taps, sweeps)
+        for module in (axis, axes, taps, sweeps)
         for name, value in vars(module).items()
         if name.isupper() and isinstance(value, (int, float))
     }
@@ -130,19 +132,18 @@ def kernels(rolled: bool = False, interpreted: bool = False) -> SimpleNamespace:
     ones run on the CPU, slowly.
     """
     import triton.language as tl
-    from triton.runtime.interpreter import InterpretedFunction
-    from triton.runtime.jit import JITFunction
+
+    from gridsample.kernels.compile.triton_jit import compiler, known_sum
 
     names: dict[str, Any] = {"tl": tl, "__builtins__": __builtins__}
     names |= {name: tl.constexpr(value) for name, value in constants().items()}
-    jit = InterpretedFunction if interpreted else JITFunction
+    jit = compiler(interpreted)
     for function in FUNCTIONS:
         twin = sweeps.entry_rolled if rolled and function is sweeps.entry else function
         unrolled = function is axis.weight and not interpreted
         names[function.__name__] = jit(strip(twin, {**names}, function.__name__, unrolled))
         if interpreted and function is sweeps.plus:
-            # One that the interpreter knows: it is done at once, and not number by number.
-            names["plus"] = tl.standard._sum_combine
+            names["plus"] = known_sum(names["plus"])
     for kernel in sweeps.KERNELS:
         options = {} if interpreted else {"do_not_specialize": COUNTS}
         unrolled = not (rolled or interpreted)

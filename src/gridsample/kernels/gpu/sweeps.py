@@ -7,10 +7,6 @@ so that a thread loads several with one instruction, and otherwise the points'.
 
     item, split     which item's points these are, and which of the chunks: from ``split`` on, every
                     ``splits``-th, so that few points with many channels fill a GPU too
-    units           the chunks; those of all items, where the grid is one for the whole batch
-    *_item, *_z     distances in memory, counted in numbers; 0 where an item or an axis is broadcast
-    INDEX           the integers that offsets within an item are worked out in
-    REAL            the type of positions, weights and sums
 
 A dropped tap is not read (a masked load gives 0 in its place) and not written to, and where it
 would be multiplied by what may be infinite, the product is not taken.  A point that is nowhere is
@@ -28,14 +24,21 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.definitions.axis import ZERO
-from gridsample.kernels.gpu.taps import (
-    COUNTS,
-    FILLS,
-    ORDER,
-    POWERS,
-    TAPS,
-    TO_CENTRES,
+from gridsample.kernels.axes import BACKED, COORDS, COUNT, ORDER, POWERS, TO_CENTRES
+from gridsample.kernels.gpu.records import (
+    Fill,
+    Grid,
+    Needs,
+    Outputs,
+    Planes,
+    SecondNeeds,
+    Shadow,
     Static,
+    Tile,
+    Values,
+    Work,
+)
+from gridsample.kernels.gpu.taps import (
     any_kept,
     lay,
     locate,
@@ -79,13 +82,18 @@ def over_channels(vector: Any, LAST: Static) -> Any:
         return vector[:, None]
 
 
-def assignment(points: Any, grid_items: Any, BLOCK: Static) -> Any:
+def assignment(work: Work, BLOCK: Static) -> Any:
     """What this program is to do: its points, those that there are, their item, and its split."""
-    blocks = (points + BLOCK - 1) // BLOCK
+    blocks = (work.points + BLOCK - 1) // BLOCK
     number = tl.program_id(0)
     point = (number % blocks) * BLOCK + tl.arange(0, BLOCK)
     rest = number // blocks
-    return point, point < points, (rest % grid_items).to(tl.int64), rest // grid_items
+    return (
+        point,
+        point < work.points,
+        (rest % work.grid_items).to(tl.int64),
+        rest // work.grid_items,
+    )
 
 
 def place(point: Any, out: Any, AXIS: Static) -> Any:
@@ -96,37 +104,30 @@ def place(point: Any, out: Any, AXIS: Static) -> Any:
     return index % out[AXIS]
 
 
-def ruler(point: Any, out: Any, AXIS: Static, X: Static, REAL: Static) -> Any:
+def ruler(point: Any, out: Any, AXIS: Static, tile: Tile) -> Any:
     """Where the points are along an axis of the output, from -1 to 1.
 
     As `gridsample.identity_grid`: (2 i + 1 - n) / n, or over n - 1 for aligned corners.
     """
-    span = maximum(out[AXIS] - (1 if X[COUNTS] == TO_CENTRES else 0), 1)
-    return (2 * place(point, out, AXIS) + 1 - out[AXIS]).to(REAL) / tl.cast(span, REAL)
+    span = maximum(out[AXIS] - (1 if tile.X[COORDS] == TO_CENTRES else 0), 1)
+    return (2 * place(point, out, AXIS) + 1 - out[AXIS]).to(tile.REAL) / tl.cast(span, tile.REAL)
 
 
-def mapped(
-    maps: Any, item: Any, point: Any, steps: Any, out: Any, X: Static, RANK: Static, REAL: Static
-) -> Any:
-    """The points' coordinates, made of affine maps (item, D, D + 1) of the output's own places.
-
-    ``steps`` are the distances of items, columns and rows.
-    """
+def mapped(maps: Grid, item: Any, point: Any, out: Any, tile: Tile) -> Any:
+    """The points' coordinates, made of affine maps (item, D, D + 1) of the output's own places."""
     coordinates: Any = ()
-    for axis in tl.static_range(RANK):
-        start = maps + item * steps[0] + axis * steps[2]
-        made = tl.full(point.shape, 0, REAL) + tl.load(start + RANK * steps[1]).to(REAL)
-        for along in tl.static_range(RANK):
-            factor = tl.load(start + along * steps[1]).to(REAL)
-            made += factor * ruler(point, out, along, X, REAL)
+    for axis in tl.static_range(tile.RANK):
+        start = maps.memory + item * maps.item + axis * maps.axis
+        made = tl.full(point.shape, 0, tile.REAL)
+        made += tl.load(start + tile.RANK * maps.point).to(tile.REAL)
+        for along in tl.static_range(tile.RANK):
+            factor = tl.load(start + along * maps.point).to(tile.REAL)
+            made += factor * ruler(point, out, along, tile)
         coordinates = coordinates + (made,)
     return coordinates
 
 
-def find(
-    coordinates: Any, point: Any, present: Any, out: Any, sizes: Any, X: Static, Y: Static,
-    Z: Static, RANK: Static, SOURCE: Static, REAL: Static, INDEX: Static,
-) -> Any:  # fmt: skip
+def find(coordinates: Any, point: Any, present: Any, work: Work, tile: Tile) -> Any:
     """The points' taps on every axis: pixels, which are kept, and what they are weighed by.
 
     Also which points are somewhere, and which of those may have taps: no tap of others is kept.
@@ -136,33 +137,39 @@ def find(
     kept: Any = ()
     scales: Any = ()
     near = present
+    sizes = (work.size_x, work.size_y, work.size_z)
+    out = (work.out_x, work.out_y, work.out_z)
     for axis in tl.static_range(3):
-        x = coordinates[axis].to(REAL) if axis < RANK else tl.full(point.shape, 0, REAL)
-        if SOURCE == DISPLACED and axis < RANK:
-            x += place(point, out, axis).to(REAL)
-        size = sizes[axis] if axis < RANK else 1
-        base, t, steep, sure, within = locate(
-            x, size, X if axis == 0 else Y if axis == 1 else Z, REAL
+        x = (
+            coordinates[axis].to(tile.REAL)
+            if axis < tile.RANK
+            else tl.full(point.shape, 0, tile.REAL)
         )
-        at, there, signs = lay(base.to(INDEX), size, X if axis == 0 else Y if axis == 1 else Z)
+        if tile.SOURCE == DISPLACED and axis < tile.RANK:
+            x += place(point, out, axis).to(tile.REAL)
+        size = sizes[axis] if axis < tile.RANK else 1
+        base, t, steep, sure, within = locate(
+            x, size, tile.X if axis == 0 else tile.Y if axis == 1 else tile.Z, tile.REAL
+        )
+        at, there, signs = lay(
+            base.to(tile.INDEX), size, tile.X if axis == 0 else tile.Y if axis == 1 else tile.Z
+        )
         present = present & sure
         near = near & sure & within
-        if (X if axis == 0 else Y if axis == 1 else Z)[FILLS]:
-            near = near & any_kept(there, X if axis == 0 else Y if axis == 1 else Z)
+        if (tile.X if axis == 0 else tile.Y if axis == 1 else tile.Z)[BACKED]:
+            near = near & any_kept(there, tile.X if axis == 0 else tile.Y if axis == 1 else tile.Z)
         pixels = pixels + (at,)
         kept = kept + (there,)
         scales = scales + ((t, steep, signs),)
     return pixels, kept, scales, present, near
 
 
-def weigh_all(
-    scales: Any, X: Static, Y: Static, Z: Static, RX: Static, RY: Static, RZ: Static
-) -> Any:
+def weigh_all(scales: Any, tile: Tile, RX: Static, RY: Static, RZ: Static) -> Any:
     """The weights of all axes' taps, each axis's order raised by so much."""
     return (
-        weigh(scales[0][0], scales[0][1], scales[0][2], X, RX),
-        weigh(scales[1][0], scales[1][1], scales[1][2], Y, RY),
-        weigh(scales[2][0], scales[2][1], scales[2][2], Z, RZ),
+        weigh(scales[0][0], scales[0][1], scales[0][2], tile.X, RX),
+        weigh(scales[1][0], scales[1][1], scales[1][2], tile.Y, RY),
+        weigh(scales[2][0], scales[2][1], scales[2][2], tile.Z, RZ),
     )
 
 
@@ -181,25 +188,25 @@ def rises(METHOD: Static, BY: Static) -> Any:
 
 def lines(Y: Static, Z: Static) -> Any:
     """How many lines of taps a point has."""
-    return Y[TAPS] * Z[TAPS]
+    return Y[COUNT] * Z[COUNT]
 
 
-def entry(choices: Any, k: Any, COUNT: Static) -> Any:
+def entry(choices: Any, k: Any, SIZE: Static) -> Any:
     """An entry of a tuple, of a number that is known when compiling."""
     return choices[k]
 
 
-def entry_rolled(choices: Any, k: Any, COUNT: Static) -> Any:
+def entry_rolled(choices: Any, k: Any, SIZE: Static) -> Any:
     """An entry of a tuple, of any number."""
     chosen = choices[0]
-    for other in tl.static_range(1, COUNT):
+    for other in tl.static_range(1, SIZE):
         chosen = where(k == other, choices[other], chosen)
     return chosen
 
 
 def line_of(y: Any, z: Any, line: Any, Y: Static, Z: Static) -> Any:
     """What belongs to a line, of what belongs to the taps of y and to those of z."""
-    return entry(y, line % Y[TAPS], Y[TAPS]), entry(z, line // Y[TAPS], Z[TAPS])
+    return entry(y, line % Y[COUNT], Y[COUNT]), entry(z, line // Y[COUNT], Z[COUNT])
 
 
 def line_start(pixels: Any, y_step: Any, z_step: Any, line: Any, Y: Static, Z: Static) -> Any:
@@ -220,14 +227,14 @@ def line_kept(kept: Any, near: Any, line: Any, Y: Static, Z: Static) -> Any:
     return one & other & near
 
 
-def channels_of(unit: Any, item: Any, channels: Any, DEPTH: Static, LAST: Static) -> Any:
+def channels_of(unit: Any, item: Any, work: Work, tile: Tile) -> Any:
     """The item that a unit of work belongs to, its channels, and those that there are, as tiles."""
-    chunks = (channels + DEPTH - 1) // DEPTH
-    channel = (unit % chunks) * DEPTH + tl.arange(0, DEPTH)
+    chunks = (work.channels + tile.DEPTH - 1) // tile.DEPTH
+    channel = (unit % chunks) * tile.DEPTH + tl.arange(0, tile.DEPTH)
     return (
         item + unit // chunks,
-        over_channels(channel, LAST),
-        over_channels(channel < channels, LAST),
+        over_channels(channel, tile.LAST),
+        over_channels(channel < work.channels, tile.LAST),
     )
 
 
@@ -235,14 +242,13 @@ def channels_of(unit: Any, item: Any, channels: Any, DEPTH: Static, LAST: Static
 
 
 def look_up(
-    source: Any, at: Any, there: Any, real: Any, backdrop: Any, REAL: Static, LAST: Static,
-    FILLED: Static,
-) -> Any:  # fmt: skip
-    """A tile of pixels; in the place of dropped ones, 0 or the fill value."""
-    mask = over_points(there, LAST) & real
-    pixel = tl.load(source + over_points(at, LAST), mask=mask, other=0).to(REAL)
+    source: Any, at: Any, there: Any, real: Any, backdrop: Any, tile: Tile, FILLED: Static
+) -> Any:
+    """A tile of pixels; in the place of dropped ones, 0 or, where it is FILLED, the fill value."""
+    mask = over_points(there, tile.LAST) & real
+    pixel = tl.load(source + over_points(at, tile.LAST), mask=mask, other=0).to(tile.REAL)
     if FILLED:
-        pixel = where(over_points(there, LAST), pixel, backdrop)
+        pixel = where(over_points(there, tile.LAST), pixel, backdrop)
     return pixel
 
 
@@ -255,83 +261,71 @@ def settle(total: Any, LOW: Static, HIGH: Static, KIND: Static) -> Any:
     return where(whole >= HIGH, HIGH, where(whole <= LOW, LOW, inside))
 
 
-def blank(total: Any, sure: Any, REAL: Static, LAST: Static) -> Any:
+def blank(total: Any, sure: Any, tile: Tile) -> Any:
     """NaN in the place of points that are nowhere."""
-    nothing = tl.full([], float("nan"), REAL).to(total.dtype)
-    return where(over_points(sure, LAST), total, nothing)
+    nothing = tl.full([], float("nan"), tile.REAL).to(total.dtype)
+    return where(over_points(sure, tile.LAST), total, nothing)
 
 
 def gather(
-    image: Any, grid: Any, out: Any, fill: Any,
-    size_x: Any, size_y: Any, size_z: Any,
-    image_item: Any, image_channel: Any, image_x: Any, image_y: Any, image_z: Any,
-    grid_item: Any, grid_point: Any, grid_axis: Any, out_x: Any, out_y: Any, out_z: Any,
-    out_item: Any, out_channel: Any, out_point: Any, fill_channel: Any,
-    channels: Any, points: Any, grid_items: Any, units: Any, splits: Any,
-    X: Static, Y: Static, Z: Static, RANK: Static, SOURCE: Static,
-    LAST: Static, REAL: Static, INDEX: Static, BLOCK: Static, DEPTH: Static, FILLED: Static,
-    COPY: Static, BACKED: Static, HOLE: Static, ROUND: Static, LOW: Static, HIGH: Static,
-) -> None:  # fmt: skip
-    """Sample: out = sum over taps of weight * pixel.
-
-    ``COPY``: each point has one tap, of weight one, and its number goes from memory to memory as it
-    is.  ``FILLED``: dropped taps count with the fill value.  ``BACKED``: so do points without taps.
-    Points that are nowhere become NaN if there is a ``HOLE``, and are without taps if not.
-    ``ROUND``: the output holds integers, from LOW to HIGH.
-    """
-    point, present, item, split = assignment(points, grid_items, BLOCK)
-    out_sizes, sizes = (out_x, out_y, out_z), (size_x, size_y, size_z)
-    if SOURCE == MAPPED:
-        steps = grid_item, grid_point, grid_axis
-        coordinates = mapped(grid, item, point, steps, out_sizes, X, RANK, REAL)
+    image: Planes, grid: Grid, out: Values, fill: Fill, work: Work, tile: Tile, outputs: Outputs
+) -> None:
+    """Sample: out = sum over taps of weight * pixel; see `Outputs`."""
+    point, present, item, split = assignment(work, tile.BLOCK)
+    if tile.SOURCE == MAPPED:
+        coordinates = mapped(grid, item, point, (work.out_x, work.out_y, work.out_z), tile)
     else:
-        here = item * grid_item + point.to(INDEX) * grid_point
+        here = item * grid.item + point.to(tile.INDEX) * grid.point
         coordinates = (
-            tl.load(grid + here, mask=present, other=0),
-            tl.load(grid + here + grid_axis, mask=present & (RANK > 1), other=0),
-            tl.load(grid + here + 2 * grid_axis, mask=present & (RANK > 2), other=0),
+            tl.load(grid.memory + here, mask=present, other=0),
+            tl.load(grid.memory + here + grid.axis, mask=present & (tile.RANK > 1), other=0),
+            tl.load(grid.memory + here + 2 * grid.axis, mask=present & (tile.RANK > 2), other=0),
         )
-    pixels, kept, scales, sure, near = find(
-        coordinates, point, present, out_sizes, sizes, X, Y, Z, RANK, SOURCE, REAL, INDEX
-    )
-    wx, wy, wz = weigh_all(scales, X, Y, Z, 0, 0, 0)
-    for unit in tl.range(split, units, splits):
-        n, channel, real = channels_of(unit, item, channels, DEPTH, LAST)
-        source = image + n * image_item + channel.to(INDEX) * image_channel
+    pixels, kept, scales, sure, near = find(coordinates, point, present, work, tile)
+    wx, wy, wz = weigh_all(scales, tile, 0, 0, 0)
+    for unit in tl.range(split, work.units, work.splits):
+        n, channel, real = channels_of(unit, item, work, tile)
+        source = image.memory + n * image.item + channel.to(tile.INDEX) * image.channel
         backdrop = ZERO
-        if FILLED or BACKED:
-            backdrop = tl.load(fill + channel * fill_channel, mask=real, other=0)
-        if COPY:
-            at = pixels[2][0] * image_z + pixels[1][0] * image_y + pixels[0][0] * image_x
-            there = over_points(kept[2][0] & kept[1][0] & kept[0][0] & near, LAST)
-            total = tl.load(source + over_points(at, LAST), mask=there & real, other=0)
-            if FILLED:
+        if tile.FILLED or outputs.BACKED:
+            backdrop = tl.load(fill.memory + channel * fill.channel, mask=real, other=0)
+        if outputs.COPY:
+            at = pixels[2][0] * image.z + pixels[1][0] * image.y + pixels[0][0] * image.x
+            there = over_points(kept[2][0] & kept[1][0] & kept[0][0] & near, tile.LAST)
+            total = tl.load(source + over_points(at, tile.LAST), mask=there & real, other=0)
+            if tile.FILLED:
                 total = where(there, total, backdrop)
         else:
-            total = tl.full([BLOCK, DEPTH] if LAST else [DEPTH, BLOCK], 0, REAL)
-            for line in range(lines(Y, Z)):
-                start = line_start(pixels, image_y, image_z, line, Y, Z)
-                inside = line_kept(kept, near, line, Y, Z)
-                w = line_weight(wy, wz, line, Y, Z)
-                for i in tl.static_range(tl.constexpr(X[TAPS])):
+            total = tl.full(
+                [tile.BLOCK, tile.DEPTH] if tile.LAST else [tile.DEPTH, tile.BLOCK], 0, tile.REAL
+            )
+            for line in range(lines(tile.Y, tile.Z)):
+                start = line_start(pixels, image.y, image.z, line, tile.Y, tile.Z)
+                inside = line_kept(kept, near, line, tile.Y, tile.Z)
+                w = line_weight(wy, wz, line, tile.Y, tile.Z)
+                for i in tl.static_range(tl.constexpr(tile.X[COUNT])):
                     there = inside & kept[0][i]
                     pixel = look_up(
-                        source, start + pixels[0][i] * image_x, there, real, backdrop, REAL, LAST,
-                        FILLED,
+                        source, start + pixels[0][i] * image.x, there, real, backdrop, tile,
+                        tile.FILLED,
                     )  # fmt: skip
-                    part = over_points(w * wx[i], LAST) * pixel
-                    if FILLED:  # an infinite fill value that weighs nothing counts nothing
-                        part = where(over_points(there | (w * wx[i] != 0), LAST), part, 0)
+                    part = over_points(w * wx[i], tile.LAST) * pixel
+                    if tile.FILLED:  # an infinite fill value that weighs nothing counts nothing
+                        part = where(over_points(there | (w * wx[i] != 0), tile.LAST), part, 0)
                     total += part
-        if BACKED:
-            total = where(over_points(near, LAST), total, backdrop)
-        if HOLE:
-            total = blank(total, sure, REAL, LAST)
-        if ROUND:
-            total = settle(total, LOW, HIGH, out.dtype.element_ty)
-        target = out + n * out_item + channel.to(INDEX) * out_channel
-        target += over_points(point.to(INDEX) * out_point, LAST)
-        tl.store(target, total.to(out.dtype.element_ty), mask=over_points(present, LAST) & real)
+        if outputs.BACKED:
+            total = where(over_points(near, tile.LAST), total, backdrop)
+        if outputs.HOLE:
+            total = blank(total, sure, tile)
+        if outputs.ROUND:
+            total = settle(total, outputs.LOW, outputs.HIGH, out.memory.dtype.element_ty)
+        target = out.memory + n * out.item + channel.to(tile.INDEX) * out.channel
+        target += over_points(point.to(tile.INDEX) * out.point, tile.LAST)
+        tl.store(
+            target,
+            total.to(out.memory.dtype.element_ty),
+            mask=over_points(present, tile.LAST) & real,
+        )
 
 
 # Scatter ------------------------------------------------------------------------------------------
@@ -379,12 +373,12 @@ def halves(bound: Any, room: Any, REAL: Static) -> Any:
 
 
 def add(
-    sums: Any, onto: Any, at: Any, value: Any, kept: Any, real: Any, room: Any, limb: Any,
-    REAL: Static, BLOCK: Static, LAST: Static, JOIN: Static, SUMS: Static,
+    shadow: Shadow, onto: Any, at: Any, value: Any, kept: Any, real: Any, tile: Tile,
+    JOIN: Static, SUMS: Static,
 ) -> None:  # fmt: skip
     """Add a tile of values to pixels, those of kept points and of real channels.
 
-    ``sums`` are the shadow, the bounds and the limbs; planes begin at ``onto`` in each.
+    Planes begin at ``onto`` in the shadow, in its bounds and in its limbs.
 
     Atomic additions of floats come in any order, and so round in any way; the largest of them, and
     the sum of integers, are the same in any order.  So ``MEASURED`` finds the largest finite size
@@ -394,133 +388,112 @@ def add(
     the floats, where it wins in any order too.
     """
     if JOIN:
-        kept, value = join_runs(at, kept, value, BLOCK, LAST)
-    at = over_points(at, LAST)
-    there = over_points(kept, LAST) & real
+        kept, value = join_runs(at, kept, value, tile.BLOCK, tile.LAST)
+    at = over_points(at, tile.LAST)
+    there = over_points(kept, tile.LAST) & real
     if SUMS == AS_THEY_COME:
-        tl.atomic_add(sums[0] + onto + at, value, mask=there, sem="relaxed")
+        tl.atomic_add(shadow.memory + onto + at, value, mask=there, sem="relaxed")
     else:
         finite = value - value == ZERO
         if SUMS == MEASURED:
             size = tl.abs(value).to(
-                tl.int64 if REAL.primitive_bitwidth == 64 else tl.int32, bitcast=True
+                tl.int64 if tile.REAL.primitive_bitwidth == 64 else tl.int32, bitcast=True
             )
-            tl.atomic_max(sums[1] + onto + at, size, mask=there & finite, sem="relaxed")
+            tl.atomic_max(shadow.bounds + onto + at, size, mask=there & finite, sem="relaxed")
         else:
-            tl.atomic_add(sums[0] + onto + at, value, mask=there & (finite == 0), sem="relaxed")
+            tl.atomic_add(
+                shadow.memory + onto + at, value, mask=there & (finite == 0), sem="relaxed"
+            )
             there = there & finite
-            bound = tl.load(sums[1] + onto + at, mask=there, other=0)
-            one, other = halves(bound, room, REAL)
-            rest = where(there, value, 0) * two_to(one, REAL) * two_to(other, REAL)
+            bound = tl.load(shadow.bounds + onto + at, mask=there, other=0)
+            one, other = halves(bound, shadow.room, tile.REAL)
+            rest = where(there, value, 0) * two_to(one, tile.REAL) * two_to(other, tile.REAL)
             whole = rest.to(tl.int64)
-            limbs = sums[2] + onto + at
+            limbs = shadow.limbs + onto + at
             tl.atomic_add(limbs, whole, mask=there, sem="relaxed")
-            if REAL.primitive_bitwidth == 64:
-                left = (rest - whole.to(REAL)) * two_to(room, REAL)
-                tl.atomic_add(limbs + limb, left.to(tl.int64), mask=there, sem="relaxed")
+            if tile.REAL.primitive_bitwidth == 64:
+                left = (rest - whole.to(tile.REAL)) * two_to(shadow.room, tile.REAL)
+                tl.atomic_add(limbs + shadow.limb, left.to(tl.int64), mask=there, sem="relaxed")
 
 
-def collect(
-    shadow: Any, bounds: Any, limbs: Any, out: Any, count: Any, limb: Any, room: Any,
-    REAL: Static, BLOCK: Static,
-) -> None:  # fmt: skip
+def collect(shadow: Shadow, out: Any, count: Any, REAL: Static, BLOCK: Static) -> None:
     """Integer sums -> floats, to which what was not finite is added."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     there = at < count
-    one, other = halves(tl.load(bounds + at, mask=there, other=0), room, REAL)
-    total = tl.load(limbs + at, mask=there, other=0).to(REAL)
+    one, other = halves(tl.load(shadow.bounds + at, mask=there, other=0), shadow.room, REAL)
+    total = tl.load(shadow.limbs + at, mask=there, other=0).to(REAL)
     if REAL.primitive_bitwidth == 64:
-        second = tl.load(limbs + limb + at, mask=there, other=0).to(REAL)
-        total += second * two_to(-room, REAL)
+        second = tl.load(shadow.limbs + shadow.limb + at, mask=there, other=0).to(REAL)
+        total += second * two_to(-shadow.room, REAL)
     total = total * two_to(-one, REAL) * two_to(-other, REAL)
-    total += tl.load(shadow + at, mask=there, other=0)
+    total += tl.load(shadow.memory + at, mask=there, other=0)
     tl.store(out + at, total.to(out.dtype.element_ty), mask=there)
 
 
 def backward(
-    values: Any, image: Any, grid: Any, shadow: Any, gradient: Any, fill: Any,
-    bounds: Any, limbs: Any,
-    size_x: Any, size_y: Any, size_z: Any,
-    image_item: Any, image_channel: Any, image_x: Any, image_y: Any, image_z: Any,
-    shadow_item: Any, shadow_channel: Any, shadow_x: Any, shadow_y: Any, shadow_z: Any,
-    grid_item: Any, grid_point: Any, grid_axis: Any, out_x: Any, out_y: Any, out_z: Any,
-    values_item: Any, values_channel: Any, values_point: Any, fill_channel: Any,
-    channels: Any, points: Any, grid_items: Any, units: Any, splits: Any, limb: Any, room: Any,
-    X: Static, Y: Static, Z: Static, RANK: Static, SOURCE: Static,
-    LAST: Static, REAL: Static, INDEX: Static, BLOCK: Static, DEPTH: Static, FILLED: Static,
-    NEED_IMAGE: Static, NEED_GRID: Static, JOIN: Static, SUMS: Static,
+    values: Values, image: Planes, grid: Grid, shadow: Shadow, gradient: Any, fill: Fill,
+    work: Work, tile: Tile, needs: Needs,
 ) -> None:  # fmt: skip
     """Both gradients of gather: values to their taps in ``shadow``, and ``gradient`` of the grid.
 
     The gradient (splits, item, point, axis) has a place for what each split finds; for an affine
     map it is (splits, item, block, axis, column).
     """
-    point, present, item, split = assignment(points, grid_items, BLOCK)
-    out, sizes = (out_x, out_y, out_z), (size_x, size_y, size_z)
-    if SOURCE == MAPPED:
-        steps = grid_item, grid_point, grid_axis
-        coordinates = mapped(grid, item, point, steps, out, X, RANK, REAL)
+    point, present, item, split = assignment(work, tile.BLOCK)
+    if tile.SOURCE == MAPPED:
+        coordinates = mapped(grid, item, point, (work.out_x, work.out_y, work.out_z), tile)
     else:
-        here = item * grid_item + point.to(INDEX) * grid_point
+        here = item * grid.item + point.to(tile.INDEX) * grid.point
         coordinates = (
-            tl.load(grid + here, mask=present, other=0),
-            tl.load(grid + here + grid_axis, mask=present & (RANK > 1), other=0),
-            tl.load(grid + here + 2 * grid_axis, mask=present & (RANK > 2), other=0),
+            tl.load(grid.memory + here, mask=present, other=0),
+            tl.load(grid.memory + here + grid.axis, mask=present & (tile.RANK > 1), other=0),
+            tl.load(grid.memory + here + 2 * grid.axis, mask=present & (tile.RANK > 2), other=0),
         )
-    pixels, kept, scales, _, near = find(
-        coordinates, point, present, out, sizes, X, Y, Z, RANK, SOURCE, REAL, INDEX
-    )
-    wx, wy, wz = weigh_all(scales, X, Y, Z, 0, 0, 0)
+    pixels, kept, scales, _, near = find(coordinates, point, present, work, tile)
+    wx, wy, wz = weigh_all(scales, tile, 0, 0, 0)
     dx, dy, dz = wx, wy, wz
-    if NEED_GRID:
-        dx, dy, dz = weigh_all(scales, X, Y, Z, 1, 1, 1)
-    by_x = tl.full([BLOCK], 0, REAL)
-    by_y = tl.full([BLOCK], 0, REAL)
-    by_z = tl.full([BLOCK], 0, REAL)
-    for unit in tl.range(split, units, splits):
-        n, channel, real = channels_of(unit, item, channels, DEPTH, LAST)
-        upstream = values + n * values_item + channel.to(INDEX) * values_channel
-        upstream += over_points(point.to(INDEX) * values_point, LAST)
-        g = tl.load(upstream, mask=over_points(near, LAST) & real, other=0).to(REAL)
-        onto = n * shadow_item + channel.to(INDEX) * shadow_channel
-        if NEED_GRID:
-            source = image + n * image_item + channel.to(INDEX) * image_channel
+    if needs.GRID:
+        dx, dy, dz = weigh_all(scales, tile, 1, 1, 1)
+    by_x = tl.full([tile.BLOCK], 0, tile.REAL)
+    by_y = tl.full([tile.BLOCK], 0, tile.REAL)
+    by_z = tl.full([tile.BLOCK], 0, tile.REAL)
+    for unit in tl.range(split, work.units, work.splits):
+        n, channel, real = channels_of(unit, item, work, tile)
+        upstream = values.memory + n * values.item + channel.to(tile.INDEX) * values.channel
+        upstream += over_points(point.to(tile.INDEX) * values.point, tile.LAST)
+        g = tl.load(upstream, mask=over_points(near, tile.LAST) & real, other=0).to(tile.REAL)
+        onto = n * shadow.item + channel.to(tile.INDEX) * shadow.channel
+        if needs.GRID:
+            source = image.memory + n * image.item + channel.to(tile.INDEX) * image.channel
             backdrop = ZERO
-            if FILLED:
-                backdrop = tl.load(fill + channel * fill_channel, mask=real, other=0)
-        for line in range(lines(Y, Z)):
-            inside = line_kept(kept, near, line, Y, Z)
-            start = line_start(pixels, image_y, image_z, line, Y, Z)
-            to = line_start(pixels, shadow_y, shadow_z, line, Y, Z)
-            w = line_weight(wy, wz, line, Y, Z)
-            w_y = line_weight(dy, wz, line, Y, Z)
-            w_z = line_weight(wy, dz, line, Y, Z)
-            for i in tl.static_range(tl.constexpr(X[TAPS])):
+            if tile.FILLED:
+                backdrop = tl.load(fill.memory + channel * fill.channel, mask=real, other=0)
+        for line in range(lines(tile.Y, tile.Z)):
+            inside = line_kept(kept, near, line, tile.Y, tile.Z)
+            start = line_start(pixels, image.y, image.z, line, tile.Y, tile.Z)
+            to = line_start(pixels, shadow.y, shadow.z, line, tile.Y, tile.Z)
+            w = line_weight(wy, wz, line, tile.Y, tile.Z)
+            w_y = line_weight(dy, wz, line, tile.Y, tile.Z)
+            w_z = line_weight(wy, dz, line, tile.Y, tile.Z)
+            for i in tl.static_range(tl.constexpr(tile.X[COUNT])):
                 there = inside & kept[0][i]
-                if NEED_IMAGE:
-                    add(
-                        (shadow, bounds, limbs), onto, to + pixels[0][i] * shadow_x,
-                        g * over_points(w * wx[i], LAST), there, real, room, limb, REAL, BLOCK,
-                        LAST, JOIN, SUMS,
-                    )  # fmt: skip
-                if NEED_GRID:
+                if needs.IMAGE:
+                    value = g * over_points(w * wx[i], tile.LAST)
+                    at = to + pixels[0][i] * shadow.x
+                    add(shadow, onto, at, value, there, real, tile, needs.JOIN, needs.SUMS)
+                if needs.GRID:
                     pixel = look_up(
-                        source, start + pixels[0][i] * image_x, there, real, backdrop, REAL, LAST,
-                        FILLED,
+                        source, start + pixels[0][i] * image.x, there, real, backdrop, tile,
+                        tile.FILLED,
                     )  # fmt: skip
-                    shared = share(g * pixel, near if FILLED else there, LAST)
-                    if rises(X, 1):
-                        by_x += shared * (w * dx[i])
-                    if rises(Y, 1):
-                        by_y += shared * (w_y * wx[i])
-                    if rises(Z, 1):
-                        by_z += shared * (w_z * wx[i])
-    if NEED_GRID:
+                    shared = share(g * pixel, near if tile.FILLED else there, tile.LAST)
+                    by_x, by_y, by_z = add_slopes(
+                        by_x, by_y, by_z, shared, w * dx[i], w_y * wx[i], w_z * wx[i], tile
+                    )
+    if needs.GRID:
         found = (by_x * scales[0][1], by_y * scales[1][1], by_z * scales[2][1])
-        keep_gradient(
-            gradient, found, split * grid_items + item, point, present, points, out, X, RANK,
-            SOURCE, REAL, BLOCK,
-        )  # fmt: skip
+        row = split * work.grid_items + item
+        keep_gradient(gradient, found, row, point, present, work, tile)
 
 
 def share(products: Any, counted: Any, LAST: Static) -> Any:
@@ -528,23 +501,39 @@ def share(products: Any, counted: Any, LAST: Static) -> Any:
     return where(counted, tl.reduce(products, 1 if LAST else 0, plus), 0)
 
 
+def add_slopes(
+    x: Any, y: Any, z: Any, shared: Any, along_x: Any, along_y: Any, along_z: Any, tile: Tile
+) -> Any:
+    """Sums along each axis, and what a tap adds: its share times how its weight changes along it.
+
+    Where no weight changes, nothing is added, not even of a share that is NaN.
+    """
+    if rises(tile.X, 1):
+        x += shared * along_x
+    if rises(tile.Y, 1):
+        y += shared * along_y
+    if rises(tile.Z, 1):
+        z += shared * along_z
+    return x, y, z
+
+
 def keep_gradient(
-    gradient: Any, found: Any, row: Any, point: Any, present: Any, points: Any, out: Any,
-    X: Static, RANK: Static, SOURCE: Static, REAL: Static, BLOCK: Static,
-) -> None:  # fmt: skip
+    gradient: Any, found: Any, row: Any, point: Any, present: Any, work: Work, tile: Tile
+) -> None:
     """Store the points' gradients; for an affine map, the sums of what they give to its entries."""
-    for axis in tl.static_range(RANK):
-        if SOURCE == MAPPED:
-            blocks = (points + BLOCK - 1) // BLOCK
+    out = (work.out_x, work.out_y, work.out_z)
+    for axis in tl.static_range(tile.RANK):
+        if tile.SOURCE == MAPPED:
+            blocks = (work.points + tile.BLOCK - 1) // tile.BLOCK
             block = tl.program_id(0) % blocks
-            entry = gradient + ((row * blocks + block) * RANK + axis) * (RANK + 1)
+            entry = gradient + ((row * blocks + block) * tile.RANK + axis) * (tile.RANK + 1)
             mine = where(present, found[axis], 0)
-            for column in tl.static_range(RANK):
-                part = mine * ruler(point, out, column, X, REAL)
+            for column in tl.static_range(tile.RANK):
+                part = mine * ruler(point, out, column, tile)
                 tl.store(entry + column, tl.reduce(part, 0, plus))
-            tl.store(entry + RANK, tl.reduce(mine, 0, plus))
+            tl.store(entry + tile.RANK, tl.reduce(mine, 0, plus))
         else:
-            entry = gradient + (row * points + point) * RANK + axis
+            entry = gradient + (row * work.points + point) * tile.RANK + axis
             tl.store(entry, found[axis], mask=present)
 
 
@@ -552,21 +541,8 @@ def keep_gradient(
 
 
 def twice(
-    values: Any, image: Any, grid: Any, by_image: Any, by_grid: Any,
-    onto: Any, shadow: Any, gradient: Any, fill: Any, bounds: Any, limbs: Any,
-    size_x: Any, size_y: Any, size_z: Any,
-    image_item: Any, image_channel: Any, image_x: Any, image_y: Any, image_z: Any,
-    up_item: Any, up_channel: Any, up_x: Any, up_y: Any, up_z: Any,
-    shadow_item: Any, shadow_channel: Any, shadow_x: Any, shadow_y: Any, shadow_z: Any,
-    grid_item: Any, grid_point: Any, grid_axis: Any,
-    along_item: Any, along_point: Any, along_axis: Any, out_x: Any, out_y: Any, out_z: Any,
-    values_item: Any, values_channel: Any, values_point: Any, fill_channel: Any,
-    onto_item: Any, onto_channel: Any, onto_point: Any,
-    channels: Any, points: Any, grid_items: Any, units: Any, splits: Any, limb: Any, room: Any,
-    X: Static, Y: Static, Z: Static, RANK: Static, SOURCE: Static,
-    LAST: Static, REAL: Static, INDEX: Static, BLOCK: Static, DEPTH: Static, FILLED: Static,
-    HAS_IMAGE: Static, HAS_GRID: Static, NEED_VALUES: Static, NEED_IMAGE: Static,
-    NEED_GRID: Static, JOIN: Static, SUMS: Static,
+    values: Values, image: Planes, grid: Grid, by_image: Planes, by_grid: Grid, onto: Values,
+    shadow: Shadow, gradient: Any, fill: Fill, work: Work, tile: Tile, needs: SecondNeeds,
 ) -> None:  # fmt: skip
     """All that backward's own backward gives, in one sweep.
 
@@ -580,122 +556,129 @@ def twice(
     In v dropped taps count with the fill value; in u, which stands for a change of the image, they
     do not.  All is 0 at points that are nowhere.
     """
-    point, present, item, split = assignment(points, grid_items, BLOCK)
-    out_sizes, sizes = (out_x, out_y, out_z), (size_x, size_y, size_z)
-    here = item * grid_item + point.to(INDEX) * grid_point
+    point, present, item, split = assignment(work, tile.BLOCK)
+    here = item * grid.item + point.to(tile.INDEX) * grid.point
     coordinates = (
-        tl.load(grid + here, mask=present, other=0),
-        tl.load(grid + here + grid_axis, mask=present & (RANK > 1), other=0),
-        tl.load(grid + here + 2 * grid_axis, mask=present & (RANK > 2), other=0),
+        tl.load(grid.memory + here, mask=present, other=0),
+        tl.load(grid.memory + here + grid.axis, mask=present & (tile.RANK > 1), other=0),
+        tl.load(grid.memory + here + 2 * grid.axis, mask=present & (tile.RANK > 2), other=0),
     )
-    pixels, kept, scales, _, near = find(
-        coordinates, point, present, out_sizes, sizes, X, Y, Z, RANK, SOURCE, REAL, INDEX
-    )
-    wx, wy, wz = weigh_all(scales, X, Y, Z, 0, 0, 0)
-    dx, dy, dz = weigh_all(scales, X, Y, Z, 1, 1, 1)
-    ex, ey, ez = weigh_all(scales, X, Y, Z, 2, 2, 2)
-    mx, my, mz = direction(
-        by_grid, item, point, near, (along_item, along_point, along_axis), scales, X, Y, Z, RANK,
-        HAS_GRID, REAL, INDEX,
-    )  # fmt: skip
-    g_x = tl.full([BLOCK], 0, REAL)
-    g_y = tl.full([BLOCK], 0, REAL)
-    g_z = tl.full([BLOCK], 0, REAL)
-    for unit in tl.range(split, units, splits):
-        n, channel, real = channels_of(unit, item, channels, DEPTH, LAST)
-        upstream = values + n * values_item + channel.to(INDEX) * values_channel
-        upstream += over_points(point.to(INDEX) * values_point, LAST)
-        g = tl.load(upstream, mask=over_points(near, LAST) & real, other=0).to(REAL)
-        source = image + n * image_item + channel.to(INDEX) * image_channel
-        if HAS_IMAGE:
-            second = by_image + n * up_item + channel.to(INDEX) * up_channel
-        to = n * shadow_item + channel.to(INDEX) * shadow_channel
+    pixels, kept, scales, _, near = find(coordinates, point, present, work, tile)
+    wx, wy, wz = weigh_all(scales, tile, 0, 0, 0)
+    dx, dy, dz = weigh_all(scales, tile, 1, 1, 1)
+    ex, ey, ez = weigh_all(scales, tile, 2, 2, 2)
+    mx, my, mz = direction(by_grid, item, point, near, scales, tile, needs.FROM_GRID)
+    g_x = tl.full([tile.BLOCK], 0, tile.REAL)
+    g_y = tl.full([tile.BLOCK], 0, tile.REAL)
+    g_z = tl.full([tile.BLOCK], 0, tile.REAL)
+    for unit in tl.range(split, work.units, work.splits):
+        n, channel, real = channels_of(unit, item, work, tile)
+        upstream = values.memory + n * values.item + channel.to(tile.INDEX) * values.channel
+        upstream += over_points(point.to(tile.INDEX) * values.point, tile.LAST)
+        g = tl.load(upstream, mask=over_points(near, tile.LAST) & real, other=0).to(tile.REAL)
+        source = image.memory + n * image.item + channel.to(tile.INDEX) * image.channel
+        if needs.FROM_IMAGE:
+            second = by_image.memory + n * by_image.item + channel.to(tile.INDEX) * by_image.channel
+        to = n * shadow.item + channel.to(tile.INDEX) * shadow.channel
         backdrop = ZERO
-        if FILLED:
-            backdrop = tl.load(fill + channel * fill_channel, mask=real, other=0)
-        total = tl.full([BLOCK, DEPTH] if LAST else [DEPTH, BLOCK], 0, REAL)
-        for line in range(lines(Y, Z)):
-            inside = line_kept(kept, near, line, Y, Z)
-            start_u = line_start(pixels, up_y, up_z, line, Y, Z)
-            start_v = line_start(pixels, image_y, image_z, line, Y, Z)
-            start_s = line_start(pixels, shadow_y, shadow_z, line, Y, Z)
-            w = line_weight(wy, wz, line, Y, Z)
-            w_y = line_weight(dy, wz, line, Y, Z)
-            w_z = line_weight(wy, dz, line, Y, Z)
+        if tile.FILLED:
+            backdrop = tl.load(fill.memory + channel * fill.channel, mask=real, other=0)
+        total = tl.full(
+            [tile.BLOCK, tile.DEPTH] if tile.LAST else [tile.DEPTH, tile.BLOCK], 0, tile.REAL
+        )
+        for line in range(lines(tile.Y, tile.Z)):
+            inside = line_kept(kept, near, line, tile.Y, tile.Z)
+            start_u = line_start(pixels, by_image.y, by_image.z, line, tile.Y, tile.Z)
+            start_v = line_start(pixels, image.y, image.z, line, tile.Y, tile.Z)
+            start_s = line_start(pixels, shadow.y, shadow.z, line, tile.Y, tile.Z)
+            w = line_weight(wy, wz, line, tile.Y, tile.Z)
+            w_y = line_weight(dy, wz, line, tile.Y, tile.Z)
+            w_z = line_weight(wy, dz, line, tile.Y, tile.Z)
             # What m makes of a line's weights as they are, and differentiated along each axis.
             m = my * w_y + mz * w_z
-            m_y = my * line_weight(ey, wz, line, Y, Z) + mz * line_weight(dy, dz, line, Y, Z)
-            m_z = my * line_weight(dy, dz, line, Y, Z) + mz * line_weight(wy, ez, line, Y, Z)
-            for i in tl.static_range(tl.constexpr(X[TAPS])):
+            w_yz = line_weight(dy, dz, line, tile.Y, tile.Z)
+            m_y = my * line_weight(ey, wz, line, tile.Y, tile.Z) + mz * w_yz
+            m_z = my * w_yz + mz * line_weight(wy, ez, line, tile.Y, tile.Z)
+            for i in tl.static_range(tl.constexpr(tile.X[COUNT])):
                 there = inside & kept[0][i]
-                counted = near if FILLED else there
-                if HAS_IMAGE:
+                counted = near if tile.FILLED else there
+                if needs.FROM_IMAGE:
                     u = look_up(
-                        second, start_u + pixels[0][i] * up_x, there, real, ZERO, REAL, LAST, False
+                        second, start_u + pixels[0][i] * by_image.x, there, real, ZERO, tile, False
                     )
-                    total += u * over_points(w * wx[i], LAST)
-                    if NEED_GRID:
-                        shared = share(g * u, there, LAST)
-                        if rises(X, 1):
-                            g_x += shared * (w * dx[i])
-                        if rises(Y, 1):
-                            g_y += shared * (w_y * wx[i])
-                        if rises(Z, 1):
-                            g_z += shared * (w_z * wx[i])
-                if HAS_GRID:
+                    total += u * over_points(w * wx[i], tile.LAST)
+                    if needs.GRID:
+                        shared = share(g * u, there, tile.LAST)
+                        g_x, g_y, g_z = add_slopes(
+                            g_x, g_y, g_z, shared, w * dx[i], w_y * wx[i], w_z * wx[i], tile
+                        )
+                if needs.FROM_GRID:
                     turn = where(counted, mx * w * dx[i] + m * wx[i], 0)
                     v = look_up(
-                        source, start_v + pixels[0][i] * image_x, there, real, backdrop, REAL, LAST,
-                        FILLED,
+                        source, start_v + pixels[0][i] * image.x, there, real, backdrop, tile,
+                        tile.FILLED,
                     )  # fmt: skip
-                    total += v * over_points(turn, LAST)
-                    if NEED_IMAGE:
-                        add(
-                            (shadow, bounds, limbs), to, start_s + pixels[0][i] * shadow_x,
-                            g * over_points(turn, LAST), there, real, room, limb, REAL, BLOCK, LAST,
-                            JOIN, SUMS,
+                    total += v * over_points(turn, tile.LAST)
+                    if needs.IMAGE:
+                        value = g * over_points(turn, tile.LAST)
+                        at = start_s + pixels[0][i] * shadow.x
+                        add(shadow, to, at, value, there, real, tile, needs.JOIN, needs.SUMS)
+                    if needs.GRID:
+                        shared = share(g * v, counted, tile.LAST)
+                        g_x, g_y, g_z = add_bends(
+                            g_x, g_y, g_z, shared, mx * w * ex[i] + m * dx[i],
+                            mx * w_y * dx[i] + m_y * wx[i], mx * w_z * dx[i] + m_z * wx[i], tile,
                         )  # fmt: skip
-                    if NEED_GRID:
-                        shared = share(g * v, counted, LAST)
-                        if rises(X, 1) and (rises(X, 2) or rises(Y, 1) or rises(Z, 1)):
-                            g_x += shared * (mx * w * ex[i] + m * dx[i])
-                        if rises(Y, 1) and (rises(Y, 2) or rises(X, 1) or rises(Z, 1)):
-                            g_y += shared * (mx * w_y * dx[i] + m_y * wx[i])
-                        if rises(Z, 1) and (rises(Z, 2) or rises(X, 1) or rises(Y, 1)):
-                            g_z += shared * (mx * w_z * dx[i] + m_z * wx[i])
-        if NEED_VALUES:
-            target = onto + n * onto_item + channel.to(INDEX) * onto_channel
-            target += over_points(point.to(INDEX) * onto_point, LAST)
+        if needs.VALUES:
+            target = onto.memory + n * onto.item + channel.to(tile.INDEX) * onto.channel
+            target += over_points(point.to(tile.INDEX) * onto.point, tile.LAST)
             tl.store(
-                target, total.to(onto.dtype.element_ty), mask=over_points(present, LAST) & real
+                target,
+                total.to(onto.memory.dtype.element_ty),
+                mask=over_points(present, tile.LAST) & real,
             )
-    if NEED_GRID:
+    if needs.GRID:
         found = (g_x * scales[0][1], g_y * scales[1][1], g_z * scales[2][1])
-        keep_gradient(
-            gradient, found, split * grid_items + item, point, present, points, (0, 0, 0), X, RANK,
-            SOURCE, REAL, BLOCK,
-        )  # fmt: skip
+        row = split * work.grid_items + item
+        keep_gradient(gradient, found, row, point, present, work, tile)
 
 
 def direction(
-    by_grid: Any, item: Any, point: Any, near: Any, steps: Any, scales: Any, X: Static, Y: Static,
-    Z: Static, RANK: Static, HAS_GRID: Static, REAL: Static, INDEX: Static,
-) -> Any:  # fmt: skip
+    by_grid: Grid, item: Any, point: Any, near: Any, scales: Any, tile: Tile, THERE: Static
+) -> Any:
     """Upstream of a grid's gradient, in pixels: 0 where no weight changes along an axis."""
     parts: Any = ()
     for axis in tl.static_range(3):
-        part = tl.full(point.shape, 0, REAL)
-        if HAS_GRID and axis < RANK and rises(X if axis == 0 else Y if axis == 1 else Z, 1):
-            at = item * steps[0] + point.to(INDEX) * steps[1] + axis * steps[2]
-            part = tl.load(by_grid + at, mask=near, other=0).to(REAL) * scales[axis][1]
+        part = tl.full(point.shape, 0, tile.REAL)
+        if (
+            THERE
+            and axis < tile.RANK
+            and rises(tile.X if axis == 0 else tile.Y if axis == 1 else tile.Z, 1)
+        ):
+            at = item * by_grid.item + point.to(tile.INDEX) * by_grid.point + axis * by_grid.axis
+            part = tl.load(by_grid.memory + at, mask=near, other=0).to(tile.REAL) * scales[axis][1]
         parts = parts + (part,)
     return parts
+
+
+def add_bends(
+    x: Any, y: Any, z: Any, shared: Any, along_x: Any, along_y: Any, along_z: Any, tile: Tile
+) -> Any:
+    """As `add_slopes`, of second derivatives: along axes of which some is other than zero."""
+    if rises(tile.X, 1) and (rises(tile.X, 2) or rises(tile.Y, 1) or rises(tile.Z, 1)):
+        x += shared * along_x
+    if rises(tile.Y, 1) and (rises(tile.Y, 2) or rises(tile.X, 1) or rises(tile.Z, 1)):
+        y += shared * along_y
+    if rises(tile.Z, 1) and (rises(tile.Z, 2) or rises(tile.X, 1) or rises(tile.Y, 1)):
+        z += shared * along_z
+    return x, y, z
 
 
 # In an order in which each mentions only those before it.
 FUNCTIONS = (
     *(plus, over_points, over_channels, assignment, place, ruler, mapped, find, weigh_all, rises),
     *(lines, entry, line_of, line_start, line_weight, line_kept, channels_of, look_up, settle),
-    *(blank, follow, join_runs, two_to, halves, add, share, keep_gradient, direction),
+    *(blank, follow, join_runs, two_to, halves, add, share, add_slopes),
+    *(keep_gradient, direction, add_bends),
 )
 KERNELS = (gather, backward, twice, collect)

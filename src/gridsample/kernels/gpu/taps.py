@@ -28,22 +28,26 @@ from gridsample.definitions.axis import (
     split,
     weight,
 )
+from gridsample.kernels.axes import (
+    BOUNDARY,
+    BOUNDED,
+    COORDS,
+    COUNT,
+    EDGED,
+    FIRST,
+    FOLDS,
+    IN_PIXELS,
+    ODD,
+    ORDER,
+    POWERS,
+    ROUNDING,
+    TABLES,
+    TO_CENTRES,
+    TO_EDGES,
+)
+from gridsample.kernels.gpu.records import Static
 
-Static = Any  # known when the kernel is compiled
 tl: Any = None  # bound by lowering
-
-# The entries of an axis, as kernels know it: a tuple that ends with the coefficients of the tables
-# of its order, and of as many higher ones as the kernel needs, tap by tap.
-TAPS, FIRST, POWERS, ROUNDS, ORDER = range(5)
-BOUNDARY, EDGE, ODD, FOLDS = range(5, 9)  # as in plan.Boundary; whether the position is folded
-COUNTS = 9  # what a position is counted from, below
-BOUNDED = 10  # whether a position outside the image has no taps at all
-FILLS = 11  # whether that is so where every tap is outside, too: all of them are the fill value
-TABLES = 12
-
-# From one corner pixel's edge, or centre, to the other's; or in pixels.
-TO_EDGES, TO_CENTRES, IN_PIXELS = range(3)
-
 
 # What axis.py needs -------------------------------------------------------------------------------
 
@@ -89,7 +93,7 @@ def row(AXIS: Static, RAISED: Static, TAP: Static, REAL: Static) -> Any:
     coefficients: Any = ()
     for power in tl.static_range(tl.constexpr(AXIS[POWERS])):
         coefficients = coefficients + (
-            tl.full([], AXIS[TABLES + (RAISED * AXIS[TAPS] + TAP) * AXIS[POWERS] + power], REAL),
+            tl.full([], AXIS[TABLES + (RAISED * AXIS[COUNT] + TAP) * AXIS[POWERS] + power], REAL),
         )
     return coefficients
 
@@ -103,23 +107,23 @@ def locate(coordinate: Any, size: Any, AXIS: Static, REAL: Static) -> Any:
     A point is somewhere unless its position has no meaning; inside is whatever may have taps.
     """
     last = tl.cast(size - 1, REAL)
-    reach = AXIS[TAPS] + ONE
+    reach = AXIS[COUNT] + ONE
     pos = coordinate
     steep = tl.full([], 1, REAL)
-    if AXIS[COUNTS] != IN_PIXELS:
-        pos = position(coordinate, last, AXIS[COUNTS] == TO_CENTRES)
-        steep = slope(last, AXIS[COUNTS] == TO_CENTRES)
+    if AXIS[COORDS] != IN_PIXELS:
+        pos = position(coordinate, last, AXIS[COORDS] == TO_CENTRES)
+        steep = slope(last, AXIS[COORDS] == TO_CENTRES)
     sure = known(pos, ZEROS if AXIS[BOUNDED] else AXIS[BOUNDARY])
     within = sure
     if AXIS[BOUNDED]:
-        within = inside(pos, last, HALF if AXIS[COUNTS] == TO_EDGES else ZERO)
+        within = inside(pos, last, HALF if AXIS[COORDS] == TO_EDGES else ZERO)
     pos = where(within, pos, ZERO)
     if AXIS[FOLDS] and AXIS[BOUNDARY] != ZEROS:  # under zeros, fold does what confine does
-        pos, sign = fold(pos, last, reach, AXIS[BOUNDARY], AXIS[EDGE])
+        pos, sign = fold(pos, last, reach, AXIS[BOUNDARY], AXIS[EDGED])
         steep = sign * steep
     else:
-        pos = confine(pos, last, reach, AXIS[BOUNDARY], AXIS[EDGE])
-    base, t = split(pos, AXIS[ROUNDS])
+        pos = confine(pos, last, reach, AXIS[BOUNDARY], AXIS[EDGED])
+    base, t = split(pos, AXIS[ROUNDING])
     return base, t, steep, sure, within
 
 
@@ -132,19 +136,19 @@ def lay(base: Any, size: Any, AXIS: Static) -> Any:
     pixels: Any = ()
     kept: Any = ()
     signs: Any = ()
-    for k in tl.static_range(tl.constexpr(AXIS[TAPS])):
+    for k in tl.static_range(tl.constexpr(AXIS[COUNT])):
         at = base + (AXIS[FIRST] + k)
-        index = fold_index(at, size, ZEROS if AXIS[FOLDS] else AXIS[BOUNDARY], AXIS[EDGE])
+        index = fold_index(at, size, ZEROS if AXIS[FOLDS] else AXIS[BOUNDARY], AXIS[EDGED])
         kept = kept + (index >= 0,)
         pixels = pixels + (where(index >= 0, index, 0),)
-        signs = signs + (fold_sign(at, size, AXIS[BOUNDARY] if AXIS[ODD] else ZEROS, AXIS[EDGE]),)
+        signs = signs + (fold_sign(at, size, AXIS[BOUNDARY] if AXIS[ODD] else ZEROS, AXIS[EDGED]),)
     return pixels, kept, signs
 
 
 def any_kept(kept: Any, AXIS: Static) -> Any:
     """Whether any tap of an axis is kept."""
     found = kept[0]
-    for k in tl.static_range(1, tl.constexpr(AXIS[TAPS])):
+    for k in tl.static_range(1, tl.constexpr(AXIS[COUNT])):
         found = found | kept[k]
     return found
 
@@ -155,7 +159,7 @@ def weigh(t: Any, steep: Any, signs: Any, AXIS: Static, RAISED: Static) -> Any:
     The slopes that belong to the order itself are in them, those of what it is raised by are not.
     """
     weights: Any = ()
-    for k in tl.static_range(tl.constexpr(AXIS[TAPS])):
+    for k in tl.static_range(tl.constexpr(AXIS[COUNT])):
         one = weight(t, row(AXIS, RAISED, k, t.dtype), AXIS[POWERS])
         if AXIS[POWERS] == 1:
             one = tl.full(t.shape, one, t.dtype)

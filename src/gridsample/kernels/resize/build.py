@@ -8,16 +8,15 @@ from typing import Any, NamedTuple
 import numba as nb
 import numpy as np
 
-from gridsample.kernels.compile.lower import fingerprint, lower, rebind
-from gridsample.kernels.cpu import lanes, tiles
-from gridsample.kernels.cpu.build import (
+from gridsample.kernels.compile.jit import (
     compile_driver,
     compile_inner,
     compile_loop,
     compile_piece,
-    loader,
-    storer,
 )
+from gridsample.kernels.compile.lower import fingerprint, lower, rebind
+from gridsample.kernels.cpu import lanes, tiles
+from gridsample.kernels.cpu.build import loader, storer
 from gridsample.kernels.cpu.vectors import Block
 from gridsample.kernels.resize import loops
 from gridsample.kernels.resize.vectors import (

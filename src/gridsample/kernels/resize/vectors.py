@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numba as nb
 import numpy as np
 from llvmlite import ir
-from numba.core import cgutils
 from numba.extending import intrinsic
 
+from gridsample.kernels.compile.extending import count_to, declare, pointer, variable
 from gridsample.kernels.cpu.vectors import (
     CACHE_LINE,
     FUSE,
@@ -23,16 +23,10 @@ from gridsample.kernels.cpu.vectors import (
     I64,
     Block,
     bytes_of,
-    declare,
-    pointer,
     repeat,
     shuffle,
     widen,
 )
-
-# Not annotated in Numba.
-variable: Any = cgutils.alloca_once_value
-
 
 # A weighted sum -----------------------------------------------------------------------------------
 
@@ -143,7 +137,7 @@ class Terms(NamedTuple):
             for place, total in zip(kept, added, strict=True):
                 builder.store(total, place)
 
-        with cgutils.for_range(builder, builder.sdiv(taps, taps.type(step))) as loop:
+        with count_to(builder, builder.sdiv(taps, taps.type(step))) as loop:
             add_to_kept(add, builder.mul(loop.index, taps.type(step)))
         if step == 2:
             with builder.if_then(builder.trunc(taps, ir.IntType(1))):
