@@ -27,7 +27,7 @@ from gridsample.ops.resizing import resize_rows
 
 Array = np.ndarray[Any, Any]
 
-METHODS = tuple(tables.METHODS)
+METHODS = gridsample.methods.names(resizing=True)
 # Up and down at once; primes; ones; planes that are cut, and lines that are not whole blocks.
 SHAPES: dict[int, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {
     1: [((7,), (13,)), ((1,), (5,)), ((37,), (1,)), ((131,), (67,))],
@@ -54,7 +54,7 @@ def dense(image: Array, matrices: Sequence[Array]) -> Array:
 def matrices(
     spatial: Sequence[int], size: Sequence[int], method: str, align: bool, smooth: bool
 ) -> list[Array]:
-    align = align and tables.METHODS[method].aligns
+    align = align and tables.aligns(method)
     return [
         axis_map(Axis(n, m, method, align, smooth)).dense()
         for n, m in zip(spatial, size, strict=True)
@@ -62,7 +62,7 @@ def matrices(
 
 
 def corners(method: str, align: bool) -> dict[str, Any]:
-    return {"align_corners": align} if tables.METHODS[method].aligns else {}
+    return {"align_corners": align} if tables.aligns(method) else {}
 
 
 # The kernels ------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ import torch
 from PIL import Image
 from torch.nn import functional
 
-from gridsample.definitions import tables
-from gridsample.definitions.tables import Axis, Band, Solve, axis_map, window
+from gridsample.definitions.methods import METHODS
+from gridsample.definitions.tables import Axis, Band, Solve, aligns, axis_map, window
 
 Array = np.ndarray[Any, Any]
 
@@ -147,11 +147,11 @@ def test_a_smoothed_spline_stretches_the_cardinal_spline() -> None:
     np.testing.assert_allclose(mine * 3, expected, rtol=0, atol=6 / 8 / 36)
 
 
-@pytest.mark.parametrize("method", tables.METHODS)
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("smooth", [False, True])
 def test_every_matrix_keeps_a_constant_and_has_its_transpose(method: str, smooth: bool) -> None:
     for n, m in PAIRS:
-        for align in (False, True)[: 1 + tables.METHODS[method].aligns]:
+        for align in (False, True)[: 1 + aligns(method)]:
             axis = Axis(n, m, method, align, smooth)
             mine = axis_map(axis)
             matrix = mine.dense()
@@ -195,7 +195,7 @@ def test_bands_and_solves_are_what_they_write_out() -> None:
     np.testing.assert_allclose(one.transpose().dense(), one.dense().T, rtol=1e-14)
 
 
-@pytest.mark.parametrize("method", tables.METHODS)
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("smooth", [False, True])
 @pytest.mark.parametrize(("n", "m"), [(200, 77), (90, 200)])
 def test_windows_are_parts_of_the_matrix(method: str, smooth: bool, n: int, m: int) -> None:

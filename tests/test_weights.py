@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from gridsample import methods
-from gridsample.definitions.plan import find_method
-from gridsample.definitions.weights import (
+from gridsample.definitions.methods import (
     ALIASES,
     CUBIC,
     LINEAR,
@@ -19,13 +18,16 @@ from gridsample.definitions.weights import (
     Method,
     bc_spline,
     bspline,
-    bspline_table,
     keys,
-    keys_cubic,
     lanczos,
+    sampling_names,
+    spell,
 )
+from gridsample.definitions.plan import find_method, method_of
+from gridsample.definitions.weights import bspline_table, keys_cubic
 
 T = np.linspace(0, 1, 41)
+SAMPLING = sampling_names()
 
 
 def evaluate(table: tuple[tuple[float, ...], ...], t: np.ndarray) -> np.ndarray:
@@ -33,7 +35,7 @@ def evaluate(table: tuple[tuple[float, ...], ...], t: np.ndarray) -> np.ndarray:
     return np.array([np.polynomial.polynomial.polyval(t, row) for row in table])
 
 
-@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS.keys())
+@pytest.mark.parametrize("method", [METHODS[name] for name in SAMPLING], ids=SAMPLING)
 def test_weights_sum_to_one_and_their_derivatives_to_zero(method: Method) -> None:
     for order in range(5):
         total = evaluate(method.derivative(order), T).sum(axis=0)
@@ -41,7 +43,7 @@ def test_weights_sum_to_one_and_their_derivatives_to_zero(method: Method) -> Non
         np.testing.assert_allclose(total, float(order == 0), atol=1e-14 * scale)
 
 
-@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS.keys())
+@pytest.mark.parametrize("method", [METHODS[name] for name in SAMPLING], ids=SAMPLING)
 @pytest.mark.parametrize("order", range(4))
 def test_derivative_tables_are_derivatives(method: Method, order: int) -> None:
     step = 1e-5

@@ -69,8 +69,7 @@ Resize a picture or volume and write it, in the same dtype, to another file.
 """
 
 _RESIZE_NOTES = """\
-modes:
-  nearest, nearest-exact, bilinear (default), bicubic, area, lanczos3, mitchell, gaussian, spline3.
+{resizing}
   To make a picture smaller without skipping pixels, use --antialias, or --mode area.
 
 files:
@@ -104,14 +103,13 @@ the taps with their weights, and the value and gradient they give.
 
 def _notes(text: str) -> str:
     """The end of a help text, with the names that exist filled in."""
-    names = {"modes": method_names(), "boundaries": tuple(BOUNDARIES)}
-    listed = [
+    sampled, resized, boundaries = (
         textwrap.fill(f"{', '.join(some)}.", 100, initial_indent="  ", subsequent_indent="  ")
-        for some in names.values()
-    ]
-    sampling = "modes:\n{}\n  bilinear and bicubic are linear and cubic.\n\nboundaries:\n{}"
-    sampling = sampling.format(*listed)
-    return text.format(sampling=sampling, alpha=_ALPHA_NOTES)
+        for some in (method_names(), method_names(resizing=True), BOUNDARIES)
+    )
+    modes = "modes:\n{}\n  bilinear and bicubic are linear and cubic."
+    sampling = f"{modes.format(sampled)}\n\nboundaries:\n{boundaries}"
+    return text.format(sampling=sampling, resizing=modes.format(resized), alpha=_ALPHA_NOTES)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -18,8 +18,8 @@ import numpy as np
 
 from gridsample.definitions import axis
 from gridsample.definitions.checks import as_array
+from gridsample.definitions.methods import Method
 from gridsample.definitions.plan import AXES, BOUNDARIES, Mode, Plan, hashable, make_plan
-from gridsample.definitions.weights import Method
 
 Array = np.ndarray[Any, Any]
 

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions.axis import ZEROS
+from gridsample.definitions.methods import NEAREST, Method
 from gridsample.definitions.plan import BOUNDARIES, Plan, is_differentiable
-from gridsample.definitions.weights import NEAREST, Method
 from gridsample.kernels.gpu.sweeps import (
     AS_THEY_COME,
     DISPLACED,
