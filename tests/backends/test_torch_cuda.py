@@ -13,8 +13,8 @@ from torch import Tensor
 
 import gridsample
 from gridsample.backends.torch import cuda
-from gridsample.definitions.plan import BOUNDARIES, COORDS
 from gridsample.definitions.methods import sampling_names
+from gridsample.definitions.plan import BOUNDARIES, COORDS
 
 pytestmark = [
     pytest.mark.gpu,
