@@ -97,7 +97,8 @@ _EXPLAIN_NOTES = "{sampling}"
 
 _EXPLAIN_HELP = """\
 Explain one sample: from its coordinate to a position in pixels, through the boundary's folds, to
-the taps with their weights, and the value and gradient they give.
+the taps with their weights, and the value and gradient they give. Of a spline, it shows the
+coefficients that the taps weigh, beside the pixels.
 """
 
 
@@ -183,6 +184,8 @@ def _explain(arguments: argparse.Namespace) -> None:
         mode=arguments.mode,
         padding_mode=arguments.padding,
         align_corners=arguments.align_corners,
+        coords=arguments.coords,
+        index=arguments.index,
     )
     if arguments.plot:
         io.require("matplotlib")
@@ -359,9 +362,21 @@ def _add_explain(commands: Any) -> None:
         type=words.numbers,
         metavar="X,Y",
         required=True,
-        help="normalized coordinate, x first",
+        help="coordinate, x first",
     )
     _add_sampling(command)
+    command.add_argument(
+        "--coords",
+        default="normalized",
+        metavar="UNIT",
+        help="what coordinates count: normalized (default), pixel or displacement",
+    )
+    command.add_argument(
+        "--index",
+        type=words.integers,
+        metavar="I,J",
+        help="output pixel that a displacement counts from, x first (default: the first)",
+    )
     command.add_argument("--plot", type=Path, metavar="FILE.png", help="draw the sample as well")
     command.add_argument("--force", action="store_true", help="replace the drawing if it exists")
 
