@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.definitions import axis
-from gridsample.definitions.checks import as_array
+from gridsample.definitions.checks import as_array, check_constant
 from gridsample.definitions.methods import Method
 from gridsample.definitions.plan import (
     AXES,
@@ -528,6 +528,7 @@ def _check_index(index: Any, plan: Plan) -> tuple[int, ...]:
 
 
 def _check_fill(fill_value: Any, plan: Plan) -> float:
+    check_constant(fill_value=fill_value)
     if isinstance(fill_value, (complex, str)) or not hasattr(fill_value, "__float__"):
         raise TypeError(f"fill_value must be a real number, got {fill_value!r}")
     fill = float(fill_value)
