@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.methods import LINEAR
 from gridsample.definitions.plan import BOUNDARIES, Plan, Shape
-from gridsample.definitions.weights import LINEAR
 from gridsample.kernels.cpu import records
 from gridsample.kernels.cpu.build import Spec, driver_for
 from gridsample.kernels.cpu.entry import Batch, Part
