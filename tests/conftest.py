@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import os
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -40,10 +42,45 @@ MAY_SKIP = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """An option for environments that are not the extra "test" on purpose."""
+    """Options for incomplete environments, and for finding out what takes time."""
     parser.addoption(
         "--may-skip", action="append", default=[], help="one more reason for which tests may skip"
     )
+    parser.addoption(
+        "--compiled", type=int, default=0, help="list the N tests that compile the most kernels"
+    )
+
+
+def compiled() -> int:
+    """How many kernels this process has compiled."""
+    module = sys.modules.get("gridsample.kernels.compile.cache")
+    return 0 if module is None else module.tally["compiled"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """A test, which is told apart from others by the kernels that it compiles."""
+    before = compiled()
+    try:
+        yield
+    finally:
+        item.user_properties.append(("compiled", compiled() - before))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """The tests that compile the most, all cases of one together."""
+    most = config.getoption("--compiled")
+    if not most:
+        return
+    kernels, seconds = collections.Counter[str](), collections.Counter[str]()
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.stats.get(outcome, ()):
+            name = report.nodeid.partition("[")[0]
+            kernels[name] += dict(report.user_properties).get("compiled", 0)
+            seconds[name] += report.duration
+    terminalreporter.section(f"compiled: {sum(kernels.values())} kernels")
+    for name, count in kernels.most_common(most):
+        terminalreporter.write_line(f"{count:5d} {seconds[name]:8.1f} s  {name}")
 
 
 def forbid(report: Any, config: pytest.Config) -> None:

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from gridsample.definitions import axis
+from gridsample.definitions.methods import METHODS, sampling_names
 from gridsample.definitions.plan import BOUNDARIES
-from gridsample.definitions.weights import METHODS
 from gridsample.kernels import reference
 
 ALIGN = pytest.mark.parametrize("aligned", [False, True], ids=["edges", "centres"])
@@ -150,7 +150,7 @@ def test_split():
 FIT = {0: 1e-9, 1: 1e-7, 2: 2e-5}
 
 
-@pytest.mark.parametrize("mode", METHODS)
+@pytest.mark.parametrize("mode", sampling_names())
 @pytest.mark.parametrize("order", [0, 1, 2, 3])
 def test_weight(mode, order):
     method = METHODS[mode]

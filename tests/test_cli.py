@@ -406,6 +406,8 @@ def files():
         ("explain --size 4x4 --at 1,2 --plot p.png", "p.png exists"),
         ("explain --size 4x4 --at 1,2 --mode cubist", "cubist"),
         ("explain --size 4x4 --at 1,2,3", "at"),
+        ("explain --size 4x4 --at 1,2 --coords pixels", "coords 'pixels'"),
+        ("explain --size 4x4 --at 1,2 --coords displacement --index 1,a", "integers like 3,0"),
     ],
 )
 def test_a_refusal_is_one_line_and_leaves_no_file(files, capfd, words, message):
@@ -554,6 +556,10 @@ def test_explain_prints_and_draws(capsys):
     assert [path.name for path in io.Path().iterdir()] == ["drawing.png"]
     assert run("explain", *words, "--align-corners") == 0
     assert capsys.readouterr().out != f"{explanation}\n"
+    words = ["--size", "4x4", "--at", "-1.5,0.5", "--coords", "displacement", "--index", "3,1"]
+    assert run("explain", *words, "--mode", "spline3") == 0
+    one = gridsample.explain((4, 4), (-1.5, 0.5), "spline3", coords="displacement", index=(3, 1))
+    assert capsys.readouterr().out == f"{one}\n"
 
 
 def test_explain_needs_matplotlib_only_to_draw(monkeypatch, capsys):

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import pickle
 from dataclasses import FrozenInstanceError
 from math import inf, nan
 
@@ -11,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gridsample
+from gridsample.definitions import plan
+from gridsample.definitions.methods import Method
 from gridsample.kernels import reference
 
 MODES = {"nearest": "nearest", "bilinear": "linear", "tricubic": "cubic"}
@@ -133,6 +136,107 @@ def test_numbers_are_those_of_grid_sample(axes, at, align_corners):
     assert one.value == pytest.approx(value.item(), abs=1e-13 * scale, nan_ok=True)
     assert one.gradient == pytest.approx(gradient[0].tolist(), abs=1e-12 * scale)
     assert bool(one.nowhere) == math.isnan(value.item())
+
+
+OWN = Method("lopsided", ((0.5, -0.5), (0.5, 0.0), (0.0, 0.5)), first=0)
+EVERY_METHOD = [*gridsample.methods.names(), gridsample.methods.keys(-1.1), OWN]
+# Inside, on an edge, one and many images away, on ties and at what has no place; in sizes.
+PLACES = np.array([-0.2, 0.3, -1.0, 1.4, -2.75, 5.3, inf, nan])
+
+
+@pytest.mark.parametrize("mode", EVERY_METHOD, ids=lambda mode: getattr(mode, "name", mode))
+def test_every_method_boundary_and_unit_gives_what_grid_sample_does(mode):
+    cases = list(itertools.product(plan.BOUNDARIES, plan.COORDS, (1, 5)))
+    for turn, (boundary, coords, size) in enumerate(cases):
+        image = noise((size,))
+        places = PLACES[turn % 2 :: 2] * (1 if coords == "normalized" else size / 2)
+        how = {
+            "align_corners": bool(turn // 2 % 2),
+            "coords": coords,
+            "extrapolate": bool(turn % 5),
+        }
+        if boundary == "constant" or not how["extrapolate"]:
+            how["fill_value"] = 1.5
+        grid = places[np.newaxis, :, np.newaxis]
+        arrays = image[np.newaxis, np.newaxis], grid, mode, boundary
+        values = gridsample.grid_sample(*arrays, **how)[0, 0]
+        upstream = np.ones((1, 1, len(places)))
+        _, slopes = gridsample.grid_sample_vjp(upstream, *arrays, **how, need_input=False)
+        for i, (place, value) in enumerate(zip(places, values, strict=True)):
+            index = (i,) if coords == "displacement" else None
+            one = gridsample.explain(
+                (size,), (place,), mode, boundary, image=image, index=index, **how
+            )
+            assert one.value == pytest.approx(value, abs=1e-11, nan_ok=True), (place, boundary, how)
+            assert one.gradient == pytest.approx(slopes[0, i], abs=1e-10), (place, boundary, how)
+
+
+@pytest.mark.parametrize("turn", range(12))
+def test_several_axes_give_what_grid_sample_does(turn):
+    rng = np.random.default_rng(turn)
+    size = (4, 6) if turn % 2 else (3, 5, 2)
+    names = [name for name in plan.BOUNDARIES if name != "zeros"]
+    modes = tuple(EVERY_METHOD[i] for i in rng.integers(len(EVERY_METHOD), size=len(size)))
+    boundaries = tuple(names[i] for i in rng.integers(len(names), size=len(size)))
+    fill = 2.5 if "constant" in boundaries else 0
+    image, at, index = noise(size), rng.uniform(-2, 6, len(size)), rng.integers(3, size=len(size))
+    coords = plan.COORDS[turn % 3]
+    grid = np.zeros((1, *(index[::-1] + 1), len(size)))
+    grid[(0, *index[::-1])] = at
+    how = {"coords": coords, "fill_value": fill, "align_corners": turn % 4 < 2}
+    call = image[np.newaxis, np.newaxis], grid, modes, boundaries
+    value = gridsample.grid_sample(*call, **how)[(0, 0, *index[::-1])]
+    upstream = np.ones((1, 1, *(index[::-1] + 1)))
+    _, slopes = gridsample.grid_sample_vjp(upstream, *call, **how, need_input=False)
+    place = {"index": index} if coords == "displacement" else {}
+    one = gridsample.explain(size, at, modes, boundaries, image=image, **how, **place)
+    assert one.value == pytest.approx(value, abs=1e-11)
+    assert one.gradient == pytest.approx(slopes[(0, *index[::-1])], abs=1e-10)
+
+
+# ---- pixels and coefficients ------------------------------------------------------------------
+
+
+def test_a_spline_meets_its_pixel():
+    one = gridsample.explain((5,), (0.0,), "spline3", image=[0, 0, 1, 0, 0])
+    assert one.value == pytest.approx(1, abs=1e-15)
+    filtered = gridsample.spline_filter(np.array([0.0, 0, 1, 0, 0]), 3, "zeros", 0)
+    assert [one.coefficients((i,)) for i in range(5)] == pytest.approx(filtered, abs=1e-15)
+    assert [tap.value for tap in one.taps] == pytest.approx(filtered[1:], abs=1e-15)
+    assert [one.read((i,)) for i in range(5)] == [0, 0, 1, 0, 0]
+    assert one.prefilters == (3,)
+    unfiltered = gridsample.explain((5,), (0.0,), "spline3", image=[0, 0, 1, 0, 0], prefilter=False)
+    assert unfiltered.value == pytest.approx(2 / 3)
+    assert unfiltered.coefficients is None
+
+
+@pytest.mark.parametrize("boundary", ["mirror", "wrap", "dst1"])
+def test_coefficients_of_numbered_pixels(boundary):
+    size, modes = (5, 4, 3), ("spline3", "linear", "spline4")
+    numbers = np.arange(60.0).reshape(size[::-1])
+    for at in ((0.1, -0.3, 0.9), (-1.2, 0.2, -0.4)):
+        one = gridsample.explain(size, at, modes, boundary)
+        same = gridsample.explain(size, at, modes, boundary, image=numbers)
+        assert one.value == pytest.approx(same.value, abs=1e-12)
+        assert [t.value for t in one.taps] == pytest.approx([t.value for t in same.taps], abs=1e-12)
+    assert pickle.loads(pickle.dumps(one)).weighed((1, 2, 0)) == one.weighed((1, 2, 0))
+
+
+def test_the_table_shows_the_coefficients():
+    lines = str(gridsample.explain((5,), (0.0,), "spline3", image=[0, 0, 1, 0, 0])).splitlines()
+    at = lines.index("pixels -> coefficients of the spline through them")
+    assert lines[at + 1 : at + 7] == [
+        "  prefilter along x: order 3, zeros",
+        "  pixel (x)   value    coefficient",
+        "  (1)             0 ->       -0.50",
+        "  (2)             1 ->        1.75",
+        "  (3)             0 ->       -0.50",
+        "  (4)             0 ->        0.25",
+    ]
+    assert lines[at + 8 : at + 11 : 2] == [
+        "  pixel (x)   weight x   coefficient       adds",
+        "  (2)          0.66667 *        1.75 =  1.16667",
+    ]
 
 
 @given(axes_of_an_image, st.tuples(*[st.integers(-48, 48)] * 3), st.booleans())
@@ -285,10 +389,29 @@ def test_lines_of_the_table(arguments, line):
     assert line in str(gridsample.explain(*arguments))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "options", "line"),
+    [
+        (((4,), (1.5,)), {"coords": "pixel"}, "position    1.5        = 1.5"),
+        (((4,), (1.5,)), {"coords": "pixel"}, "0 is the centre of the first pixel"),
+        (((4,), (-0.5,)), {"coords": "displacement", "index": [2]}, "position    -0.5 + 2   = 1.5"),
+        (((4,), (-0.5,)), {"coords": "displacement", "index": [2]}, "from the output's place (2)"),
+        (((4,), (-0.5,)), {"coords": "displacement"}, "slope       1           = 1"),
+        (((4,), (9,)), {"extrapolate": False, "fill_value": 3},
+         "outside in x: value = fill value = 3, gradient = 0"),
+        (((4,), (-1,), "linear", "constant"), {"fill_value": 3},
+         "fill (-1)        0.5 *     3 =  1.5"),
+        (((4,), (-9,), "spline2"), {}, "every tap is dropped, and reads none"),
+    ],
+)  # fmt: skip
+def test_lines_of_other_coordinates_and_fills(arguments, options, line):
+    assert line in str(gridsample.explain(*arguments, **options))
+
+
 @given(
     st.lists(st.integers(1, 999), min_size=1, max_size=3),
     st.tuples(*[coordinates] * 3),
-    st.sampled_from(sorted(MODES)),
+    st.sampled_from([*MODES, "spline3", "lanczos3"]),
     st.sampled_from(BOUNDARIES),
     st.booleans(),
 )
@@ -349,6 +472,14 @@ def test_the_image_is_read_and_kept_apart(dtype):
         (TypeError, r"image has dtype complex128", {"image": np.ones((4, 4), complex)}),
         (TypeError, r"image has dtype object", {"image": [[None] * 4] * 4}),
         (ValueError, r"image must have shape \(4, 4\).*got \(4, 3\)", {"image": np.ones((4, 3))}),
+        (ValueError, r"coords 'pixels' is not known.*did you mean 'pixel'", {"coords": "pixels"}),
+        (ValueError, r"index is where a displacement counts from", {"index": (0, 0)}),
+        (ValueError, r"one entry for each of 2", {"index": (0,), "coords": "displacement"}),
+        (TypeError, r"index must be one integer", {"index": 1.5, "coords": "displacement"}),
+        (ValueError, r"fill_value 2 is used by nothing here", {"fill_value": 2}),
+        (TypeError, r"fill_value must be a real number, got 1j", {"fill_value": 1j}),
+        (TypeError, r"prefilter must be True or False", {"prefilter": "no"}),
+        (ValueError, r"mode 'area' only resizes", {"mode": "area"}),
     ],
 )
 def test_what_is_refused(error, match, arguments):

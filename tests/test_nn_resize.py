@@ -37,6 +37,17 @@ def test_downsample_skips_nothing() -> None:
         assert (grad > 0).all()
 
 
+@pytest.mark.parametrize("mode", ["spline5", "lanczos2", gridsample.methods.keys(-0.6)])
+def test_modules_take_every_method(mode: object) -> None:
+    image = torch.randn(1, 2, 9, 10, generator=torch.Generator().manual_seed(0))
+    for module, smooth in (
+        (Upsample((4, 17), mode=mode), False),
+        (Downsample((4, 5), mode=mode), True),
+    ):
+        expected = gridsample.interpolate(image, module.size, mode=mode, antialias=smooth)
+        torch.testing.assert_close(module(image), expected, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_patches_are_a_strided_convolution(rank: int) -> None:
     torch.manual_seed(0)

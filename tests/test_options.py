@@ -17,7 +17,7 @@ from oracles import assert_close
 import gridsample
 from gridsample import grid_sample, grid_sample_vjp
 from gridsample.definitions import axis
-from gridsample.definitions.weights import NEAREST
+from gridsample.definitions.methods import NEAREST
 from gridsample.kernels import reference
 
 Array = np.ndarray[Any, Any]

@@ -148,6 +148,39 @@ def test_three_axes_are_three_strips():
     assert "z = nan is nowhere" in words(ax)
 
 
+def test_coefficients_stand_below_the_pixels():
+    image = [0, 0, 1, 0, 0]
+    _, ax = drawn((5,), (0.1,), "spline3", "mirror", image=image)
+    filtered = gridsample.spline_filter(np.array(image, float), 3, "mirror", 0)
+    said = words(ax).replace("−", "-")
+    for pixel, coefficient in zip(image, filtered, strict=True):
+        assert f"{pixel}\n→ {coefficient + 0:.3g}" in said
+    assert "prefilter of order 3: pixel, and below it the coefficient" in said
+    _, ax = drawn((5,), (0.1,), "spline3", "mirror", image=image, prefilter=False)
+    assert "→" not in words(ax)
+    _, ax = drawn((5, 4, 3), (0.1, 0.2, 0.3), "spline3", "mirror")
+    assert "prefilter of order 3: taps weigh coefficients" in words(ax)
+
+
+def test_coordinates_that_count_pixels():
+    _, ax = drawn((4, 5), (0.5, 1.0), coords="displacement", index=(2, 3), padding_mode="wrap")
+    assert ax.get_title(loc="left") == "linear, wrap, coords=displacement"
+    assert "coordinates −1 and 1" not in words(ax)
+    labels = [tick.get_text() for tick in ax.child_axes[0].get_xticklabels()]
+    assert labels == ["−2", "1"]
+    _, ax = drawn((4, 5), (0.5, 1.0), padding_mode="reflection", coords="pixel")
+    assert "the mirrors" in words(ax)
+
+
+def test_what_is_filled():
+    _, ax = drawn((4, 4), (-1.0, 0.0), padding_mode="constant", fill_value=7)
+    assert "tap that weighs the fill value" in words(ax)
+    assert "7" in [text.get_text() for text in ax.texts]
+    _, ax = drawn((4, 4), (-2.0, 0.0), extrapolate=False, fill_value=7)
+    assert "x = −2 is outside" in words(ax)
+    assert "value = 7" in words(ax)
+
+
 def test_a_point_that_is_nowhere():
     _, ax = drawn((4, 4), (nan, inf), padding_mode="reflection")
     assert discs(ax) == arrows(ax, plot.POINT) == []

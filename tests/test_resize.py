@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tracemalloc
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,14 @@ from torch.nn import functional
 
 import gridsample
 from gridsample.definitions import tables
+from gridsample.definitions.methods import Method
 from gridsample.definitions.tables import Axis, axis_map
 from gridsample.kernels.resize import PIECE
 from gridsample.ops.resizing import resize_rows
 
 Array = np.ndarray[Any, Any]
 
-METHODS = tuple(tables.METHODS)
+METHODS = gridsample.methods.names(resizing=True)
 # Up and down at once; primes; ones; planes that are cut, and lines that are not whole blocks.
 SHAPES: dict[int, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {
     1: [((7,), (13,)), ((1,), (5,)), ((37,), (1,)), ((131,), (67,))],
@@ -54,7 +56,7 @@ def dense(image: Array, matrices: Sequence[Array]) -> Array:
 def matrices(
     spatial: Sequence[int], size: Sequence[int], method: str, align: bool, smooth: bool
 ) -> list[Array]:
-    align = align and tables.METHODS[method].aligns
+    align = align and tables.aligns(method)
     return [
         axis_map(Axis(n, m, method, align, smooth)).dense()
         for n, m in zip(spatial, size, strict=True)
@@ -62,7 +64,7 @@ def matrices(
 
 
 def corners(method: str, align: bool) -> dict[str, Any]:
-    return {"align_corners": align} if tables.METHODS[method].aligns else {}
+    return {"align_corners": align} if tables.aligns(method) else {}
 
 
 # The kernels ------------------------------------------------------------------------------------
@@ -93,7 +95,7 @@ def test_every_method_is_its_matrices_and_their_transposes(
 
 
 @pytest.mark.parametrize("dtype", cases.DTYPES)
-@pytest.mark.parametrize("method", ["linear", "spline3", "nearest"])
+@pytest.mark.parametrize("method", ["linear", "spline3", "spline4", "nearest"])
 def test_every_dtype(dtype: str, method: str) -> None:
     kind = np.dtype(dtype)
     for channels, (spatial, size) in ((2, ((9, 14), (13, 5))), (21, ((5, 4), (7, 4)))):
@@ -173,6 +175,89 @@ def test_bits_of_the_nearest_are_copied() -> None:
     np.testing.assert_array_equal(out.view(np.uint32), np.repeat(image.view(np.uint32), 2, -1))
     large = np.array([[[2**63 - 1, -(2**63) + 1]]])
     np.testing.assert_array_equal(gridsample.interpolate(large, 4), np.repeat(large, 2, -1))
+
+
+# Whatever grid_sample takes -----------------------------------------------------------------------
+
+SMOOTH = Method("smooth", ((1, 0, -3, 2), (0, 0, 3, -2)), first=0)
+LOPSIDED = Method("lopsided", ((0.5, -0.5), (0.5, 0.0), (0.0, 0.5)), first=0)
+TIES_UP = Method("ties-up", ((1.0,),), first=0, rounds=True, ties_up=True)
+SLOPE = Method("slope", ((-1.0,), (1.0,)), first=0, normalized=False)
+LIKE_POINTS: tuple[str | Method, ...] = (
+    *(name for name in gridsample.methods.names() if name != "nearest"),
+    *(gridsample.methods.keys(-1.1), gridsample.methods.lanczos(5)),
+    *(SMOOTH, LOPSIDED, TIES_UP, SLOPE, replace(gridsample.methods.bspline(3), prefilter=0)),
+)
+
+
+@pytest.mark.parametrize("mode", LIKE_POINTS, ids=lambda mode: getattr(mode, "name", mode))
+def test_resizing_is_sampling_at_its_positions(mode: str | Method) -> None:
+    method = gridsample.methods.get(mode) if isinstance(mode, str) else mode
+    for (spatial, size), align in itertools.product(SHAPES[2], (False, True)):
+        image = cases.pixels(cases.generator(spatial), (2, 3, *spatial))
+        out = gridsample.interpolate(image, size, mode=mode, align_corners=align)
+        y, x = (Axis(n, m, "", align).positions() for n, m in zip(spatial, size, strict=True))
+        grid = np.stack(np.meshgrid(x, y), axis=-1)[np.newaxis]
+        outside = ("mirror" if align else "symmetric") if method.prefilter else "border"
+        sampled = gridsample.grid_sample(image, grid, mode, outside, coords="pixel")
+        # Tables of Lanczos are fits: 1e-9 for each of a few taps along two axes.
+        bound = 1e-7 if method.name.startswith("lanczos") else 1e-12
+        np.testing.assert_allclose(out, sampled, rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize("mode", [SMOOTH, gridsample.methods.keys(-0.6), LOPSIDED, SLOPE])
+def test_methods_without_a_name_are_their_matrices_and_transposes(mode: Method) -> None:
+    spatial, size = (7, 9), (13, 4)
+    rng = cases.generator(mode.name)
+    image, values = cases.pixels(rng, (2, 1, *spatial)), cases.pixels(rng, (2, 1, *size))
+    for smooth in (False, True)[: 1 + mode.stretches]:
+        each = [
+            axis_map(Axis(n, m, mode.text, False, smooth)).dense()
+            for n, m in zip(spatial, size, strict=True)
+        ]
+        how: dict[str, Any] = {"mode": (mode, mode), "antialias": smooth}
+        out = gridsample.interpolate(image, size, **how)
+        np.testing.assert_allclose(out, dense(image, each), rtol=0, atol=1e-12)
+        back = gridsample.interpolate_vjp(values, image, size, **how)
+        transposed = dense(values, [matrix.T for matrix in each])
+        np.testing.assert_allclose(back, transposed, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("mode", [LOPSIDED, SLOPE])
+def test_weights_that_cannot_be_stretched_are_refused(mode: Method) -> None:
+    image = np.zeros((1, 1, 4, 5))
+    for given in (image, torch.from_numpy(image)):
+        with pytest.raises(ValueError, match=f"mode '{mode.name}' do not; accepted: antialias=Fal"):
+            gridsample.interpolate(given, 3, mode=("linear", mode), antialias=True)
+
+
+@pytest.mark.parametrize("mode", ["area", "gaussian", "nearest-exact"])
+def test_modes_that_only_resize_are_refused_by_points(mode: str) -> None:
+    image, grid = np.zeros((1, 1, 4, 5)), np.zeros((1, 3, 2))
+    for function in (gridsample.grid_sample, gridsample.grid_gradient):
+        for arrays in ((image, grid), (torch.from_numpy(image), torch.from_numpy(grid))):
+            with pytest.raises(ValueError, match=f"mode '{mode}' only resizes, in interpolate"):
+                function(*arrays, mode)
+    with pytest.raises(ValueError, match="only resizes"):
+        gridsample.splat(np.zeros((1, 1, 3)), grid, (4, 5), mode)
+
+
+@pytest.mark.parametrize("rounding", ["exact", "pillow", "torch"])
+@pytest.mark.parametrize("a", [-1.5, -4.0, -40.0])
+def test_bytes_that_overshoot_far_do_not_overflow(a: float, rounding: str) -> None:
+    image = cases.generator(a).choice(np.array([0, 255], np.uint8), (1, 1, 20, 21))
+    mode = gridsample.methods.keys(a)
+    out = gridsample.interpolate(image, (31, 33), mode=mode, rounding=rounding)
+    expected = image.astype(float)
+    for axis in (3, 2):  # the last comes first
+        size = (*image.shape[2:3], 33) if axis == 3 else (31, 33)
+        expected = gridsample.interpolate(expected, size, mode=mode)
+        if rounding != "exact":
+            expected = np.clip(np.rint(expected), 0, 255)
+    # Of weights up to 40, fixed point would keep 14 bits less the 6 before the point.
+    assert np.abs(out - np.clip(np.rint(expected), 0, 255)).max() <= (
+        1 if rounding != "torch" else 2
+    )
 
 
 # Fixed point ------------------------------------------------------------------------------------
@@ -288,13 +373,15 @@ def test_torch_agrees_on_bytes(mode: str) -> None:
             assert mine.is_contiguous(memory_format=torch.channels_last) == last
 
 
+@pytest.mark.parametrize("order", [2, 3, 4, 5])
 @pytest.mark.parametrize(("align", "mode"), [(True, "mirror"), (False, "reflect")])
-def test_scipy_agrees_on_splines(align: bool, mode: str) -> None:
-    image = cases.pixels(cases.generator("zoom"), (31, 34))
+def test_scipy_agrees_on_splines(align: bool, mode: str, order: int) -> None:
+    # SciPy's filter for "reflect" leaves out what comes back from the other end: 0.44 ** size.
+    image = cases.pixels(cases.generator("zoom"), (47, 51))
     for factor in (2, 0.5, (1.5, 0.7)):
-        zoomed = scipy.ndimage.zoom(image, factor, order=3, mode=mode, grid_mode=not align)
+        zoomed = scipy.ndimage.zoom(image, factor, order=order, mode=mode, grid_mode=not align)
         mine = gridsample.interpolate(
-            image[None, None], zoomed.shape, mode="spline3", align_corners=align
+            image[None, None], zoomed.shape, mode=f"spline{order}", align_corners=align
         )
         np.testing.assert_allclose(mine[0, 0], zoomed, rtol=0, atol=1e-13)
 

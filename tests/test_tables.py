@@ -12,8 +12,10 @@ import torch
 from PIL import Image
 from torch.nn import functional
 
-from gridsample.definitions import tables
-from gridsample.definitions.tables import Axis, Band, Solve, axis_map, window
+from gridsample.definitions.methods import METHODS, Method
+from gridsample.definitions.tables import Axis, Band, Prefilter, Solve, aligns, axis_map, window
+from gridsample.definitions.weights import keys_cubic
+from gridsample.kernels.resize import solve
 
 Array = np.ndarray[Any, Any]
 
@@ -95,6 +97,32 @@ def test_splines_are_those_of_scipy(align: bool, mode: str) -> None:
             np.testing.assert_allclose(mine, np.stack(zoomed).T, rtol=0, atol=ROUNDING)
 
 
+@pytest.mark.parametrize("order", [2, 4, 5])
+@pytest.mark.parametrize(("align", "mode"), [(True, "mirror"), (False, "reflect")])
+def test_splines_of_other_orders_are_those_of_scipy(order: int, align: bool, mode: str) -> None:
+    # SciPy's filter for "reflect" leaves out what comes back from the other end: 0.44 ** n.
+    for n, m in ((47, 30), (50, 93)):
+        zoomed = [
+            scipy.ndimage.zoom(unit, m / n, order=order, mode=mode, grid_mode=not align)
+            for unit in np.eye(n)
+        ]
+        mine = axis_map(Axis(n, m, f"spline{order}", align)).dense()
+        np.testing.assert_allclose(mine, np.stack(zoomed).T, rtol=0, atol=4 * ROUNDING)
+
+
+@pytest.mark.parametrize("extended", ["mirror", "symmetric"])
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 63])
+def test_prefilters_are_what_they_write_out(extended: str, n: int) -> None:
+    for order in (2, 4, 5, 6, 7):
+        one = Prefilter(order, n, extended)
+        for filter_ in (one, one.transpose()):
+            made = np.eye(n)
+            solve(filter_, made.reshape(1, n, n), 0, 1)
+            # The gain of the order 7 is above 100.
+            np.testing.assert_allclose(made, filter_.dense(), rtol=0, atol=16 * ROUNDING)
+        np.testing.assert_array_equal(one.transpose().dense(), one.dense().T)
+
+
 def kernel(method: str, s: float) -> float:
     """The kernels, written out again."""
     s = abs(s)
@@ -104,13 +132,17 @@ def kernel(method: str, s: float) -> float:
         if s < 1:
             return (7 * s**3 - 12 * s**2 + 16 / 3) / 6
         return (-7 / 3 * s**3 + 12 * s**2 - 20 * s + 32 / 3) / 6 if s < 2 else 0
+    if method == "catmull-rom":
+        return np.polyval([1.5, -2.5, 0, 1] if s < 1 else [-0.5, 2.5, -4, 2], s) if s < 2 else 0
     if s == 0:
         return 1
-    x = math.pi * s
-    return 3 * math.sin(x) * math.sin(x / 3) / x**2 if s < 3 else 0
+    x, a = math.pi * s, int(method[-1])
+    return a * math.sin(x) * math.sin(x / a) / x**2 if s < a else 0
 
 
-@pytest.mark.parametrize("method", ["mitchell", "lanczos3", "gaussian"])
+@pytest.mark.parametrize(
+    "method", ["mitchell", "catmull-rom", "lanczos2", "lanczos3", "lanczos4", "gaussian"]
+)
 @pytest.mark.parametrize("align", [False, True])
 def test_other_matrices_are_their_formulas(method: str, align: bool) -> None:
     for n, m in ((1, 3), (2, 7), (5, 3), (7, 16), (16, 5)):
@@ -118,12 +150,12 @@ def test_other_matrices_are_their_formulas(method: str, align: bool) -> None:
         for i in range(m):
             position = i * (n - 1) / max(m - 1, 1) if align else (i + 0.5) * n / m - 0.5
             row = np.zeros(n)
-            for tap in range(math.floor(position) - 2, math.floor(position) + 4):
+            for tap in range(math.floor(position) - 3, math.floor(position) + 5):
                 row[min(max(tap, 0), n - 1)] += kernel(method, tap - position)
             np.testing.assert_allclose(mine[i], row / row.sum(), rtol=0, atol=ROUNDING)
 
 
-@pytest.mark.parametrize("method", ["mitchell", "gaussian"])
+@pytest.mark.parametrize("method", ["mitchell", "catmull-rom", "lanczos4", "gaussian"])
 def test_other_smoothed_matrices_are_their_formulas(method: str) -> None:
     for n, m in ((16, 5), (9, 4), (5, 9)):
         mine, step = axis_map(Axis(n, m, method, antialias=True)).dense(), n / m
@@ -134,11 +166,12 @@ def test_other_smoothed_matrices_are_their_formulas(method: str) -> None:
             np.testing.assert_allclose(mine[i], row / row.sum(), rtol=0, atol=ROUNDING)
 
 
-def test_a_smoothed_spline_stretches_the_cardinal_spline() -> None:
+@pytest.mark.parametrize("method", ["spline2", "spline3", "spline5"])
+def test_a_smoothed_spline_stretches_the_cardinal_spline(method: str) -> None:
     n, m = 120, 40
-    spline = axis_map(Axis(m, 6 * m, "spline3")).dense()  # sampled 6 times as densely
+    spline = axis_map(Axis(m, 6 * m, method)).dense()  # sampled 6 times as densely
     cardinal = spline[:, m // 2]
-    mine = axis_map(Axis(n, m, "spline3", antialias=True)).dense()[m // 2]
+    mine = axis_map(Axis(n, m, method, antialias=True)).dense()[m // 2]
     # Output m/2 lies at 3 (m/2 + 1/2) - 1/2 = 61 in pixels; a pixel is a third of a step.
     centre = 6 * (m // 2) + 2.5
     offsets = (np.arange(n) - 61) * 2 + centre
@@ -147,11 +180,20 @@ def test_a_smoothed_spline_stretches_the_cardinal_spline() -> None:
     np.testing.assert_allclose(mine * 3, expected, rtol=0, atol=6 / 8 / 36)
 
 
-@pytest.mark.parametrize("method", tables.METHODS)
+def test_a_table_of_ones_own_is_stretched_as_its_formula_would_be() -> None:
+    own = Method("own-catmull-rom", keys_cubic(-0.5), first=-1)
+    for n, m in ((16, 5), (9, 4), (5, 9), (7, 7)):
+        for smooth in (False, True):
+            mine = axis_map(Axis(n, m, own.text, antialias=smooth)).dense()
+            named = axis_map(Axis(n, m, "catmull-rom", antialias=smooth)).dense()
+            np.testing.assert_allclose(mine, named, rtol=0, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("smooth", [False, True])
 def test_every_matrix_keeps_a_constant_and_has_its_transpose(method: str, smooth: bool) -> None:
     for n, m in PAIRS:
-        for align in (False, True)[: 1 + tables.METHODS[method].aligns]:
+        for align in (False, True)[: 1 + aligns(method)]:
             axis = Axis(n, m, method, align, smooth)
             mine = axis_map(axis)
             matrix = mine.dense()
@@ -195,7 +237,7 @@ def test_bands_and_solves_are_what_they_write_out() -> None:
     np.testing.assert_allclose(one.transpose().dense(), one.dense().T, rtol=1e-14)
 
 
-@pytest.mark.parametrize("method", tables.METHODS)
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("smooth", [False, True])
 @pytest.mark.parametrize(("n", "m"), [(200, 77), (90, 200)])
 def test_windows_are_parts_of_the_matrix(method: str, smooth: bool, n: int, m: int) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridsample import warp
-from gridsample.definitions.weights import Method
+from gridsample.definitions.methods import Method
 
 SIZES = st.tuples(st.integers(1, 70), st.integers(1, 70))
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from gridsample import methods
-from gridsample.definitions.plan import find_method
-from gridsample.definitions.weights import (
+from gridsample.definitions.methods import (
     ALIASES,
     CUBIC,
     LINEAR,
@@ -19,13 +18,16 @@ from gridsample.definitions.weights import (
     Method,
     bc_spline,
     bspline,
-    bspline_table,
     keys,
-    keys_cubic,
     lanczos,
+    sampling_names,
+    spell,
 )
+from gridsample.definitions.plan import find_method, method_of
+from gridsample.definitions.weights import bspline_table, keys_cubic
 
 T = np.linspace(0, 1, 41)
+SAMPLING = sampling_names()
 
 
 def evaluate(table: tuple[tuple[float, ...], ...], t: np.ndarray) -> np.ndarray:
@@ -33,7 +35,7 @@ def evaluate(table: tuple[tuple[float, ...], ...], t: np.ndarray) -> np.ndarray:
     return np.array([np.polynomial.polynomial.polyval(t, row) for row in table])
 
 
-@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS.keys())
+@pytest.mark.parametrize("method", [METHODS[name] for name in SAMPLING], ids=SAMPLING)
 def test_weights_sum_to_one_and_their_derivatives_to_zero(method: Method) -> None:
     for order in range(5):
         total = evaluate(method.derivative(order), T).sum(axis=0)
@@ -41,7 +43,7 @@ def test_weights_sum_to_one_and_their_derivatives_to_zero(method: Method) -> Non
         np.testing.assert_allclose(total, float(order == 0), atol=1e-14 * scale)
 
 
-@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS.keys())
+@pytest.mark.parametrize("method", [METHODS[name] for name in SAMPLING], ids=SAMPLING)
 @pytest.mark.parametrize("order", range(4))
 def test_derivative_tables_are_derivatives(method: Method, order: int) -> None:
     step = 1e-5
@@ -235,3 +237,79 @@ def test_weights_that_do_not_sum_to_one_are_refused_unless_asked_for(registry: N
 def test_bad_registrations(arguments: tuple[object, ...], word: str) -> None:
     with pytest.raises(TypeError, match=word):
         methods.register(*arguments)  # type: ignore[arg-type]
+
+
+# What resizing makes of a method -----------------------------------------------------------------
+
+SMOOTH = Method("smooth", ((1, 0, -3, 2), (0, 0, 3, -2)), first=0)
+LOPSIDED = Method("lopsided", ((0.5, -0.5), (0.5, 0.0), (0.0, 0.5)), first=0)
+EVERY = [METHODS[name] for name in SAMPLING] + [keys(-1.1), bc_spline(0.2, 0.9), lanczos(5), SMOOTH]
+
+
+@pytest.mark.parametrize("method", EVERY, ids=lambda method: method.name)
+def test_kernels_are_the_weights_by_distance(method: Method) -> None:
+    assert method.by_distance
+    assert method.stretches
+    support, kernel = method.kernel()
+    t = T[:-1] - 0.49 if method.rounds else T[:-1]
+    weights = kernel(method.offsets - t[:, np.newaxis])
+    weights /= weights.sum(axis=1, keepdims=True)
+    # Lanczos' table is a fit, with an error below 1e-9 for up to four lobes.
+    bound = 1e-8 if method.name.startswith("lanczos") else 1e-14 * method.powers
+    np.testing.assert_allclose(weights, method.weights(t), rtol=0, atol=bound)
+    beyond = np.array([-support - 0.01, support + 0.01, 1e9])
+    assert not kernel(beyond).any()
+    assert kernel(np.array([-support + 0.01, support - 0.01])).all()
+
+
+def test_cubic_alone_has_another_kernel_to_stretch() -> None:
+    places = np.linspace(-2, 2, 33)
+    for method in METHODS.values():
+        plain, stretched = (method.kernel(smooth)[1](places) for smooth in (False, True))
+        assert (plain == stretched).all() == (method is not CUBIC)
+    np.testing.assert_allclose(stretched_cubic := CUBIC.kernel(True)[1](places),
+                               keys(-0.5).kernel()[1](places), rtol=0, atol=1e-15)  # fmt: skip
+    assert stretched_cubic.max() == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "by_distance"),
+    [
+        (LOPSIDED, False),
+        (Method("behind", ((1.0,),), first=0), False),  # the pixel to the left
+        (Method("slope", ((-1.0,), (1.0,)), first=0, normalized=False), False),
+        (Method("curve", ((1.0,), (-2.0,), (1.0,)), first=-1, rounds=True, normalized=False), True),
+    ],
+)
+def test_what_cannot_be_stretched(method: Method, by_distance: bool) -> None:
+    assert method.by_distance == by_distance
+    assert not method.stretches
+
+
+@pytest.mark.parametrize("method", [*METHODS.values(), *EVERY[-4:], LOPSIDED])
+def test_a_spelling_is_a_name_or_all_of_a_method(method: Method) -> None:
+    spelled = spell(method)
+    assert (spelled == method.name) == (method in METHODS.values())
+    assert method_of(spelled) == method
+    again = Method.of_text(method.text)
+    assert again == method
+    assert again.text == method.text
+
+
+def test_a_formula_must_be_that_of_the_table() -> None:
+    with pytest.raises(ValueError, match="'mine': the table's weights are not those of"):
+        Method("mine", keys_cubic(-0.5), first=-1, formula=("bc", 0, 0.75))
+    with pytest.raises(ValueError, match="no known family; accepted: 'box'"):
+        Method("mine", keys_cubic(-0.5), first=-1, formula=("sinc",))
+    with pytest.raises(ValueError, match="every tap needs"):
+        Method("mine", (), first=0)
+
+
+def test_names_that_only_resize_say_so() -> None:
+    only = set(methods.names(resizing=True)) - set(methods.names())
+    assert only == {"nearest-exact", "area", "gaussian"}
+    for name in sorted(only):
+        assert find_method(name, resizing=True) is methods.get(name)
+        for given in (name, methods.get(name)):
+            with pytest.raises(ValueError, match=f"{name}' only resizes, in interpolate.*accepted"):
+                find_method(given)

@@ -1,13 +1,19 @@
 """How pixels are weighed: the methods that ``mode`` accepts, and how to add one.
 
-A method is a table of polynomials, one row a tap (`Method`).  Every name here works as a ``mode``
-wherever one is taken, in every rank and with every boundary, derivatives included:
+A method is a table of polynomials, one row a tap (`Method`).  Every name here works as a ``mode``,
+in sampling and in resizing, in every rank and with every boundary, derivatives included:
 
     nearest, linear             one and two taps
     cubic, catmull-rom          Keys' convolution with a = -3/4 and a = -1/2; `keys` makes others
     mitchell                    Mitchell and Netravali's with B = C = 1/3; `bc_spline` makes others
     spline2 ... spline7         B-splines, on coefficients made by `gridsample.spline_filter`
     lanczos2, lanczos3, lanczos4
+
+These only resize (`gridsample.interpolate`), because a point covers no pixels:
+
+    nearest-exact               the nearest pixel, as PyTorch's mode of that name
+    area                        the mean of the pixels that an output pixel covers
+    gaussian                    exp(-2 s^2)
 
 A `Method` itself is a ``mode`` too, and needs no name.
 """
@@ -18,7 +24,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from gridsample.definitions.weights import (
+from gridsample.definitions.methods import (
     ALIASES,
     METHODS,
     Method,
@@ -26,20 +32,28 @@ from gridsample.definitions.weights import (
     bspline,
     keys,
     lanczos,
+    sampling_names,
 )
 
 __all__ = ["Method", "bc_spline", "bspline", "get", "keys", "lanczos", "names", "register"]
 
 
-def names() -> tuple[str, ...]:
+def names(resizing: bool = False) -> tuple[str, ...]:
     """The names of all methods, without their aliases; those registered come last.
+
+    Args:
+        resizing: whether to list those that only `gridsample.interpolate` accepts, too.
 
     Example:
         >>> import gridsample
         >>> gridsample.methods.names()[:5]
         ('nearest', 'linear', 'cubic', 'catmull-rom', 'mitchell')
+        >>> set(gridsample.methods.names(resizing=True)) - set(gridsample.methods.names()) == {
+        ...     "nearest-exact", "area", "gaussian"
+        ... }
+        True
     """
-    return tuple(METHODS)
+    return tuple(METHODS) if resizing else sampling_names()
 
 
 def get(name: str) -> Method:
@@ -78,7 +92,8 @@ def register(
             even one.
 
     Returns:
-        The method.
+        The method.  Where its weights depend on nothing but the distance between a tap and the
+        position (`Method.by_distance`), `gridsample.interpolate` can antialias with it.
 
     Raises:
         TypeError: an argument is of another type.

@@ -35,7 +35,7 @@ from gridsample.chunked.strips import (
     saturated,
 )
 from gridsample.definitions.checks import as_array, as_reals, check_constant, check_dense
-from gridsample.definitions.weights import NEAREST
+from gridsample.definitions.methods import NEAREST
 from gridsample.ops.affine import affine_sample
 from gridsample.ops.filtering import spline_filter as coefficients
 from gridsample.ops.sampling import grid_sample, library

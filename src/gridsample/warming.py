@@ -24,7 +24,6 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from gridsample.definitions import tables, weights
 from gridsample.definitions.plan import find_method, is_differentiable
 from gridsample.kernels.compile import folders
 from gridsample.kernels.threads import cores
@@ -143,8 +142,7 @@ def warmup(
 def check(dtypes: list[str], ranks: list[int], modes: list[str], torch: bool) -> None:
     """Refuse what there is no kernel for, before any is compiled."""
     for name in modes:
-        if not resizes(name):
-            find_method(name)
+        find_method(name, resizing=True)
     for rank in ranks:
         if rank not in (1, 2, 3):
             raise ValueError(f"ranks must be 1, 2 or 3, got {rank!r}")
@@ -164,12 +162,7 @@ def check(dtypes: list[str], ranks: list[int], modes: list[str], torch: bool) ->
 
 def samples(mode: str) -> bool:
     """Whether `grid_sample` has a mode."""
-    return weights.ALIASES.get(mode, mode) in weights.METHODS
-
-
-def resizes(mode: str) -> bool:
-    """Whether `interpolate` has a mode."""
-    return tables.ALIASES.get(mode, mode) in tables.METHODS
+    return find_method(mode, resizing=True).samples
 
 
 def calls_for(
@@ -187,8 +180,7 @@ def calls_for(
                         if samples(mode):
                             yield Call("grid_sample", *how)
                             yield Call("affine_sample", *how)
-                        if resizes(mode):
-                            yield Call("interpolate", *how)
+                        yield Call("interpolate", *how)
 
 
 class Work(NamedTuple):
@@ -236,7 +228,8 @@ def work_of(call: Call, items: int) -> Work:
         # Each axis made smaller, left alone or made larger: that decides in which order they go,
         # and so what lies between two.
         sizes = [(SIDE // 2,) * rank, *product((SIDE - 9, SIDE, SIDE + 9), repeat=rank)]
-        small = {"size": 2, "antialias": not call.mode.startswith("nearest")}
+        smooths = not call.mode.startswith("nearest") and find_method(call.mode, True).stretches
+        small = {"size": 2, "antialias": smooths}
         resizings: list[Any] = [{"size": one, **how} for one in sizes] + [{**small, **how}]
         return Work(
             [image],

@@ -13,8 +13,8 @@ from torch import Tensor
 
 import gridsample
 from gridsample.backends.torch import cuda
+from gridsample.definitions.methods import sampling_names
 from gridsample.definitions.plan import BOUNDARIES, COORDS
-from gridsample.definitions.weights import METHODS
 
 pytestmark = [
     pytest.mark.gpu,
@@ -89,7 +89,7 @@ def test_all_boundaries_and_coordinates(rank: int, coords: str, extrapolate: boo
         assert_close(mine, other, 1e-11)
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in cases.MODES])
+@pytest.mark.parametrize("name", [name for name in sampling_names() if name not in cases.MODES])
 def test_all_methods(name: str) -> None:
     image, grid = inputs(2, channels=3, points=120)
     for boundary in ("mirror", "antisymmetric"):

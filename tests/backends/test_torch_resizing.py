@@ -26,7 +26,11 @@ CASES: list[tuple[tuple[int, ...], Any, dict[str, Any]]] = [
     ((1, 2, 6, 5), (3, 9), {"mode": "spline3", "antialias": True}),
     ((1, 1, 3, 4, 2), (2, 5, 3), {"mode": "area"}),
     ((2, 1, 3, 4), (5, 2), {"mode": "nearest"}),
+    ((1, 1, 6, 4), (3, 7), {"mode": ("spline4", "spline5"), "align_corners": True}),
+    ((1, 2, 6, 5), (3, 9), {"mode": "spline6", "antialias": True}),
+    ((1, 1, 5, 4), (3, 6), {"mode": (gridsample.methods.keys(-0.6), "catmull-rom")}),
 ]
+OWN = gridsample.methods.Method("own-table", ((1, 0, -3, 2), (0, 0, 3, -2)), first=0)
 
 
 @pytest.mark.parametrize(("shape", "size", "how"), CASES)
@@ -91,7 +95,7 @@ def test_the_adjoint_identity_in_float32() -> None:
 def test_operator_keeps_to_its_schema() -> None:
     given = image(2, 3, 5, 7).requires_grad_()
     for transposed in (False, True):
-        methods, scales = ["linear", "spline3"], [0.0, 1.3]
+        methods, scales = [OWN.text, "spline2"], [0.0, 1.3]
         arguments = (given, [4, 9], methods, False, False, scales, transposed)
         if transposed:  # then 5 x 7 are the outputs, and 4 x 9 the inputs
             arguments = (given, [4, 6], methods, False, False, [0.0, 1.3], True)
@@ -108,7 +112,8 @@ def test_operator_keeps_to_its_schema() -> None:
 )
 def test_compiled_without_a_break(backend: str, dynamic: bool, last: bool) -> None:
     def function(given: Tensor) -> Tensor:
-        small = gridsample.interpolate(given * 2, scale_factor=0.6, mode="area")
+        small = gridsample.interpolate(given * 2, scale_factor=0.8, mode=OWN, antialias=True)
+        small = gridsample.interpolate(small, scale_factor=0.6, mode="area")
         large: Tensor = gridsample.interpolate(
             small, (9, 8), mode=("cubic", "linear"), align_corners=True
         )
@@ -128,6 +133,29 @@ def test_compiled_without_a_break(backend: str, dynamic: bool, last: bool) -> No
         for mine, eager in zip(*results, strict=True):
             torch.testing.assert_close(mine, eager, rtol=1e-5, atol=1e-5)
             assert mine.stride() == eager.stride()
+
+
+def test_an_exported_program_knows_a_method_of_ones_own() -> None:
+    class Half(torch.nn.Module):
+        def forward(self, given: Tensor) -> Tensor:
+            result: Tensor = gridsample.interpolate(given, (3, 4), mode=OWN, antialias=True)
+            return result
+
+    given = image(1, 2, 6, 8)
+    program = torch.export.export(Half(), (given,))
+    torch.testing.assert_close(program.module()(given), Half()(given), rtol=0, atol=0)
+    spelled = [node.args[2] for node in program.graph.nodes if node.target is OPERATOR]
+    assert spelled == [[OWN.text, OWN.text]]
+
+
+@pytest.mark.parametrize("mode", ["spline2", "spline7", "lanczos4", OWN])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.uint8, torch.complex64])
+def test_new_methods_are_those_of_arrays(mode: Any, dtype: torch.dtype) -> None:
+    given = (image(2, 3, 9, 7).abs() * 50).to(dtype)
+    for smooth in (False, True):
+        tensor = gridsample.interpolate(given, (4, 9), mode=mode, antialias=smooth)
+        array = gridsample.interpolate(given.numpy(), (4, 9), mode=mode, antialias=smooth)
+        np.testing.assert_array_equal(tensor.numpy(), array)
 
 
 def test_arrays_and_tensors_agree() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from guarded import Guarded, maker
 
 import gridsample
-from gridsample.definitions import tables
+from gridsample.definitions.methods import METHODS
 
 
 def main(side: str) -> None:
@@ -29,7 +29,7 @@ def main(side: str) -> None:
     ]
     for (shape, size), dtype in itertools.product(shapes, ("float32", "uint8", "float16")):
         pixels = cases.pixels(cases.generator(shape), shape, dtype)
-        for axis, method, smooth in itertools.product((1, -1), tables.METHODS, (False, True)):
+        for axis, method, smooth in itertools.product((1, -1), METHODS, (False, True)):
             given = np.moveaxis(pixels, 1, axis)
             image = zeros(given.shape, given.dtype)
             image[...] = given

@@ -35,8 +35,8 @@ pytest.importorskip("triton")
 from benchmarks import gpu as benchmarks_of_gpu
 from benchmarks import registers
 from gridsample.backends.torch import cuda, derivatives, operators
+from gridsample.definitions.methods import keys
 from gridsample.definitions.plan import BFLOAT16, COORDS, make_plan
-from gridsample.definitions.weights import keys
 from gridsample.kernels import gpu, reference
 from gridsample.kernels.reference import BOUNDARIES, MODES
 

@@ -99,7 +99,8 @@ _EXPLAIN_NOTES = "{sampling}"
 
 _EXPLAIN_HELP = """\
 Explain one sample step by step: the coordinate, the position in pixels, the folds of the boundary,
-the taps with their weights, and the resulting value and gradient.
+the taps with their weights, and the resulting value and gradient. For a spline, the B-spline
+coefficients are shown next to the pixels.
 """
 
 

@@ -21,6 +21,14 @@ def numbers(text: str) -> tuple[float, ...]:
         raise argparse.ArgumentTypeError(f"expected numbers like 1.5,-2, got {text!r}") from None
 
 
+def integers(text: str) -> tuple[int, ...]:
+    """Whole numbers with commas between them."""
+    try:
+        return tuple(int(word) for word in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected integers like 3,0, got {text!r}") from None
+
+
 def size(text: str) -> tuple[int, ...]:
     """Parse a size, x first: W, WxH or WxHxD."""
     if not re.fullmatch(r"0*[1-9]\d*(x0*[1-9]\d*){0,2}", text.lower(), re.ASCII):

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.definitions import axis
-from gridsample.definitions.weights import ALIASES, METHODS, Method
+from gridsample.definitions.methods import ALIASES, METHODS, Method
 
 Mode = str | Method | Sequence[str | Method]
 Shape = tuple[int, ...]
@@ -275,14 +275,35 @@ def unknown(name: str, given: str, accepted: Sequence[str], remark: str = "") ->
     return ValueError(f"{name} {given!r} {remark or 'is not known'}; accepted: {listed}{hint}")
 
 
-def find_method(name: str | Method) -> Method:
-    """The method of a name or alias; a method is its own."""
-    if isinstance(name, Method):
-        return name
-    found = METHODS.get(ALIASES.get(name, name))
-    if found is None:
-        raise unknown("mode", name, [*METHODS, *ALIASES])
-    return found
+def find_method(name: str | Method, resizing: bool = False) -> Method:
+    """The method of a name or alias; a method is its own.
+
+    Args:
+        name: what the caller gave.
+        resizing: whether methods that only resize are accepted, too.
+
+    Raises:
+        ValueError: there is no method of that name, or it cannot do this.
+    """
+    found = name if isinstance(name, Method) else METHODS.get(ALIASES.get(name, name))
+    if found is not None and (resizing or found.samples):
+        return found
+    given = found.name if found else str(name)
+    accepted = [one for one in METHODS if resizing or METHODS[one].samples]
+    remark = f"only resizes, in {RESIZERS}" if found else ""
+    raise unknown("mode", given, [*accepted, *ALIASES], remark)
+
+
+# What accepts every method.
+RESIZERS = "interpolate, gridsample.nn's Upsample and Downsample and 'gridsample resize'"
+
+
+@functools.lru_cache(maxsize=1024)
+def method_of(spelling: str) -> Method:
+    """The method of a name, or of what `spell` made of it; it may be one that only resizes."""
+    if spelling.startswith("["):
+        return Method.of_text(spelling)
+    return find_method(spelling, resizing=True)
 
 
 def check_boundary(name: str, argument: str = "padding_mode") -> str:

@@ -2,8 +2,9 @@
 
 Along an axis, resizing is a matrix that depends on the sizes and the method alone.  All but a band
 of it is zero, so it is kept as a `Band`: the first input of each output, how many there are, and
-their weights.  One method, the cubic spline, has a matrix that is full, and the product of a band
-and the inverse of a matrix with three diagonals, a `Solve`.  The transpose of either is again one.
+their weights.  The matrix of a spline is full: it is the product of a band and the prefilter.  The
+prefilter of the cubic spline is the inverse of a matrix with three diagonals, a `Solve`; that of
+others is a `Prefilter`.  The transpose of each is again one.
 """
 
 from __future__ import annotations
@@ -11,10 +12,15 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from gridsample.definitions.axis import split
+from gridsample.definitions.methods import Method
+from gridsample.definitions.plan import method_of
+from gridsample.definitions.weights import bspline_table
 
 Array = np.ndarray[Any, Any]
 
@@ -52,6 +58,11 @@ class Band:
     def copies(self) -> bool:
         """Whether every output is one input as it is."""
         return bool(self.taps == 1 and self.count.all() and (self.weights == 1).all())
+
+    @functools.cached_property
+    def gain(self) -> float:
+        """The largest sum of a row's absolute weights: how far an output can exceed the inputs."""
+        return float(np.abs(self.weights).sum(axis=1).max(initial=0))
 
     @functools.cached_property
     def is_of_pairs(self) -> bool:
@@ -131,12 +142,45 @@ class Solve:
         return np.stack([self.below, inverse, beyond])
 
 
+@dataclass(frozen=True)
+class Prefilter:
+    """From pixels to the coefficients of a spline of any order, or the transpose of that.
+
+    Attributes:
+        order: the order of the spline.
+        n: how many pixels the axis has.
+        extended: how the signal goes on: "mirror" about the last centres, "symmetric" about the
+            outer edges.
+        adjoint: whether it is the transpose.
+    """
+
+    order: int
+    n: int
+    extended: str
+    adjoint: bool = False
+
+    def dense(self) -> Array:
+        """The matrix, written out: the inverse of the spline's values at the pixels."""
+        table = np.array([row[0] for row in bspline_table(self.order)], float)
+        fold = mirror if self.extended == "mirror" else reflect
+        values = np.zeros((self.n, self.n))
+        pixels = np.arange(self.n)
+        for tap, weight in enumerate(table, start=-(self.order // 2)):
+            np.add.at(values, (pixels, fold(pixels + tap, self.n)), weight)
+        inverse: Array = np.linalg.inv(values)
+        return inverse.T if self.adjoint else inverse
+
+    def transpose(self) -> Prefilter:
+        """The transpose."""
+        return replace(self, adjoint=not self.adjoint)
+
+
 class AxisMap(NamedTuple):
     """What resizing does along one axis: after @ band @ before."""
 
-    before: Solve | None
+    before: Solve | Prefilter | None
     band: Band
-    after: Solve | None
+    after: Solve | Prefilter | None
 
     def transpose(self) -> AxisMap:
         """The adjoint."""
@@ -153,101 +197,15 @@ class AxisMap(NamedTuple):
         return matrix if self.after is None else self.after.dense() @ matrix
 
 
-# The methods --------------------------------------------------------------------------------------
-
-Kernel = Callable[[Array], Array]
-
-
-def box(x: Array) -> Array:
-    """1 within half a pixel, at the right end but not at the left."""
-    return np.where((x > -0.5) & (x <= 0.5), 1.0, 0.0)
-
-
-def triangle(x: Array) -> Array:
-    """Linear interpolation: 1 - |x|."""
-    return np.where(np.abs(x) < 1, 1 - np.abs(x), 0.0)
-
-
-def bicubic(b: float, c: float) -> Kernel:
-    """The cubics of two parameters.
-
-    B = 0 gives those of R. Keys with a = -C, (1, 0) the B-spline, (1/3, 1/3) the authors' choice.
-    Source: D. Mitchell and A. Netravali, "Reconstruction filters in computer graphics", 1988.
-    """
-    near = np.array([12 - 9 * b - 6 * c, -18 + 12 * b + 6 * c, 0, 6 - 2 * b]) / 6
-    far = np.array([-b - 6 * c, 6 * b + 30 * c, -12 * b - 48 * c, 8 * b + 24 * c]) / 6
-
-    def kernel(x: Array) -> Array:
-        s = np.abs(x)
-        return np.where(s < 1, np.polyval(near, s), np.where(s < 2, np.polyval(far, s), 0.0))
-
-    return kernel
-
-
-def lanczos3(x: Array) -> Array:
-    """sinc(x) sinc(x / 3) within 3 pixels, after C. Lanczos; exactly 0 at whole numbers but 0."""
-    between = np.where(np.abs(x) < 3, np.sinc(x) * np.sinc(x / 3), 0.0)
-    return np.where(x == np.rint(x), x == 0, between)
-
-
-def gaussian(x: Array) -> Array:
-    """exp(-2 x^2): a normal distribution with a deviation of half a pixel, cut off at 2 pixels."""
-    return np.where(np.abs(x) < 2, np.exp(-2 * np.square(x)), 0.0)
-
-
-@dataclass(frozen=True)
-class Method:
-    """How the inputs near a position are weighed.
-
-    Attributes:
-        name: the canonical name.
-        support: how far the kernel reaches, in pixels.
-        kernel: weights by distance, when nothing is to be smoothed.
-        smooth: the kernel that antialiasing stretches.
-        aligns: whether align_corners has a meaning.
-    """
-
-    name: str
-    support: float
-    kernel: Kernel
-    smooth: Kernel
-    aligns: bool = True
-
-
-METHODS = {
-    method.name: method
-    for method in (
-        Method("nearest", 0.5, box, box, aligns=False),
-        Method("nearest-exact", 0.5, box, box, aligns=False),
-        Method("linear", 1, triangle, triangle),
-        # PyTorch's two cubics: a = -0.75, and -0.5 where it antialiases.
-        Method("cubic", 2, bicubic(0, 0.75), bicubic(0, 0.5)),
-        Method("area", 0.5, box, box, aligns=False),
-        Method("lanczos3", 3, lanczos3, lanczos3),
-        Method("mitchell", 2, bicubic(1 / 3, 1 / 3), bicubic(1 / 3, 1 / 3)),
-        Method("gaussian", 2, gaussian, gaussian),
-        Method("spline3", 2, bicubic(1, 0), bicubic(1, 0)),
-    )
-}
-
-# Names that each rank's users, and PyTorch's, know.
-ALIASES = {
-    "bilinear": "linear",
-    "trilinear": "linear",
-    "bicubic": "cubic",
-    "tricubic": "cubic",
-    "lanczos": "lanczos3",
-}
-
-
 # From sizes to a matrix ---------------------------------------------------------------------------
 
 
 class Axis(NamedTuple):
     """An axis to resize.
 
-    ``scale`` is the factor that the caller gave, from which positions then follow; 0 where they
-    follow from the sizes.
+    ``method`` is a string, as `gridsample.definitions.methods.spell` writes it.  ``scale`` is the
+    factor that the caller gave, from which positions then follow; 0 where they follow from the
+    sizes.
     """
 
     inputs: int
@@ -270,21 +228,31 @@ class Axis(NamedTuple):
         return index * self.step if self.align_corners else (index + 0.5) * self.step - 0.5
 
 
+# Methods for which the centres of the corner pixels mean nothing.
+UNALIGNED = ("nearest", "nearest-exact", "area")
+
+
+def aligns(method: str) -> bool:
+    """Whether align_corners has a meaning for a method, given as `Axis` has it."""
+    return method not in UNALIGNED
+
+
 @functools.lru_cache(maxsize=512)
 def axis_map(axis: Axis, transposed: bool = False) -> AxisMap:
     """The matrix of an axis, or its transpose."""
     if transposed:
         return axis_map(axis).transpose()
-    if axis.method == "spline3":
-        return spline(axis)
+    method = method_of(axis.method)
+    if method.prefilter > 1:
+        return spline(axis, method)
     if axis.method == "area":
         band = averages(axis)
     elif axis.antialias:
-        band = smoothed(axis)
-    elif axis.method.startswith("nearest"):
+        band = smoothed(axis, method)
+    elif axis.method in ("nearest", "nearest-exact"):
         band = copies(axis)
     else:
-        band = interpolated(axis, clamp)
+        band = interpolated(axis, method, clamp)
     if band.is_identity:  # whose zeros beside the ones need not be multiplied by
         band = chosen(np.arange(axis.outputs), axis.inputs)
     return AxisMap(None, band, None)
@@ -326,61 +294,72 @@ def averages(axis: Axis) -> Band:
     return Band(axis.inputs, first, count, weights)
 
 
-def interpolated(axis: Axis, fold: Callable[[Array, int], Array]) -> Band:
-    """The kernel around each position; what lies outside is folded back in."""
-    method = METHODS[axis.method]
+def interpolated(axis: Axis, method: Method, fold: Callable[[Array, int], Array]) -> Band:
+    """The weights around each position; what lies outside is folded back in."""
     positions = axis.positions()
-    if axis.method == "linear":
+    if method.folds_position:
         # Past the last centre, PyTorch's linear is constant.
         positions = np.clip(positions, 0, axis.inputs - 1)
-    reach = math.ceil(method.support)
-    base = np.floor(positions).astype(np.int64)
-    index = base[:, np.newaxis] + np.arange(1 - reach, 1 + reach)
-    weights = method.kernel(index - positions[:, np.newaxis])
-    weights /= weights.sum(axis=1, keepdims=True)
+    if method.formula and not method.rounds:  # a table knows which way a tie goes
+        support, kernel = method.kernel()
+        reach = math.ceil(support)
+        base = np.floor(positions).astype(np.int64)
+        index = base[:, np.newaxis] + np.arange(1 - reach, 1 + reach)
+        weights = kernel(index - positions[:, np.newaxis])
+        weights /= weights.sum(axis=1, keepdims=True)
+    else:
+        whole, t = split(positions, method.rounding)
+        index = whole.astype(np.int64)[:, np.newaxis] + method.offsets
+        weights = method.weights(t)
     return collect(fold(index, axis.inputs), weights, axis.inputs)
 
 
-def smoothed(axis: Axis) -> Band:
+def smoothed(axis: Axis, method: Method) -> Band:
     """The kernel, stretched by the step where that is above 1; what lies outside is left out.
 
     These are the tables of Pillow's resize, which PyTorch's antialiasing follows.
     """
-    method = METHODS[axis.method]
+    support, kernel = method.kernel(antialias=True)
     stretch = max(axis.step, 1.0)
-    reach = method.support * stretch
+    reach = support * stretch
     centres = axis.step * (np.arange(axis.outputs) + 0.5)
     first = np.clip((centres - reach + 0.5).astype(np.int64), 0, axis.inputs - 1)
     end = np.clip((centres + reach + 0.5).astype(np.int64), first + 1, axis.inputs)
     count = end - first
     taps = np.arange(count.max())
     distance = first[:, np.newaxis] + taps - centres[:, np.newaxis] + 0.5
-    weights = np.where(taps < count[:, np.newaxis], method.smooth(distance / stretch), 0.0)
+    weights = np.where(taps < count[:, np.newaxis], kernel(distance / stretch), 0.0)
     total = weights.sum(axis=1, keepdims=True)
     return Band(axis.inputs, first, count, weights / np.where(total == 0, 1, total))
 
 
-def spline(axis: Axis) -> AxisMap:
-    """The cubic spline through the inputs, or its kernel stretched.
+def spline(axis: Axis, method: Method) -> AxisMap:
+    """The spline through the inputs, or its kernel stretched.
 
-    The spline is B-splines times coefficients c, which solve the interpolation
-    (c[i - 1] + 4 c[i] + c[i + 1]) / 6 = input[i]; the signal goes on mirrored, about the last
-    centres if corners are aligned, else about the outer edges.  Stretched by a step above 1 the
-    kernel, the spline through a single 1, is B-splines that are a step apart: so the inputs are
-    first smoothed by stretched B-splines, and then the outputs solve the interpolation.
+    The spline is a sum of B-splines b times coefficients c, which solve the interpolation
+
+        sum over k of b(k) c[i + k] = input[i];    for the cubic b is 1/6, 4/6, 1/6;
+
+    the signal goes on mirrored, about the last centres if corners are aligned, else about the outer
+    edges.  Stretched by a step above 1, the kernel (the spline through a single 1) is a sum of
+    B-splines that are a step apart: so the inputs are first smoothed by stretched B-splines, and
+    then the outputs solve the interpolation.
     Source: M. Unser, "Splines: a perfect fit for signal and image processing", 1999.
     """
+    order = method.prefilter
     if axis.antialias and axis.step > 1:
-        return AxisMap(None, smoothed(axis), interpolation(axis.outputs, axis.align_corners))
-    fold = mirror if axis.align_corners else reflect
-    band = interpolated(axis, fold)
-    return AxisMap(interpolation(axis.inputs, axis.align_corners), band, None)
+        band = smoothed(axis, method)
+        return AxisMap(None, band, interpolation(order, axis.outputs, axis.align_corners))
+    band = interpolated(axis, method, mirror if axis.align_corners else reflect)
+    return AxisMap(interpolation(order, axis.inputs, axis.align_corners), band, None)
 
 
-def interpolation(n: int, align_corners: bool) -> Solve | None:
-    """From n values of a cubic spline to its coefficients; None where they are the same."""
+def interpolation(order: int, n: int, align_corners: bool) -> Solve | Prefilter | None:
+    """From n values of a spline to its coefficients; None where they are the same."""
     if n == 1:
         return None
+    if order != 3:
+        return Prefilter(order, n, "mirror" if align_corners else "symmetric")
     below, diagonal, above = np.full(n, 1 / 6), np.full(n, 4 / 6), np.full(n, 1 / 6)
     below[0] = above[-1] = 0
     if align_corners:
@@ -423,9 +402,7 @@ def axis_maps(
 ) -> list[AxisMap]:
     """The matrices of some axes, or their transposes, which lead back from outputs to inputs."""
     return [
-        axis_map(
-            Axis(n, m, name, align_corners and METHODS[name].aligns, antialias, scale), transposed
-        )
+        axis_map(Axis(n, m, name, align_corners and aligns(name), antialias, scale), transposed)
         for n, m, name, scale in zip(inputs, outputs, methods, scales, strict=True)
     ]
 
@@ -444,9 +421,14 @@ def rounded_order(inputs: Sequence[int], outputs: Sequence[int], rounding: str) 
     return axes
 
 
-# Rows away from where a cubic spline is cut off, at which that is no longer seen: 0.27 ** 32 is
-# less than what double precision resolves.
-SPLINE_MARGIN = 32
+def margin(order: int) -> int:
+    """Rows away from where a spline is cut off, at which that is no longer seen.
+
+    The effect falls by the spline's largest pole from row to row.  That is 0.27 for the cubic, and
+    0.27 ** 32 is less than what double precision resolves; for the orders 5 and 7 it is 0.43 and
+    0.54.
+    """
+    return 16 * (order // 2 + 1)
 
 
 class Window(NamedTuple):
@@ -460,16 +442,17 @@ class Window(NamedTuple):
 def window(axis: Axis, rows: slice) -> Window:
     """The part of an axis that makes some neighbouring outputs."""
     before, band, after = axis_map(axis)
-    margin = SPLINE_MARGIN if after else 0
-    begin, end = max(0, rows.start - margin), min(axis.outputs, rows.stop + margin)
+    order = method_of(axis.method).prefilter
+    around = margin(order) if after else 0
+    begin, end = max(0, rows.start - around), min(axis.outputs, rows.stop + around)
     first, count = band.first[begin:end], band.count[begin:end]
-    margin = SPLINE_MARGIN if before else 0
-    low = max(0, int(first[0]) - margin)
-    high = min(axis.inputs, int((first + count).max()) + margin)
+    around = margin(order) if before else 0
+    low = max(0, int(first[0]) - around)
+    high = min(axis.inputs, int((first + count).max()) + around)
     part = Band(high - low, first - low, count, band.weights[begin:end])
     ends = (
-        before and interpolation(high - low, axis.align_corners),
-        after and interpolation(end - begin, axis.align_corners),
+        before and interpolation(order, high - low, axis.align_corners),
+        after and interpolation(order, end - begin, axis.align_corners),
     )
     keep = slice(rows.start - begin, rows.stop - begin)
     return Window(slice(low, high), AxisMap(ends[0], part, ends[1]), keep)

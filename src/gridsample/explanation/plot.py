@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -41,7 +41,9 @@ def explain(
 ) -> Figure:
     """Draw one sample, tap by tap.
 
-    Discs are the taps, as large as their weights.  A cross is the point as it was given, and a dot
+    Discs are the taps, as large as their weights.  Squares are pixels with their values; where
+    taps weigh the coefficients of a spline instead, the coefficient stands below the value, and
+    shades the square.  A cross is the point as it was given, and a dot
     where it is sampled; an arrow is a fold or clamp on the way.  Dashed lines show what the
     coordinates -1 and 1 mean.  Around the image stands, paler, what the boundary puts there.  Of a
     large image, the surroundings of the taps are drawn.
@@ -124,25 +126,43 @@ def _draw_plane(ax: Axes, one: Explanation) -> None:
     x, y = one.axes
     columns, rows = window(x), window(y)
     _open(ax, columns, rows[-1] + 0.5, rows[0] - 0.5)
-    _draw_pixels(ax, [[_value(one, (i, j)) for i in columns] for j in rows], x, y)
+    _draw_pixels(ax, [[_square(one, (i, j)) for i in columns] for j in rows], x, y)
     _draw_extremes(ax, x, y)
     for tap in one.taps:
         place = tuple(along.index for along in tap.along)
         _draw_tap(ax, place, tap.pixel, tap.weight)
         _write_weight(ax, tap, (x.sampled, y.sampled))
-    if one.nowhere:
-        _draw_nowhere(ax, [steps for steps in one.axes if steps.nowhere])
+    if one.nowhere or one.outside:
+        _draw_nowhere(ax, one.axes)
     else:
         first = [(place, y.position) for place in _stations(x)]
         _draw_path(ax, first + [(x.sampled, place) for place in _stations(y)[1:]])
     _draw_scales(ax, x, y)
 
 
-def _value(one: Explanation, index: Sequence[int]) -> float | None:
-    """What a tap at this index reads; None if it is dropped."""
+class Square(NamedTuple):
+    """A pixel as it is drawn: the number that shades it, if it has one, and what is written."""
+
+    value: float | None
+    text: str = ""
+
+
+def _square(one: Explanation, index: Sequence[int]) -> Square:
+    """What a tap at this index reads, and what it weighs; nothing if it is dropped."""
     pixel = [_fold(steps, i) for steps, i in zip(one.axes, index, strict=True)]
     inside = [i for i in pixel if i is not None]
-    return one.read(inside) if len(inside) == len(pixel) else None
+    if len(inside) < len(pixel):
+        return Square(one.fill, _value_text(one.fill)) if one.filled else Square(None)
+    text, weighed = _value_text(one.read(inside)), one.weighed(inside)
+    if one.coefficients is not None:
+        text += f"\n→ {_number(weighed, 3)}"
+    return Square(weighed, text)
+
+
+def _numbered(steps: AxisSteps, index: int) -> Square:
+    """The pixel along one axis that a tap at this index reads, by its number."""
+    pixel = _fold(steps, index)
+    return Square(None) if pixel is None else Square(float(pixel), str(pixel))
 
 
 def _fold(steps: AxisSteps, index: int) -> int | None:
@@ -188,20 +208,20 @@ def _draw_strips(ax: Axes, one: Explanation) -> None:
         strip = ax.inset_axes((0.0, 1 - (k + 1) / count, 1.0, height))
         pixels = window(steps)
         if count == 1:
-            row = [_value(one, (i,)) for i in pixels]
+            row = [_square(one, (i,)) for i in pixels]
         else:
-            row = [_fold(steps, i) for i in pixels]
+            row = [_numbered(steps, i) for i in pixels]
             name = f"{steps.name}:  {steps.method.name}, {steps.boundary}"
             strip.set_title(name, loc="left", fontsize=10, color=INK, pad=8)
         _open(strip, range(pixels[0], pixels[0] + wide), BOTTOM, TOP)
         _draw_strip(strip, steps, row)
 
 
-def _draw_strip(ax: Axes, steps: AxisSteps, row: Sequence[float | None]) -> None:
+def _draw_strip(ax: Axes, steps: AxisSteps, row: Sequence[Square]) -> None:
     _draw_pixels(ax, [row], steps, None)
     _draw_extremes(ax, steps, None)
     _draw_scales(ax, steps, None)
-    if steps.nowhere:
+    if not steps.taps:
         _draw_nowhere(ax, [steps])
         return
     _draw_curve(ax, steps)
@@ -260,31 +280,35 @@ def _points(ax: Axes, pixels: float) -> float:
 
 
 def _draw_pixels(
-    ax: Axes, rows: Sequence[Sequence[float | None]], x: AxisSteps, y: AxisSteps | None
+    ax: Axes, rows: Sequence[Sequence[Square]], x: AxisSteps, y: AxisSteps | None
 ) -> None:
     """Draw pixels, shaded by their values; those outside are paler."""
     from matplotlib.patches import Rectangle
 
-    known = [value for row in rows for value in row if value is not None and math.isfinite(value)]
+    shading = [one.value for row in rows for one in row if one.value is not None]
+    known = list(filter(math.isfinite, shading))
     low, high = min(known, default=0.0), max(known, default=0.0)
     below = 0.44 if y else -0.44
-    legible = _points(ax, 1) > 5 * max((len(_value_text(value)) for value in known), default=0)
+    lines = [line for row in rows for one in row for line in one.text.splitlines()]
+    legible = _points(ax, 1) > 5 * max(map(len, lines), default=0)
+    above: dict[str, Any] = {"zorder": 8, "path_effects": _halo()}  # two lines reach under discs
     for j, row in enumerate(rows, window(y)[0] if y else 0):
-        for i, value in zip(window(x), row, strict=True):
+        for i, one in zip(window(x), row, strict=True):
             inside = 0 <= i < x.size and (y is None or 0 <= j < y.size)
-            colour = _shade(value, low, high)
+            colour = _shade(one.value, low, high)
             if not inside:
                 colour = 0.4 * colour + 0.6
             square = Rectangle((i - 0.5, j - 0.5), 1, 1, facecolor=colour, edgecolor="white", lw=1)
             ax.add_patch(square)
-            if value is not None and legible:
+            if one.text and legible:
                 ax.annotate(
-                    _value_text(value),
+                    one.text,
                     (i + 0.45, j + below),
                     ha="right",
                     va="bottom",
                     fontsize=min(8, _points(ax, 0.17)),
                     color=GREY if inside else PALE,
+                    **(above if "\n" in one.text else {}),
                 )
     height = y.size if y else 1
     ax.add_patch(Rectangle((-0.5, -0.5), x.size, height, fill=False, edgecolor=INK, lw=1.3))
@@ -305,7 +329,12 @@ def _shade(value: float | None, low: float, high: float) -> Any:
 
 
 def _draw_extremes(ax: Axes, x: AxisSteps, y: AxisSteps | None) -> None:
-    """Draw the lines that the coordinates -1 and 1 mean."""
+    """Draw the lines that the coordinates -1 and 1 mean, where a reflection's mirrors are, too.
+
+    Coordinates that count pixels mean neither.
+    """
+    if not any(_has_extremes(steps) for steps in (x, y) if steps):
+        return
     (left, right), dashed = x.corners, (0, (4, 3))
     if y is None:
         for place in {left, right}:
@@ -319,6 +348,10 @@ def _draw_extremes(ax: Axes, x: AxisSteps, y: AxisSteps | None) -> None:
     box = (left, right, right, left, left), (top, top, bottom, bottom, top)
     ax.plot(*box, color=CORNERS, lw=1.5, ls=dashed, zorder=4)
     ax.plot((left, right), (top, bottom), "o", color=CORNERS, ms=5, zorder=4)
+
+
+def _has_extremes(steps: AxisSteps) -> bool:
+    return steps.coords == "normalized" or steps.boundary == "reflection"
 
 
 def _draw_tap(ax: Axes, place: Any, pixel: Any, weight: float) -> None:
@@ -385,9 +418,15 @@ def _bend(ax: Axes, before: Any, after: Any, bend: float) -> float:
     return bend if np.all((low < peak) & (peak < high)) else -bend
 
 
-def _draw_nowhere(ax: Axes, lost: Sequence[AxisSteps]) -> None:
+def _draw_nowhere(ax: Axes, axes: Sequence[AxisSteps]) -> None:
+    """Say which coordinates are nowhere, or outside."""
     ax.annotate(
-        "\n".join(f"{steps.name} = {_number(steps.coordinate)} is nowhere" for steps in lost),
+        "\n".join(
+            f"{steps.name} = {_number(steps.coordinate)} is "
+            + ("nowhere" if steps.nowhere else "outside")
+            for steps in axes
+            if not steps.taps
+        ),
         (0.5, 0.5),
         xycoords="axes fraction",
         ha="center",
@@ -424,7 +463,15 @@ def _name_scale(
 
 
 def _coordinates(steps: AxisSteps) -> tuple[list[float], list[str]]:
-    """Positions, and the coordinates there: -1, 0 and 1 if at least two of them are drawn."""
+    """Positions, and the coordinates there: -1, 0 and 1 if at least two of them are drawn.
+
+    Where coordinates count pixels, it is the first and the last pixel of the image.
+    """
+    if steps.coords != "normalized":
+        ends = [float(place) for place in {0, steps.size - 1} if _drawn(steps, place)]
+        drawn = ends or [float(window(steps)[0])]
+        zero = steps.index if steps.coords == "displacement" else 0
+        return drawn, [_number(place - zero) for place in drawn]
     low, high = steps.corners
     if low == high:
         return [low], ["−1 to 1"]
@@ -441,7 +488,12 @@ def _entitle(ax: Axes, one: Explanation) -> None:
 
     names = ([steps.method.name for steps in one.axes], [steps.boundary for steps in one.axes])
     words = [" / ".join(dict.fromkeys(each)) for each in names if len(one.axes) < 3]
-    title = ", ".join([*words, f"align_corners={one.axes[0].align_corners}"])
+    first = one.axes[0]
+    if any(map(_has_extremes, one.axes)):
+        words.append(f"align_corners={first.align_corners}")
+    if first.coords != "normalized":
+        words.append(f"coords={first.coords}")
+    title = ", ".join(words)
     pad = 24 if len(one.axes) < 3 else 0  # room for the scale, which strips have below their names
     ax.set_title(title, loc="left", fontsize=12, color=INK, pad=pad, fontweight="bold")
     results = f"value = {_number(one.value)}      gradient = {_tuple(one.gradient)}"
@@ -471,7 +523,7 @@ def _signs(one: Explanation) -> list[Any]:
         return Line2D([], [], ls="none", marker="o", ms=9, label=label, **look)
 
     signs: list[Any] = []
-    if not one.nowhere:
+    if one.taps:
         given = f"coordinate {_tuple(steps.coordinate for steps in one.axes)}"
         given += f", position {_tuple(steps.position for steps in one.axes)}"
         if not all(_drawn(steps, steps.position) for steps in one.axes):
@@ -482,14 +534,24 @@ def _signs(one: Explanation) -> list[Any]:
         signs.append(disc(sampled, color=POINT))
     mirrors = any(steps.boundary == "reflection" for steps in one.axes)
     label = "coordinates −1 and 1" + (", the mirrors" if mirrors else "")
-    if any(_drawn(steps, corner) for steps in one.axes for corner in steps.corners):
+    if one.axes[0].coords != "normalized":
+        label = "the mirrors"
+    marked = [steps for steps in one.axes if _has_extremes(steps)]
+    if any(_drawn(steps, corner) for steps in marked for corner in steps.corners):
         signs.append(Line2D([], [], color=CORNERS, lw=1.5, ls=(0, (4, 3)), label=label))
     if any(tap.pixel is not None and tap.weight >= 0 for tap in one.taps):
         signs.append(disc("tap, as large as its weight", color=POSITIVE))
     if any(tap.pixel is not None and tap.weight < 0 for tap in one.taps):
         signs.append(disc("tap with a negative weight", color=NEGATIVE))
     if any(tap.pixel is None for tap in one.taps):
-        signs.append(disc("tap that is dropped", mfc="none", mec=GREY, mew=1.2))
+        label = "tap that weighs the fill value" if one.filled else "tap that is dropped"
+        signs.append(disc(label, mfc="none", mec=GREY, mew=1.2))
+    if one.coefficients is not None:
+        orders = " / ".join(dict.fromkeys(str(n) for n in one.prefilters if n > 1))
+        written = "pixel, and below it the coefficient"
+        what = written if len(one.axes) < 3 else "taps weigh coefficients"
+        label = f"prefilter of order {orders}: {what}"
+        signs.append(Line2D([], [], ls="none", marker="$→$", ms=9, color=GREY, label=label))
     return signs
 
 

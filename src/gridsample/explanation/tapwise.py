@@ -1,25 +1,36 @@
 """One sample, tap by tap: the numbers that a kernel goes through for one point, kept and shown.
 
 `explain` follows a point with the functions of `gridsample.definitions.axis` and the tables of
-`gridsample.definitions.weights`, of which the kernels are made, and keeps every step in an
-`Explanation`.  Printed, that is a table with the numbers put into the formulas;
-`gridsample.explanation.plot.explain` draws it.
+methods, of which the kernels are made, and keeps every step in an `Explanation`.
+`gridsample.explanation.table` prints it, with the numbers put into the formulas, and
+`gridsample.explanation.plot` draws it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise, product
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from gridsample.definitions import axis
-from gridsample.definitions.checks import as_array
-from gridsample.definitions.plan import AXES, BOUNDARIES, Mode, Plan, hashable, make_plan
-from gridsample.definitions.weights import Method
+from gridsample.definitions.checks import as_array, check_constant
+from gridsample.definitions.methods import Method
+from gridsample.definitions.plan import (
+    AXES,
+    BOUNDARIES,
+    Mode,
+    Plan,
+    as_whole,
+    check_flag,
+    hashable,
+    make_plan,
+)
+from gridsample.ops.filtering import spline_filter
 
 Array = np.ndarray[Any, Any]
 
@@ -61,7 +72,10 @@ class AxisSteps:
         folds: how often the position is mirrored on its path.
         sign: 1; -1 after an odd number of folds; 0 at and beyond a clamp, and if it is nowhere.
         base: base index: where the path ends, rounded down, or to the nearest if the method rounds.
-        taps: one for each row of the method's table; none if the coordinate is nowhere.
+        taps: one for each row of the method's table; none if the coordinate is nowhere or outside.
+        coords: what the coordinate counts: "normalized", "pixel" or "displacement".
+        index: the output's own place along the axis, from which a displacement counts.
+        outside: the position is outside the image, and the call does not extrapolate.
     """
 
     name: str
@@ -75,11 +89,14 @@ class AxisSteps:
     sign: int = 0
     base: int = 0
     taps: tuple[AxisTap, ...] = ()
+    coords: str = "normalized"
+    index: int = 0
+    outside: bool = False
 
     @property
     def nowhere(self) -> bool:
         """Whether the coordinate has no place: it is NaN, or infinite between mirrors."""
-        return not self.taps
+        return not self.taps and not self.outside
 
     @property
     def position(self) -> float:
@@ -97,9 +114,16 @@ class AxisSteps:
         return self.sampled - self.base
 
     @property
+    def scale(self) -> float:
+        """Pixels per unit of coordinate."""
+        if self.coords == "normalized":
+            return float(axis.slope(self.size - 1.0, self.align_corners))
+        return 1.0
+
+    @property
     def slope(self) -> float:
         """The sampled position's derivative: pixels per unit of coordinate, times the sign."""
-        return self.sign * float(axis.slope(self.size - 1.0, self.align_corners))
+        return self.sign * self.scale
 
     @property
     def corners(self) -> tuple[float, float]:
@@ -114,7 +138,8 @@ class Tap:
     Attributes:
         along: the taps that it is made of, in x, y, z order.
         weight: the product of their weights.
-        value: the value of the pixel that it reads; 0 for a dropped tap, which reads none.
+        value: what it weighs: the pixel that it reads, or the coefficient in that pixel's place.
+            A dropped tap reads nothing; it weighs the fill value, or 0 where nothing is filled.
     """
 
     along: tuple[AxisTap, ...]
@@ -130,7 +155,10 @@ class Tap:
     @property
     def product(self) -> float:
         """What it adds to the sample: weight * value, and nothing if it is dropped."""
-        return 0.0 if self.pixel is None else self.weight * self.value
+        return 0.0 if self.pixel is None and not self.value else self.weight * self.value
+
+
+Reader = Callable[[Sequence[int]], float]
 
 
 @dataclass(frozen=True)
@@ -139,11 +167,17 @@ class Explanation:
 
     Attributes:
         axes: the steps along each axis, in x, y, z order.
-        taps: the taps of the point, x fastest; none if a coordinate is nowhere.
-        value: the sum of the taps' products; NaN if a coordinate is nowhere.
+        taps: the taps of the point, x fastest; none if a coordinate is nowhere or outside.
+        value: the sum of the taps' products; NaN if a coordinate is nowhere, and the fill value
+            if one is outside.
         per_pixel: d value / d sampled position, for each axis.
         gradient: d value / d coordinate, for each axis: its slope times its ``per_pixel``.
         image: what was sampled, its axes in the array's order (z, y, x); None for numbered pixels.
+        fill: the fill value.
+        filled: whether dropped taps weigh it.
+        prefilters: the order of the spline whose coefficients are made along each axis, or 0.
+        coefficients: gives the coefficient in the place of a pixel at x, y, z; None where taps
+            weigh the pixels themselves.
     """
 
     axes: tuple[AxisSteps, ...]
@@ -152,6 +186,10 @@ class Explanation:
     per_pixel: tuple[float, ...]
     gradient: tuple[float, ...]
     image: Array | None = field(default=None, repr=False, compare=False)
+    fill: float = 0.0
+    filled: bool = False
+    prefilters: tuple[int, ...] = ()
+    coefficients: Reader | None = field(default=None, repr=False, compare=False)
 
     @property
     def size(self) -> tuple[int, ...]:
@@ -163,16 +201,27 @@ class Explanation:
         """The names of the axes on which the point has no place; with one, nothing is sampled."""
         return " and ".join(steps.name for steps in self.axes if steps.nowhere)
 
+    @property
+    def outside(self) -> str:
+        """The names of the axes on which the point is outside, so that the fill value counts."""
+        return " and ".join(steps.name for steps in self.axes if steps.outside)
+
     def read(self, pixel: Sequence[int]) -> float:
         """The value of the pixel at x, y, z."""
         return read(self.image, self.size, pixel)
+
+    def weighed(self, pixel: Sequence[int]) -> float:
+        """What a tap weighs that reads the pixel at x, y, z: its coefficient, or its value."""
+        return self.read(pixel) if self.coefficients is None else self.coefficients(pixel)
 
     def __str__(self) -> str:
         """A table of the axes, the taps, and what they add up to, in under 100 columns.
 
         Only an image of a billion pixels may need more.
         """
-        return "\n".join(line.rstrip() for line in _page(self))
+        from gridsample.explanation.table import page
+
+        return "\n".join(line.rstrip() for line in page(self))
 
 
 def explain(
@@ -182,11 +231,17 @@ def explain(
     padding_mode: Mode = "zeros",
     align_corners: bool = False,
     *,
+    coords: str = "normalized",
+    index: Sequence[int] | None = None,
+    fill_value: float = 0,
+    extrapolate: bool = True,
+    prefilter: bool = True,
     image: Any = None,
 ) -> Explanation:
     """Sample one point and keep every step: position, folds, taps, weights, value and gradient.
 
     They are the steps, and the numbers, of `gridsample.grid_sample` and its gradient in float64.
+    Of a spline, they include the coefficients that take the place of pixels.
 
     Args:
         size: the image's size in x, y, z order: (W,), (W, H) or (W, H, D), each at least 1.
@@ -194,6 +249,12 @@ def explain(
         mode: as in `grid_sample`.
         padding_mode: as in `grid_sample`.
         align_corners: as in `grid_sample`.
+        coords: as in `grid_sample`.
+        index: the place of the output pixel, in x, y, z order, from which coords="displacement"
+            counts; None for the first.
+        fill_value: as in `grid_sample`, a number.
+        extrapolate: as in `grid_sample`.
+        prefilter: as in `grid_sample`.
         image: what to sample, (W,), (H, W) or (D, H, W); bool, any integer type or floating, and
             read as float64.  If it is None the pixels are numbered 0, 1, 2, ... row by row: the
             value grows by 1 for each pixel to the right and by W for each pixel down.
@@ -215,6 +276,9 @@ def explain(
         [((0, 2), 0.5, 8.0), ((1, 2), 0.5, 9.0), ((0, 3), 0.0, 12.0), ((1, 3), 0.0, 13.0)]
         >>> one.value, one.gradient
         (8.5, (-2.0, 8.0))
+        >>> spline = gridsample.explain((5,), (0,), "spline3", image=[0, 0, 1, 0, 0])
+        >>> round(spline.coefficients((2,)), 3), round(spline.value, 12)
+        (1.75, 1.0)
     """
     sizes, coordinates = _check_size(size), _check_coordinates(at)
     if len(coordinates) != len(sizes):
@@ -222,34 +286,62 @@ def explain(
             f"at must have a coordinate for each axis of size {sizes}, {len(sizes)} in all, "
             f"got {len(coordinates)}: {coordinates}"
         )
-    real = np.dtype(np.float64)
+    real, ones = np.dtype(np.float64), (1,) * len(sizes)
     plan = make_plan(
         (1, 1, *sizes[::-1]),
         real,
-        (1, len(sizes)),
+        (1, *ones, len(sizes)),
         real,
         hashable(mode),
         hashable(padding_mode),
         align_corners,
         False,
+        coords=coords,
+        extrapolate=extrapolate,
     )
+    places = _check_index(index, plan)
+    fill = _check_fill(fill_value, plan)
+    orders = tuple(method.prefilter if prefilter else 0 for method in plan.methods)
+    check_flag(prefilter, "prefilter")
     pixels = None if image is None else _check_image(image, sizes)
     with np.errstate(all="ignore"):  # a far coordinate may overflow here, as it may in a kernel
-        axes = tuple(follow(plan, a, coordinate) for a, coordinate in enumerate(coordinates))
-        return _add_up(axes, pixels)
+        axes = tuple(
+            follow(plan, a, *given) for a, given in enumerate(zip(coordinates, places, strict=True))
+        )
+        one = Explanation(
+            axes, (), math.nan, (0.0,) * len(axes), (0.0,) * len(axes), pixels,
+            fill, plan.filled, orders, None,
+        )  # fmt: skip
+        if one.nowhere:
+            return one
+        if one.outside:
+            return replace(one, value=fill)
+        if max(orders) > 1:
+            one = replace(one, coefficients=_find_coefficients(plan, pixels, orders))
+        return _add_up(one)
 
 
 # ---- the steps ----------------------------------------------------------------------------------
 
 
-def follow(plan: Plan, a: int, coordinate: float) -> AxisSteps:
+def follow(plan: Plan, a: int, coordinate: float, index: int = 0) -> AxisSteps:
     """Follow a coordinate to the taps of axis ``a``, as a kernel does."""
     method, name, aligned = plan.methods[a], plan.boundaries[a], plan.align_corners
     boundary, size, edge = BOUNDARIES[name].code, plan.spatial[::-1][a], plan.edges[a]
     last, reach = size - 1.0, method.taps + 1
-    position = float(axis.position(coordinate, last, aligned))
-    if not axis.known(position, boundary):
-        return AxisSteps(AXES[a], size, method, name, aligned, coordinate, (position,))
+    position = coordinate
+    if plan.coords == "normalized":
+        position = float(axis.position(coordinate, last, aligned))
+    elif plan.coords == "displacement":
+        position = coordinate + index
+    start = AxisSteps(
+        AXES[a], size, method, name, aligned, coordinate, (position,),
+        coords=plan.coords, index=index,
+    )  # fmt: skip
+    if not plan.extrapolate and not math.isnan(position):
+        start = replace(start, outside=not axis.inside(position, last, plan.rim))
+    if start.outside or not axis.known(position, boundary):
+        return start
 
     mirrors = None
     if plan.folds[a]:
@@ -262,9 +354,7 @@ def follow(plan: Plan, a: int, coordinate: float) -> AxisSteps:
     base = int(axis.split(path[-1], method.rounding)[0])
     odd = BOUNDARIES[name].odd
     taps = weigh(method, base, path[-1] - base, size, boundary, edge, odd)
-    return AxisSteps(
-        AXES[a], size, method, name, aligned, coordinate, path, folds, int(sign), base, taps
-    )
+    return replace(start, path=path, folds=folds, sign=int(sign), base=base, taps=taps)
 
 
 def corners(size: int, align_corners: bool) -> tuple[float, float]:
@@ -330,28 +420,58 @@ def read(image: Array | None, size: Sequence[int], pixel: Sequence[int]) -> floa
     return float(number)
 
 
-def _add_up(axes: tuple[AxisSteps, ...], image: Array | None) -> Explanation:
-    """Multiply the axes' taps out, and add up what they read."""
-    if any(steps.nowhere for steps in axes):
-        nothing = (0.0,) * len(axes)
-        return Explanation(axes, (), math.nan, nothing, nothing, image)
-    size = [steps.size for steps in axes]
+def _find_coefficients(plan: Plan, image: Array | None, orders: Sequence[int]) -> Reader:
+    """What gives the coefficients that take the place of an image's pixels."""
+    rank = len(plan.spatial)
+    names = plan.boundaries
+
+    def filtered(given: Array, axes: Sequence[int]) -> Array:
+        """An array after the prefilters of some axes; axis 0 of a line is its own."""
+        for order in sorted({orders[a] for a in axes} - {0, 1}):
+            these = [a for a in axes if orders[a] == order]
+            given = spline_filter(
+                given, order, [names[a] for a in these],
+                [rank - 1 - a if given.ndim == rank else 0 for a in these],
+                align_corners=plan.align_corners,
+            )  # fmt: skip
+        return given
+
+    size = plan.spatial[::-1]
+    if image is not None:
+        return partial(read, filtered(image, range(rank)), size)
+    # Numbered pixels are a sum of ramps, one along each axis, and filters are linear.
+    lines = []
+    for a, n in enumerate(size):
+        ramp = np.arange(n) * float(math.prod(size[:a]))
+        lines.append((filtered(np.ones(n), [a]), filtered(ramp, [a])))
+    return partial(_read_ramps, tuple(lines))
+
+
+def _read_ramps(lines: Sequence[tuple[Array, Array]], pixel: Sequence[int]) -> float:
+    """The coefficient at x, y, z of a sum of ramps; each axis has its ones and ramp, filtered."""
+    total = 0.0
+    for a in range(len(lines)):
+        along = [line[int(a == b)][i] for b, (line, i) in enumerate(zip(lines, pixel, strict=True))]
+        total += math.prod(map(float, along))
+    return total
+
+
+def _add_up(one: Explanation) -> Explanation:
+    """Multiply the axes' taps out, and add up what they weigh."""
     taps = []
-    for slowest_first in product(*(steps.taps for steps in reversed(axes))):
+    for slowest_first in product(*(steps.taps for steps in reversed(one.axes))):
         along = slowest_first[::-1]
-        weight = math.prod(tap.weight for tap in along)
-        tap = Tap(along, weight, 0.0)
-        taps.append(tap if tap.pixel is None else Tap(along, weight, read(image, size, tap.pixel)))
+        tap = Tap(along, math.prod(tap.weight for tap in along), one.fill if one.filled else 0.0)
+        taps.append(tap if tap.pixel is None else replace(tap, value=one.weighed(tap.pixel)))
     per_pixel = [
-        _per_pixel(taps, a) if one.method.powers > 1 else 0.0 for a, one in enumerate(axes)
+        _per_pixel(taps, a) if steps.method.powers > 1 else 0.0 for a, steps in enumerate(one.axes)
     ]
-    return Explanation(
-        axes=axes,
+    return replace(
+        one,
         taps=tuple(taps),
         value=sum(tap.product for tap in taps),
         per_pixel=tuple(per_pixel),
-        gradient=tuple(steps.slope * g for steps, g in zip(axes, per_pixel, strict=True)),
-        image=image,
+        gradient=tuple(steps.slope * g for steps, g in zip(one.axes, per_pixel, strict=True)),
     )
 
 
@@ -359,7 +479,7 @@ def _per_pixel(taps: Iterable[Tap], a: int) -> float:
     """The sum over the taps with the weights of axis ``a`` differentiated."""
     total = 0.0
     for tap in taps:
-        if tap.pixel is not None:
+        if tap.pixel is not None or tap.value:
             factors = [one.derivative if b == a else one.weight for b, one in enumerate(tap.along)]
             total += math.prod(factors) * tap.value
     return total
@@ -387,6 +507,39 @@ def _check_coordinates(at: Any) -> tuple[float, ...]:
         raise TypeError(f"at must be one number for each axis, x first, got {at!r}") from None
 
 
+def _check_index(index: Any, plan: Plan) -> tuple[int, ...]:
+    rank = len(plan.spatial)
+    if index is None:
+        return (0,) * rank
+    if plan.coords != "displacement":
+        raise ValueError(
+            f"index is where a displacement counts from; accepted with coords='displacement', "
+            f"got index {index!r} and coords {plan.coords!r}"
+        )
+    try:
+        given = tuple(as_whole(n) for n in index)
+    except TypeError:
+        raise TypeError(
+            f"index must be one integer for each axis, x first, got {index!r}"
+        ) from None
+    if len(given) != rank:
+        raise ValueError(f"index must have one entry for each of {rank} axes, got {given}")
+    return given
+
+
+def _check_fill(fill_value: Any, plan: Plan) -> float:
+    check_constant(fill_value=fill_value)
+    if isinstance(fill_value, (complex, str)) or not hasattr(fill_value, "__float__"):
+        raise TypeError(f"fill_value must be a real number, got {fill_value!r}")
+    fill = float(fill_value)
+    if fill and plan.extrapolate and not plan.filled:
+        raise ValueError(
+            f"fill_value {fill_value!r} is used by nothing here; accepted with padding_mode "
+            f"'constant' or extrapolate=False, got padding_mode {plan.boundaries!r}"
+        )
+    return fill
+
+
 def _check_image(image: Any, size: tuple[int, ...]) -> Array:
     array = as_array(image, "image")
     if array.dtype.kind not in "biuf":
@@ -396,217 +549,3 @@ def _check_image(image: Any, size: tuple[int, ...]) -> Array:
     pixels = array.astype(np.float64)
     pixels.flags.writeable = False
     return pixels
-
-
-# ---- the table ----------------------------------------------------------------------------------
-
-# One column: what stands before each of its cells, its header, "<" or ">", and its cells.
-Column = tuple[str, str, str, Sequence[str]]
-# One step: its name, its formula with the numbers put in, what comes out, and a remark.
-Row = tuple[str, str, str, str]
-
-
-def _page(one: Explanation) -> Iterator[str]:
-    """The lines of the printed explanation."""
-    aligned = one.axes[0].align_corners
-    pixels = "1 pixel" if one.size == (1,) else f"{' x '.join(map(str, one.size))} pixels"
-    yield pixels + (", numbered 0, 1, 2, ... row by row" if one.image is None else "")
-    extremes = "centres" if aligned else "outer edges"
-    yield f"align_corners={aligned}: -1 and 1 are the {extremes} of the corner pixels"
-    for steps in one.axes:
-        yield ""
-        yield from _axis_lines(steps)
-    yield ""
-    if one.nowhere:
-        yield f"  nowhere in {one.nowhere}: value = nan, gradient = 0"
-    else:
-        yield from _tap_lines(one)
-        yield ""
-        yield from _step_table(_result_rows(one))
-
-
-def _axis_lines(steps: AxisSteps) -> Iterator[str]:
-    """One axis: its steps and its taps."""
-    pixels = "1 pixel" if steps.size == 1 else f"{steps.size} pixels"
-    yield f"{steps.name} axis: {pixels}, {steps.method.name}, {steps.boundary}"
-    yield from _step_table(_step_rows(steps))
-    if steps.nowhere:
-        return
-    yield ""
-    reads = ["none" if tap.pixel is None else str(tap.pixel) for tap in steps.taps]
-    yield from _table(
-        ("", "tap", ">", [str(tap.index) for tap in steps.taps]),
-        ("   ", "reads", "<", reads),
-        ("   ", "weight", "<", [polynomial(row) for row in steps.method.table]),
-        (" = ", "", ">", decimals(tap.weight for tap in steps.taps)),
-        ("   ", "d weight / dt", "<", [polynomial(row) for row in steps.method.derivative(1)]),
-        (" = ", "", ">", decimals(tap.derivative for tap in steps.taps)),
-    )
-
-
-def _step_rows(steps: AxisSteps) -> Iterator[Row]:
-    """From the coordinate to the fraction, and the slope."""
-    x, n, aligned = show(steps.coordinate), steps.size, steps.align_corners
-    formula = f"({x} + 1) / 2 * ({n} - 1)" if aligned else f"(({x} + 1) * {n} - 1) / 2"
-    if aligned and n == 1 and not steps.nowhere:
-        formula = "the only pixel's centre"
-    yield "coordinate", steps.name, x, ""
-    yield "position", formula, show(steps.position), _whereabouts(steps)
-    if steps.nowhere:
-        return
-    yield from _fold_rows(steps)
-    at, rounds = show(steps.sampled), steps.method.rounds
-    goes = "up" if steps.method.ties_up else "to the even pixel"
-    tie = f"a tie goes {goes}" if rounds and abs(steps.t) == 0.5 else ""
-    yield "base index", f"{'round' if rounds else 'floor'}({at})", show(steps.base), tie
-    yield "fraction t", f"{at} - {term(steps.base)}", show(steps.t), ""
-    slope = f"({n} - 1) / 2" if aligned else f"{n} / 2"
-    factor = "" if steps.sign == 1 else f" * {term(steps.sign)}"
-    why = {1: "", -1: ", turned by folds", 0: ", clamped"}[steps.sign]
-    yield "slope", slope + factor, show(steps.slope), f"d position / d {steps.name}{why}"
-
-
-def _whereabouts(steps: AxisSteps) -> str:
-    """Where the position is, in words."""
-    if steps.nowhere:
-        return "nowhere" if math.isnan(steps.position) else "nowhere: mirrors fold it for ever"
-    low, high = corners(steps.size, align_corners=False)
-    return "" if low <= steps.position <= high else "outside the image"
-
-
-def _fold_rows(steps: AxisSteps) -> Iterator[Row]:
-    """What brings a position back, or near: one row for each step of its path."""
-    low, high = steps.corners
-    for done, (before, after) in enumerate(pairwise(steps.path)):
-        here, there, limits = show(before), show(after), f"into [0, {steps.size - 1}]"
-        if steps.folds > FEW_FOLDS:
-            remark = "" if steps.sign else "then clamped"
-            times = f"{steps.folds:.6g} times"
-            yield "folds", f"{times} about {show(low)} and {show(high)}", there, remark
-        elif done < steps.folds:
-            mirror = low if before < low else high
-            about = f"mirrored about {show(mirror)}"
-            yield "fold", f"2 * {term(mirror)} - {term(before)}", there, about
-        elif steps.sign == 0:
-            yield "clamp", f"{here} {limits}", there, "an edge pixel's centre"
-        elif BOUNDARIES[steps.boundary].code == axis.WRAP:
-            yield "shift", f"by whole periods of {steps.size}", there, "the image repeats"
-        elif BOUNDARIES[steps.boundary].code == axis.REFLECTION:
-            edge = BOUNDARIES[steps.boundary].edge_for(steps.align_corners)
-            period = show(max(2 * (steps.size - 1 + edge), 1))
-            yield "shift", f"by whole periods of {period}", there, "a period is two folds"
-        else:
-            yield "confine", f"{here}, but no farther than", there, "all taps read the same there"
-
-
-def _tap_lines(one: Explanation) -> Iterator[str]:
-    """The taps of the point, and what each adds to the value."""
-    names = [steps.name for steps in one.axes]
-    places = [
-        f"({', '.join(map(str, tap.pixel))})"
-        if tap.pixel is not None
-        else f"none ({', '.join(str(along.index) for along in tap.along)})"
-        for tap in one.taps
-    ]
-    columns: list[Column] = [("", f"pixel ({', '.join(names)})", "<", places)]
-    for a, name in enumerate(names):
-        weights = decimals(tap.along[a].weight for tap in one.taps)
-        columns.append((" * " if a else "   ", f"weight {name}", ">", weights))
-    if len(names) > 1:
-        columns.append((" = ", "weight", ">", decimals(tap.weight for tap in one.taps)))
-    for before, header, numbers in (
-        (" * ", "value", decimals(tap.value for tap in one.taps)),
-        (" = ", "adds", decimals(tap.product for tap in one.taps)),
-    ):
-        cells = ["" if tap.pixel is None else n for tap, n in zip(one.taps, numbers, strict=True)]
-        columns.append((before, header, ">", cells))
-    yield from _table(*columns)
-
-
-def _result_rows(one: Explanation) -> Iterator[Row]:
-    """The value and the gradient."""
-    yield "value", "what the taps add", show(one.value), ""
-    for steps, per_pixel, derivative in zip(one.axes, one.per_pixel, one.gradient, strict=True):
-        formula = f"{show(steps.slope)} * {term(per_pixel)}"
-        remark = f"slope {steps.name} * the sum with d weight {steps.name} / dt"
-        yield f"d value / d{steps.name}", formula, show(derivative), remark
-
-
-def _step_table(rows: Iterable[Row]) -> Iterator[str]:
-    """Lines of aligned steps: name  formula = result   remark."""
-    names, formulas, results, remarks = zip(*rows, strict=True)
-    yield from _table(
-        ("", "", "<", names),
-        ("  ", "", "<", formulas),
-        (" = ", "", "<", results),
-        ("   ", "", "<", remarks),
-    )
-
-
-def _table(*columns: Column) -> Iterator[str]:
-    """Lines of aligned columns, indented, below a line of headers if there are any."""
-    marks, headers, sides, cells = zip(*columns, strict=True)
-    widths = [max(map(len, (header, *below))) for header, below in zip(headers, cells, strict=True)]
-    blanks = tuple(" " * len(mark) for mark in marks)
-    lines = [(headers, blanks)] if any(headers) else []
-    lines += [(row, marks) for row in zip(*cells, strict=True)]
-    for texts, between in lines:
-        yield "  " + "".join(
-            (mark if text else blank) + f"{text:{side}{width}}"
-            for text, mark, blank, side, width in zip(
-                texts, between, blanks, sides, widths, strict=True
-            )
-        )
-
-
-def show(number: float) -> str:
-    """A number in up to six digits; no zero is negative.
-
-    >>> show(-0.90000000001), show(-0.0), show(float("inf"))
-    ('-0.9', '0', 'inf')
-    """
-    return f"{number + 0.0:.6g}"
-
-
-def term(number: float) -> str:
-    """A number as it stands after an operator.
-
-    >>> term(0.5), term(-0.5)
-    ('0.5', '(-0.5)')
-    """
-    shown = show(number)
-    return f"({shown})" if shown.startswith("-") else shown
-
-
-def decimals(numbers: Iterable[float]) -> list[str]:
-    """Numbers with as many decimals as the one that needs most, up to five, so that they align.
-
-    >>> decimals([1, 0.25, -3.5])
-    ['1.00', '0.25', '-3.50']
-    """
-    given = list(numbers)
-    finite = [number for number in given if math.isfinite(number)]
-    largest = max(map(abs, finite), default=0.0)
-    if largest >= 1e7:
-        return [show(number) for number in given]
-    places = 0
-    while places < 5 and any(abs(round(n, places) - n) > 1e-7 * max(1, largest) for n in finite):
-        places += 1
-    return [f"{round(number, places) + 0.0:.{places}f}" for number in given]
-
-
-def polynomial(coefficients: Sequence[float]) -> str:
-    """A polynomial of t, lowest power first.
-
-    >>> polynomial((1.0, -1.0)), polynomial((0.0, -0.75, 0.0, 2.0)), polynomial((0.0,))
-    ('1 - t', '-0.75 t + 2 t^3', '0')
-    """
-    text = ""
-    for power, coefficient in enumerate(coefficients):
-        if coefficient:
-            letter = ("", "t", f"t^{power}")[min(power, 2)]
-            size = "" if letter and abs(coefficient) == 1 else show(abs(coefficient))
-            sign = "-" if coefficient < 0 else "+" if text else ""
-            text += f" {sign} " if text else sign
-            text += f"{size} {letter}".strip()
-    return text or "0"

@@ -16,6 +16,7 @@ import numpy as np
 
 from gridsample.definitions import tables
 from gridsample.definitions.checks import as_array, check_dense
+from gridsample.definitions.methods import METHODS, spell
 from gridsample.definitions.options import changed
 from gridsample.definitions.plan import (
     WIDE_TYPES,
@@ -26,6 +27,7 @@ from gridsample.definitions.plan import (
     check_flag,
     check_image_type,
     check_threads,
+    find_method,
     is_differentiable,
     per_axis,
     type_name,
@@ -55,12 +57,18 @@ class Resizing(NamedTuple):
     rounding: str = "exact"
 
 
-def find_method(name: str) -> tables.Method:
-    """The method of a name or alias."""
-    found = tables.METHODS.get(tables.ALIASES.get(name, name))
-    if found is None:
-        raise unknown("mode", name, [*tables.METHODS, *tables.ALIASES])
-    return found
+def find_methods(mode: Mode, rank: int, antialias: bool) -> tuple[str, ...]:
+    """How each axis is weighed, in the array's order, spelled as `tables.Axis` has it."""
+    methods = [find_method(one, resizing=True) for one in per_axis(mode, rank, "mode")[::-1]]
+    for method in methods:
+        if antialias and not method.stretches:
+            raise ValueError(
+                "antialias stretches weights that depend on nothing but the distance from the "
+                f"position and sum to one, which those of mode {method.name!r} do not; accepted: "
+                "antialias=False, or one of "
+                + ", ".join(repr(name) for name, one in METHODS.items() if one.stretches)
+            )
+    return tuple([spell(method) for method in methods])
 
 
 def one_each(given: Any, rank: int, name: str) -> tuple[Any, ...]:
@@ -107,11 +115,12 @@ def plan_resizing(
 ) -> Resizing:
     """Validate a call, by PyTorch's rules; ``spatial`` is the image's shape."""
     rank = len(spatial)
-    methods = [find_method(name) for name in per_axis(mode, rank, "mode")[::-1]]
-    if align_corners is not None and not any(method.aligns for method in methods):
+    smooths = check_flag(antialias, "antialias")
+    methods = find_methods(mode, rank, smooths)
+    if align_corners is not None and not any(tables.aligns(method) for method in methods):
         raise ValueError(
             f"align_corners has no meaning for mode {mode!r}; leave it out (None), or choose one "
-            f"of {', '.join(repr(m.name) for m in tables.METHODS.values() if m.aligns)}"
+            f"of {', '.join(repr(name) for name in METHODS if tables.aligns(name))}"
         )
     recompute = check_flag(recompute_scale_factor, "recompute_scale_factor")
     if (size is None) == (scale_factor is None):
@@ -135,9 +144,9 @@ def plan_resizing(
             )
     return Resizing(
         outputs,
-        tuple([method.name for method in methods]),
+        methods,
         check_flag(align_corners, "align_corners"),
-        check_flag(antialias, "antialias"),
+        smooths,
         scales,
         check_rounding(rounding),
     )
@@ -190,24 +199,30 @@ def interpolate(
         (i + 1/2) * step - 1/2                 align_corners=False; the step is inputs / outputs,
                                                or 1 / scale_factor where that is given
 
-    and is a weighted sum of the pixels around it, along one axis after the other.  Along an axis,
-    with the distance s of a pixel from the position and the sum of all weights made 1:
+    and is a weighted sum of the pixels around it, along one axis after the other.  The weights are
+    those of a method: every mode of `grid_sample` is one here, and "area", "gaussian" and
+    "nearest-exact" besides.  Along an axis, with the distance s of a pixel from the position:
 
     ========================  ==================================================================
     "nearest"                 pixel floor(i * step), as in PyTorch
     "nearest-exact"           pixel floor((i + 1/2) * step)
     "linear"                  1 - s; also "bilinear", "trilinear"
     "cubic"                   Keys, a = -0.75 (antialiased -0.5); also "bicubic", "tricubic"
-    "area"                    the mean of all pixels that the output overlaps
-    "lanczos3"                sinc(s) sinc(s / 3); also "lanczos"
+    "catmull-rom"             Keys, a = -0.5
     "mitchell"                Mitchell and Netravali, B = C = 1/3
-    "gaussian"                exp(-2 s^2)
-    "spline3"                 the cubic spline through all pixels, mirrored at the ends:
-                              `scipy.ndimage.zoom` of order 3 with mode="reflect", grid_mode=True,
-                              and with mode="mirror", grid_mode=False for align_corners=True
+    "lanczos2" to "lanczos4"  sinc(s) sinc(s / a), divided by the sum of all; "lanczos" has a = 3
+    "spline2" to "spline7"    the spline through all pixels, mirrored at the ends:
+                              `scipy.ndimage.zoom` with mode="reflect", grid_mode=True, and with
+                              mode="mirror", grid_mode=False for align_corners=True
+    "area"                    the mean of all pixels that the output overlaps
+    "gaussian"                exp(-2 s^2), divided by the sum of all
     ========================  ==================================================================
 
-    Any name goes with any number of axes.
+    Pixels outside are the edge pixel, but for splines.  So with any method other than "nearest",
+    "nearest-exact", "area" and "gaussian" the result is that of `grid_sample` at these positions
+    with padding_mode="border" (splines: "symmetric", or "mirror" with align_corners=True).
+
+    Any method goes with any number of axes.
 
     Args:
         input: the image, (N, C, *spatial) with 1 to 3 spatial axes; an array or a tensor of
@@ -217,14 +232,16 @@ def interpolate(
         size: the output's spatial shape, slowest axis first; one number for all axes the same.
         scale_factor: outputs per input, one number or one an axis, slowest first; the size is
             then floor(inputs * scale_factor).
-        mode: a name of the table, or a tuple with one for each axis in x, y, z order.
+        mode: a name of the table, any other of `gridsample.methods.names()`, or a
+            `gridsample.methods.Method`; or a tuple with one for each axis in x, y, z order.
         align_corners: whether the centres of the corner pixels stay where they are, rather than
             the outer edges; None for False.  Not with nearest and area, which know no corners.
         recompute_scale_factor: with a scale_factor, whether the step follows from the sizes all
             the same.
         antialias: whether the weights are stretched by the step where that is more than 1, so
             that nothing is skipped (the tables of Pillow); for nearest, too, which then is the
-            mean of a box.  Area does so anyhow.
+            mean of a box.  "area" skips nothing anyhow.  A method of your own can be stretched if
+            its weights sum to one and depend on the distance alone (`Method.stretches`).
         rounding: when integers are rounded.  "exact": once, at the end.  "pillow", "torch": after
             each axis, to whole numbers that the type holds (uint8: 0 to 255).  For uint8 the result
             is then that of Pillow, or of PyTorch on the CPU, where they have the method; it can be
@@ -461,7 +478,7 @@ def resize_rows(
     name = asked.methods[0]
     leading = tables.Axis(
         spatial[0], asked.size[0], name,
-        asked.align_corners and tables.METHODS[name].aligns, asked.antialias, asked.scales[0],
+        asked.align_corners and tables.aligns(name), asked.antialias, asked.scales[0],
     )  # fmt: skip
     row_in, row_out = math.prod(shape[1:]), math.prod(asked.size[1:]) * shape[-1]
     rows = rows or max(1, int(BAND_NUMBERS / max(row_out, row_in * spatial[0] / asked.size[0])))

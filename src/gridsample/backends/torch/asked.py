@@ -11,9 +11,10 @@ from torch import Tensor
 
 from gridsample.backends.torch import operators
 from gridsample.backends.torch.contacts import shape_of
-from gridsample.backends.torch.operators import How, spell
+from gridsample.backends.torch.operators import How
 from gridsample.backends.torch.quick import TYPES
 from gridsample.definitions.checks import check_constant, check_dense
+from gridsample.definitions.methods import spell
 from gridsample.definitions.options import Options, check_fill
 from gridsample.definitions.plan import (
     WIDE_TYPES,

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from gridsample.backends.torch import cuda, onnx
 from gridsample.backends.torch.asked import as_fill, check_call
-from gridsample.backends.torch.operators import How, method_of
+from gridsample.backends.torch.operators import How
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import check_boundary
+from gridsample.definitions.plan import check_boundary, method_of
 
 # The devices that there are kernels for; on the second, tensors have a shape alone.
 HERE = ("cpu", "meta", *cuda.DEVICES)

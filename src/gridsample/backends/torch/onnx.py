@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gridsample.backends.torch.operators import How, method_of
-from gridsample.definitions.plan import check_boundary, check_shapes
+from gridsample.backends.torch.operators import How
+from gridsample.definitions.plan import check_boundary, check_shapes, method_of
 
 # The names of opset 16; on its way to a later one, the exporter renames them.
 OPSET = 16

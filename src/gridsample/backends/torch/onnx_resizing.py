@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from gridsample.backends.torch.onnx import node
-from gridsample.definitions.tables import METHODS, Axis, copies, rounded_order
+from gridsample.definitions.plan import method_of
+from gridsample.definitions.tables import Axis, aligns, copies, rounded_order
 
 # Since this opset Resize can antialias; on its way to another one, the exporter converts it.
 OPSET = 18
@@ -65,15 +66,16 @@ def check_expressible(image: Tensor, asked: Resizing) -> None:
     if asked.transposed:
         raise ValueError("ONNX has no operator for the gradient of resizing, only for resizing")
     methods, smooths = set(asked.methods), asked.antialias
-    aligned = asked.align_corners and any(METHODS[name].aligns for name in methods)
+    aligned = asked.align_corners and any(map(aligns, methods))
     known = methods <= ATTRIBUTES.keys() and not (smooths and (aligned or methods & set(NEAREST)))
     if not (known or is_pooling(image, asked)) or image.dtype not in CARRIED:
         names = ", ".join(str(dtype).removeprefix("torch.") for dtype in CARRIED)
+        given = tuple([method_of(one).name for one in asked.methods[::-1]])
         raise ValueError(
             "ONNX's Resize has the modes nearest, nearest-exact, linear and cubic, and antialias "
             "for linear and cubic without align_corners; area must divide fixed sizes; and "
             f"runtimes resize in float32 (accepted: {names}); got mode "
-            f"{tuple(asked.methods)[::-1]} (x, y, z), antialias={asked.antialias}, "
+            f"{given} (x, y, z), antialias={asked.antialias}, "
             f"align_corners={asked.align_corners}, input {image.dtype}, sizes "
             f"{tuple(image.shape[2:])} to {tuple(asked.size)}"
         )

@@ -39,10 +39,9 @@ from gridsample.definitions.plan import (
     check_grid_type,
     check_image_type,
     check_shapes,
-    find_method,
     make_plan,
+    method_of,
 )
-from gridsample.definitions.weights import METHODS, Method
 from gridsample.kernels import on_cpu
 
 Names = Sequence[str]
@@ -50,28 +49,12 @@ Maybe = Tensor | None
 Order = Sequence[int]
 
 
-def spell(method: str | Method) -> str:
-    """A method as a string, which is what a schema can hold: its name, or all that it is.
-
-    So an exported program knows it wherever it is run.
-    """
-    if isinstance(method, str):
-        return method
-    known = METHODS.get(method.name)
-    return method.name if known is not None and known.text == method.text else method.text
-
-
-@functools.lru_cache(maxsize=1024)
-def method_of(name: str) -> Method:
-    """The method of a name, or of what `spell` made of it."""
-    return Method.of_text(name) if name.startswith("[") else find_method(name)
-
-
 class How(NamedTuple):
     """What all operators take after their tensors, in the order of `SCHEMA`.
 
     Attributes:
-        mode: how pixels are weighed, for each axis in x, y, z order; as `spell` writes it.
+        mode: how pixels are weighed, for each axis in x, y, z order; as
+            `gridsample.definitions.methods.spell` writes it.
         padding_mode: what is outside, a name for each axis.
         align_corners: whether -1 and 1 are the centres of the corner pixels.
         order: a derivative order for each axis.

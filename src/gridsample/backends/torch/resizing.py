@@ -99,7 +99,7 @@ def resize_as_torch(
             None if by_scale else size,
             scales if by_scale else None,
             name,
-            align_corners if tables.METHODS[methods[0]].aligns else None,
+            align_corners if tables.aligns(methods[0]) else None,
             antialias=smooths,
         ),
         image,

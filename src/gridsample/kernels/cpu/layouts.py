@@ -10,12 +10,12 @@ from typing import (
 
 import numpy as np
 
+from gridsample.definitions.methods import (
+    LINEAR,
+)
 from gridsample.definitions.plan import (
     BOUNDARIES,
     Plan,
-)
-from gridsample.definitions.weights import (
-    LINEAR,
 )
 from gridsample.kernels.cpu import (
     records,

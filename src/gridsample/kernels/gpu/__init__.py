@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.methods import NEAREST, Method
 from gridsample.definitions.plan import BOUNDARIES, Plan, is_differentiable
-from gridsample.definitions.weights import NEAREST, Method
 from gridsample.kernels.axes import ALONE, describe
 from gridsample.kernels.compile.records import check, flat_values
 from gridsample.kernels.gpu import sweeps

@@ -20,9 +20,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.tables import AxisMap, Band, Solve, chosen, rounded_order
+from gridsample.definitions.tables import AxisMap, Band, Prefilter, Solve, chosen, rounded_order
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import as_parts, frozen, stored
+from gridsample.kernels.prefilter import filter_axis
 from gridsample.kernels.resize.build import CHUNK, LANES, ROWS, Spec, driver_for
 
 Array = np.ndarray[Any, Any]
@@ -100,6 +101,8 @@ WEIGHT_BITS, BETWEEN_BITS = 14, 6
 PILLOW_BITS = 22
 # A weight is off by 2**-15, a product with 255 by 1/128; 64 taps in all keep within half a unit.
 FIXED_TAPS = 64
+# The sum of absolute weights that all of these have room for.
+FIXED_GAIN = 1.9
 
 
 class Numbers(NamedTuple):
@@ -145,11 +148,16 @@ def are_plain(maps: Sequence[AxisMap]) -> bool:
     return all(one.before is None and one.after is None for one in maps)
 
 
+def are_fixed(stored_as: str, maps: Sequence[AxisMap]) -> bool:
+    """Whether an image can be summed in fixed point: bytes, by bands that do not overshoot much."""
+    return stored_as == "u1" and are_plain(maps) and all(m.band.gain < FIXED_GAIN for m in maps)
+
+
 def choose_numbers(
     stored_as: str, real: np.dtype[Any], maps: Sequence[AxisMap], rounding: str
 ) -> Numbers:
     """Fixed point for bytes, while it is exact enough; else the type of the sums for all."""
-    if stored_as == "u1" and are_plain(maps):
+    if are_fixed(stored_as, maps):
         if rounding != "exact":
             return Numbers("i4", "u1", rounding)
         if sum(one.band.taps for one in maps) <= FIXED_TAPS:
@@ -366,7 +374,7 @@ def run(
     """Resize planes (outer, *spatial, inner) into packed ones."""
     copies = all(one.band.copies and one.before is one.after is None for one in maps)
     rounds = rounding != "exact" and not copies and given.dtype.kind in "iub"
-    if rounds and not (given.dtype == np.uint8 and are_plain(maps)):
+    if rounds and not are_fixed(code(given.dtype), maps):
         run_stepwise(maps, given, result, real, threads, rounding)
         return
     # Others are packed a piece at a time.
@@ -386,7 +394,7 @@ def run(
             else widen(source, kind, numbers.sums)
         )
         for axis, one in enumerate(maps):
-            solve(one.before, source, axis)
+            solve(one.before, source, axis, threads)
         kinds = numbers.sums, kinds[1]
     whole = target
     if any(one.after for one in maps):
@@ -395,7 +403,7 @@ def run(
     resize_bands([one.band for one in maps], source, whole, numbers, kinds, threads)
     if any(one.after for one in maps):
         for axis, one in enumerate(maps):
-            solve(one.after, whole, axis)
+            solve(one.after, whole, axis, threads)
         if whole is not target:
             change(whole, target, numbers.sums, kind)
 
@@ -491,9 +499,12 @@ def widen(source: Array, kind: str, sums: str) -> Array:
     return wide
 
 
-def solve(one: Solve | None, data: Array, axis: int) -> None:
-    """Solve along an axis of packed planes (outer, *spatial, inner), in place."""
+def solve(one: Solve | Prefilter | None, data: Array, axis: int, threads: int) -> None:
+    """Prefilter packed planes (outer, *spatial, inner) along an axis, in place."""
     if one is None:
+        return
+    if isinstance(one, Prefilter):
+        filter_axis(data, axis + 1, one.order, one.extended, one.adjoint, threads)
         return
     k = axis + 1
     n, kind = data.shape[k], code(data.dtype)

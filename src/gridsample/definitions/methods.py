@@ -1,0 +1,345 @@
+"""Interpolation methods as data, for sampling and for resizing.
+
+A `Method` says how the pixels around a position are weighed along one axis.  It is a record: its
+weights are a table of polynomials of the fraction ``t`` (`gridsample.definitions.weights`), and
+sampling, resizing and antialiasing are derived from that table, derivatives included.  A table is
+checked when a method is made: at every ``t`` the weights sum to one, so that a constant image stays
+constant; hence the column sums must be 1, 0, 0, ...
+
+`METHODS` and `ALIASES` are the one list of names.  The public home of all this is
+`gridsample.methods`.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from gridsample.definitions import axis
+from gridsample.definitions.weights import (
+    FAMILIES,
+    Array,
+    Formula,
+    Kernel,
+    Table,
+    bc_table,
+    bspline_table,
+    kernel,
+    keys_cubic,
+    lanczos_table,
+    pieces,
+)
+
+
+@dataclass(frozen=True)
+class Method:
+    """How the taps of one axis are weighed.
+
+    Attributes:
+        name: the canonical name.
+        table: ``taps`` rows of ``degree + 1`` coefficients, lowest power of ``t`` first.  It is
+            empty for the few methods that only resize: they weigh all pixels that an output pixel
+            covers, and a point covers none.
+        first: the first tap is at ``base index + first``.
+        rounds: the base index is the nearest to the position, and ``t`` is in [-1/2, 1/2];
+            otherwise it is the position's floor, and ``t`` is in [0, 1).
+        folds_position: a boundary of PyTorch's folds the position before taps are taken, and a
+            tap that is outside all the same is dropped; otherwise each tap's index is folded.
+        prefilter: the order of the B-spline whose coefficients the method weighs in place of
+            pixels (`gridsample.spline_filter` makes them); 0 for a method that weighs pixels.
+        normalized: the weights sum to one at every t, so that a constant image stays constant;
+            a table that breaks this is refused unless it says False here.
+        ties_up: a method that rounds takes the upper of two base indices that are as near,
+            floor(position + 1/2), as SciPy does; otherwise the even one, as PyTorch does.
+        formula: the kernel that was published for the method, as a family and its parameters, such
+            as ("bc", 0, 0.5); resizing weighs by it.  Without one it weighs by the table.
+        stretched: the kernel that antialiasing stretches, if that is another one.
+        text: all of the above as a string, of which `of_text` makes the method again.
+        by_distance: whether a weight depends on nothing but the distance between a tap and the
+            position.  It follows from the table.
+
+    Raises:
+        ValueError: the table is empty, ragged, or not finite, or its weights do not sum to one, or
+            the formula is not what the table says.
+
+    Example:
+        >>> from gridsample.definitions.methods import LINEAR
+        >>> LINEAR.taps, LINEAR.table
+        (2, ((1.0, -1.0), (0.0, 1.0)))
+        >>> LINEAR.derivative(1)
+        ((-1.0, 0.0), (1.0, 0.0))
+    """
+
+    name: str
+    table: Table
+    first: int
+    rounds: bool = False
+    folds_position: bool = False
+    prefilter: int = 0
+    normalized: bool = True
+    ties_up: bool = False
+    formula: Formula = ()
+    stretched: Formula = ()
+    text: str = field(init=False, repr=False, compare=False)
+    by_distance: bool = field(init=False, repr=False, compare=False)
+
+    @classmethod
+    def of_text(cls, text: str) -> Method:
+        """The method that a ``text`` is of."""
+        return cls(*ast.literal_eval(text))
+
+    def __post_init__(self) -> None:
+        """Refuse a table that is none, or does not keep a constant image constant."""
+        for given in filter(None, (self.formula, self.stretched)):
+            if given[0] not in FAMILIES:
+                raise ValueError(
+                    f"method {self.name!r}: the formula {given!r} is of no known family; "
+                    f"accepted: {', '.join(map(repr, FAMILIES))}"
+                )
+        if self.table or not self.formula:
+            self._check_table()
+        table = tuple(tuple(float(c) for c in row) for row in self.table)
+        formulas = [(*one[:1], *map(float, one[1:])) for one in (self.formula, self.stretched)]
+        others = [getattr(self, one.name) for one in fields(self) if one.init][2:-2]
+        object.__setattr__(self, "text", str([self.name, table, *others, *formulas]))
+        object.__setattr__(self, "by_distance", self._mirrors())
+
+    def _check_table(self) -> None:
+        """Refuse a table whose weights are none, do not sum to one, or are not the formula's."""
+        powers = {len(row) for row in self.table}
+        if len(powers) != 1 or 0 in powers:
+            raise ValueError(
+                f"method {self.name!r}: every tap needs the same number of coefficients, "
+                f"at least one; got rows of lengths {[len(row) for row in self.table]}"
+            )
+        if not all(math.isfinite(c) for row in self.table for c in row):
+            raise ValueError(f"method {self.name!r}: every coefficient must be a finite number")
+        for power, column in enumerate(zip(*self.table, strict=True) if self.normalized else ()):
+            expected = 1.0 if power == 0 else 0.0
+            if abs(sum(column) - expected) > 1e-12 * max(1.0, *map(abs, column)):
+                raise ValueError(
+                    f"method {self.name!r}: the weights must sum to one at every t, but the "
+                    f"coefficients of t**{power} sum to {sum(column)!r} instead of {expected}"
+                )
+        if self.formula:
+            t = np.array([0.0, 0.3, 0.45])
+            weights = kernel(self.formula)[1](self.offsets - t[:, np.newaxis])
+            off = weights - self.weights(t) * weights.sum(axis=1, keepdims=True)
+            if np.abs(off).max() > 1e-6 * np.abs(weights).max():
+                raise ValueError(
+                    f"method {self.name!r}: the table's weights are not those of the formula "
+                    f"{self.formula!r}; leave the formula out, and resizing weighs by the table"
+                )
+
+    @property
+    def samples(self) -> bool:
+        """Whether points can be sampled with it; if not, it only resizes."""
+        return bool(self.table)
+
+    @property
+    def taps(self) -> int:
+        """Number of taps along the axis."""
+        return len(self.table)
+
+    @property
+    def offsets(self) -> Array:
+        """Where the taps are, counted from the base index."""
+        return np.arange(self.first, self.first + self.taps)
+
+    @property
+    def rounding(self) -> int:
+        """How a position becomes the base index: one of `gridsample.definitions.axis`'s codes."""
+        return (axis.HALF_UP if self.ties_up else axis.HALF_EVEN) if self.rounds else axis.FLOOR
+
+    @property
+    def powers(self) -> int:
+        """Number of coefficients of each weight: the polynomials' degree plus one."""
+        return len(self.table[0])
+
+    def weights(self, t: Array) -> Array:
+        """The weights of the taps at fractions (...), (..., taps)."""
+        return np.stack([axis.weight(t, row, self.powers) + 0 * t for row in self.table], axis=-1)
+
+    def derivative(self, order: int) -> Table:
+        """The table of the weights' derivative of the given order with respect to ``t``.
+
+        Rows keep their length (padded with zeros), so that every order of one method runs in the
+        same compiled kernel.
+        """
+        table = self.table
+        for _ in range(order):
+            table = tuple((*(p * row[p] for p in range(1, len(row))), 0.0) for row in table)
+        return table
+
+    def _mirrors(self) -> bool:
+        """Whether the taps on both sides of a position are weighed alike."""
+        if not self.table:
+            return True
+        middle = 0 if self.rounds else 1  # taps k and middle - k mirror each other about t = 0, 1/2
+        if 2 * self.first + self.taps - 1 != middle:
+            return False
+        t = np.linspace(0, 1, 2 * self.powers + 1) - (0.5 if self.rounds else 0)
+        weights, mirrored = self.weights(t), self.weights(middle - t)[:, ::-1]
+        return bool(np.abs(weights - mirrored).max() <= 1e-9 * np.abs(weights).max())
+
+    @property
+    def stretches(self) -> bool:
+        """Whether antialiasing can stretch the weights.
+
+        They must depend on the distance alone, and sum to one.
+        """
+        return self.by_distance and self.normalized
+
+    def kernel(self, antialias: bool = False) -> tuple[float, Kernel]:
+        """The weights as a kernel, and how far it reaches: what resizing weighs by.
+
+        Args:
+            antialias: whether the kernel is to be stretched.
+
+        Returns:
+            The support in pixels, and a function of the distance of a tap from the position.
+        """
+        formula = (antialias and self.stretched) or self.formula
+        if formula:
+            return kernel(formula)
+        return self.taps / 2, pieces(self.table, self.first, self.rounds)
+
+
+def keys(a: float) -> Method:
+    """Keys' cubic convolution with the parameter ``a``.
+
+    ``a`` = -1/2 (also called Catmull-Rom) reproduces parabolas; PyTorch's bicubic is -3/4.  The
+    formula stands at `gridsample.definitions.weights.keys_cubic`.
+
+    Example:
+        >>> from gridsample.definitions.methods import keys
+        >>> keys(-0.5).name
+        'cubic(a=-0.5)'
+    """
+    return Method(f"cubic(a={a:g})", keys_cubic(a), first=-1, formula=("bc", 0, -a))
+
+
+def bc_spline(b: float, c: float) -> Method:
+    """The cubic filters of Mitchell and Netravali, with the parameters B and C.
+
+    (1/3, 1/3) is the authors' own choice, "mitchell"; (0, -a) is Keys with that a; (1, 0) is the
+    cubic B-spline.  With B other than 0 the image is smoothed: pixels do not keep their values.
+    The formula stands at `gridsample.definitions.weights.bc_table`.
+
+    Example:
+        >>> from gridsample.definitions.methods import bc_spline
+        >>> [round(row[0], 4) for row in bc_spline(1 / 3, 1 / 3).table[:3]]  # on a pixel
+        [0.0556, 0.8889, 0.0556]
+    """
+    return Method(f"bc(b={b:g}, c={c:g})", bc_table(b, c), first=-1, formula=("bc", b, c))
+
+
+def check_whole(name: str, given: Any, low: int, high: int) -> None:
+    """Refuse what is not a whole number from ``low`` to ``high``."""
+    if not isinstance(given, int) or isinstance(given, bool) or not low <= given <= high:
+        raise ValueError(f"{name} must be an integer from {low} to {high}, got {given!r}")
+
+
+def bspline(order: int) -> Method:
+    """The B-spline of an order from 2 to 7, to be used on coefficients from the prefilter.
+
+    It has order + 1 taps, order - 1 continuous derivatives, and reproduces polynomials up to
+    the degree ``order``.  An even order rounds the base index, an odd one takes the floor.  The
+    formula stands at `gridsample.definitions.weights.bspline_table`.
+
+    Example:
+        >>> from gridsample.definitions.methods import bspline
+        >>> bspline(2).taps, bspline(2).rounds, bspline(2).prefilter
+        (3, True, 2)
+    """
+    check_whole("order", order, 2, 7)
+    return Method(
+        f"spline{order}",
+        tuple(tuple(map(float, row)) for row in bspline_table(order)),
+        first=-(order // 2),
+        rounds=order % 2 == 0,
+        prefilter=order,
+        formula=("bc", 1, 0) if order == 3 else (),
+    )
+
+
+def lanczos(a: int) -> Method:
+    """The windowed sinc of Lanczos with ``a`` lobes on each side, from 2 to 8, and 2 a taps.
+
+    With sinc(s) = sin(pi s) / (pi s) and s the distance to a tap, the weight is
+
+        sinc(s) sinc(s / a), divided by the sum of that over all taps.
+
+    The table is a fit (`gridsample.definitions.weights.lanczos_table`).  Errors, for a = 2, 3 and
+    4: below 1e-9 in the weights (the rounding of float32 is 6e-8), 1e-7 in their first and 2e-5 in
+    their second derivative.  Derivatives are those of the table.  The true first derivative is
+    continuous; the table's is within that error.  Resizing weighs by the formula itself.
+
+    Example:
+        >>> from gridsample.definitions.methods import lanczos
+        >>> lanczos(3).taps, lanczos(3).first, lanczos(3).powers
+        (6, -2, 14)
+    """
+    check_whole("a", a, 2, 8)
+    return Method(f"lanczos{a}", lanczos_table(a), first=1 - a, formula=("lanczos", a))
+
+
+NEAREST = Method(
+    "nearest", ((1.0,),), first=0, rounds=True, folds_position=True, formula=("box",)
+)  # fmt: skip
+LINEAR = Method(
+    "linear", ((1.0, -1.0), (0.0, 1.0)), first=0, folds_position=True, formula=("triangle",)
+)
+# PyTorch's two cubics: a = -3/4, and -1/2 where it antialiases.
+CUBIC = replace(keys(-0.75), name="cubic", stretched=("bc", 0, 0.5))
+
+# Every method that has a name; `gridsample.methods.register` adds to them.
+METHODS = {
+    method.name: method
+    for method in (
+        NEAREST,
+        LINEAR,
+        CUBIC,
+        replace(keys(-0.5), name="catmull-rom"),
+        replace(bc_spline(1 / 3, 1 / 3), name="mitchell"),
+        *(bspline(order) for order in range(2, 8)),
+        *(lanczos(a) for a in (2, 3, 4)),
+        # These only resize.
+        Method("nearest-exact", (), first=0, formula=("box",)),
+        Method("area", (), first=0, formula=("box",)),
+        Method("gaussian", (), first=0, formula=("gaussian",)),
+    )
+}
+
+# Names that each rank's users, and PyTorch's, know; the method is the same in every rank.
+ALIASES = {
+    "bilinear": "linear",
+    "trilinear": "linear",
+    "bicubic": "cubic",
+    "tricubic": "cubic",
+    "lanczos": "lanczos3",
+    # B-splines so short that their coefficients are the pixels.
+    "spline0": "nearest",
+    "spline1": "linear",
+}
+
+
+def sampling_names() -> tuple[str, ...]:
+    """The names of methods that points can be sampled with."""
+    return tuple([name for name, method in METHODS.items() if method.samples])
+
+
+def spell(method: str | Method) -> str:
+    """A method as a string: its name, or all that it is.
+
+    A string is what the schema of a torch operator can hold, and cheap to compare.  A program that
+    was exported knows the method wherever it is run.
+    """
+    if isinstance(method, str):
+        return method
+    known = METHODS.get(method.name)
+    return method.name if known is not None and known.text == method.text else method.text

@@ -1,0 +1,285 @@
+"""The printed explanation of a sample: every step as a line, with the numbers in the formulas."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+from gridsample.definitions import axis
+from gridsample.definitions.plan import BOUNDARIES
+from gridsample.explanation.tapwise import FEW_FOLDS, AxisSteps, Explanation, corners
+
+# Columns that a polynomial may take; of longer ones, only the value is shown.
+WIDEST = 40
+# One column: what stands before each of its cells, its header, "<" or ">", and its cells.
+Column = tuple[str, str, str, Sequence[str]]
+# One step: its name, its formula with the numbers put in, what comes out, and a remark.
+Row = tuple[str, str, str, str]
+
+
+def page(one: Explanation) -> Iterator[str]:
+    """The lines of the printed explanation."""
+    pixels = "1 pixel" if one.size == (1,) else f"{' x '.join(map(str, one.size))} pixels"
+    yield pixels + (", numbered 0, 1, 2, ... row by row" if one.image is None else "")
+    yield _meaning(one)
+    for steps in one.axes:
+        yield ""
+        yield from _axis_lines(steps)
+    yield ""
+    if one.nowhere:
+        yield f"  nowhere in {one.nowhere}: value = nan, gradient = 0"
+    elif one.outside:
+        yield f"  outside in {one.outside}: value = fill value = {show(one.fill)}, gradient = 0"
+    else:
+        if one.coefficients is not None:
+            yield from _coefficient_lines(one)
+            yield ""
+        yield from _tap_lines(one)
+        yield ""
+        yield from _step_table(_result_rows(one))
+
+
+def _meaning(one: Explanation) -> str:
+    """What coordinates count."""
+    first = one.axes[0]
+    if first.coords == "pixel":
+        return "coords=pixel: coordinates are positions, 0 is the centre of the first pixel"
+    if first.coords == "displacement":
+        place = ", ".join(str(steps.index) for steps in one.axes)
+        return f"coords=displacement: coordinates count pixels from the output's place ({place})"
+    extremes = "centres" if first.align_corners else "outer edges"
+    return f"align_corners={first.align_corners}: -1 and 1 are the {extremes} of the corner pixels"
+
+
+def _coefficient_lines(one: Explanation) -> Iterator[str]:
+    """The prefilter: coefficients that the taps weigh, beside the pixels that they stand for."""
+    yield "pixels -> coefficients of the spline through them"
+    for steps, order in zip(one.axes, one.prefilters, strict=True):
+        if order > 1:
+            yield f"  prefilter along {steps.name}: order {order}, {steps.boundary}"
+    pixels = sorted({tap.pixel for tap in one.taps if tap.pixel is not None}, key=_slowest_first)
+    if not pixels:
+        yield "  every tap is dropped, and reads none"
+        return
+    names = ", ".join(steps.name for steps in one.axes)
+    yield from _table(
+        ("", f"pixel ({names})", "<", [f"({', '.join(map(str, pixel))})" for pixel in pixels]),
+        ("   ", "value", ">", decimals(map(one.read, pixels))),
+        (" -> ", "coefficient", ">", decimals(map(one.weighed, pixels))),
+    )
+
+
+def _slowest_first(pixel: tuple[int, ...]) -> tuple[int, ...]:
+    """The order in which pixels are numbered."""
+    return pixel[::-1]
+
+
+def _axis_lines(steps: AxisSteps) -> Iterator[str]:
+    """One axis: its steps and its taps."""
+    pixels = "1 pixel" if steps.size == 1 else f"{steps.size} pixels"
+    yield f"{steps.name} axis: {pixels}, {steps.method.name}, {steps.boundary}"
+    yield from _step_table(_step_rows(steps))
+    if not steps.taps:
+        return
+    yield ""
+    reads = ["none" if tap.pixel is None else str(tap.pixel) for tap in steps.taps]
+    columns: list[Column] = [
+        ("", "tap", ">", [str(tap.index) for tap in steps.taps]),
+        ("   ", "reads", "<", reads),
+    ]
+    for header, order, numbers in (
+        ("weight", 0, decimals(tap.weight for tap in steps.taps)),
+        ("d weight / dt", 1, decimals(tap.derivative for tap in steps.taps)),
+    ):
+        formulas = [polynomial(row) for row in steps.method.derivative(order)]
+        if max(map(len, formulas)) <= WIDEST:
+            columns += [("   ", header, "<", formulas), (" = ", "", ">", numbers)]
+        else:
+            columns.append(("   ", header, ">", numbers))
+    yield from _table(*columns)
+
+
+def _step_rows(steps: AxisSteps) -> Iterator[Row]:
+    """From the coordinate to the fraction, and the slope."""
+    yield "coordinate", steps.name, show(steps.coordinate), ""
+    yield "position", _position_formula(steps), show(steps.position), _whereabouts(steps)
+    if steps.nowhere or steps.outside:
+        return
+    yield from _fold_rows(steps)
+    at, rounds = show(steps.sampled), steps.method.rounds
+    goes = "up" if steps.method.ties_up else "to the even pixel"
+    tie = f"a tie goes {goes}" if rounds and abs(steps.t) == 0.5 else ""
+    yield "base index", f"{'round' if rounds else 'floor'}({at})", show(steps.base), tie
+    yield "fraction t", f"{at} - {term(steps.base)}", show(steps.t), ""
+    n, slope = steps.size, "1"
+    if steps.coords == "normalized":
+        slope = f"({n} - 1) / 2" if steps.align_corners else f"{n} / 2"
+    factor = "" if steps.sign == 1 else f" * {term(steps.sign)}"
+    why = {1: "", -1: ", turned by folds", 0: ", clamped"}[steps.sign]
+    yield "slope", slope + factor, show(steps.slope), f"d position / d {steps.name}{why}"
+
+
+def _position_formula(steps: AxisSteps) -> str:
+    """How the position follows from the coordinate, with the numbers put in."""
+    x, n = show(steps.coordinate), steps.size
+    if steps.coords == "pixel":
+        return x
+    if steps.coords == "displacement":
+        return f"{x} + {term(steps.index)}"
+    if not steps.align_corners:
+        return f"(({x} + 1) * {n} - 1) / 2"
+    if n == 1 and not steps.nowhere:
+        return "the only pixel's centre"
+    return f"({x} + 1) / 2 * ({n} - 1)"
+
+
+def _whereabouts(steps: AxisSteps) -> str:
+    """Where the position is, in words."""
+    if steps.nowhere:
+        return "nowhere" if math.isnan(steps.position) else "nowhere: mirrors fold it for ever"
+    low, high = corners(steps.size, align_corners=False)
+    return "" if low <= steps.position <= high else "outside the image"
+
+
+def _fold_rows(steps: AxisSteps) -> Iterator[Row]:
+    """What brings a position back, or near: one row for each step of its path."""
+    low, high = steps.corners
+    for done, (before, after) in enumerate(pairwise(steps.path)):
+        here, there, limits = show(before), show(after), f"into [0, {steps.size - 1}]"
+        if steps.folds > FEW_FOLDS:
+            remark = "" if steps.sign else "then clamped"
+            times = f"{steps.folds:.6g} times"
+            yield "folds", f"{times} about {show(low)} and {show(high)}", there, remark
+        elif done < steps.folds:
+            mirror = low if before < low else high
+            about = f"mirrored about {show(mirror)}"
+            yield "fold", f"2 * {term(mirror)} - {term(before)}", there, about
+        elif steps.sign == 0:
+            yield "clamp", f"{here} {limits}", there, "an edge pixel's centre"
+        elif BOUNDARIES[steps.boundary].code == axis.WRAP:
+            yield "shift", f"by whole periods of {steps.size}", there, "the image repeats"
+        elif BOUNDARIES[steps.boundary].code == axis.REFLECTION:
+            edge = BOUNDARIES[steps.boundary].edge_for(steps.align_corners)
+            period = show(max(2 * (steps.size - 1 + edge), 1))
+            yield "shift", f"by whole periods of {period}", there, "a period is two folds"
+        else:
+            yield "confine", f"{here}, but no farther than", there, "all taps read the same there"
+
+
+def _tap_lines(one: Explanation) -> Iterator[str]:
+    """The taps of the point, and what each adds to the value."""
+    names = [steps.name for steps in one.axes]
+    dropped = "fill" if one.filled else "none"
+    places = [
+        f"({', '.join(map(str, tap.pixel))})"
+        if tap.pixel is not None
+        else f"{dropped} ({', '.join(str(along.index) for along in tap.along)})"
+        for tap in one.taps
+    ]
+    columns: list[Column] = [("", f"pixel ({', '.join(names)})", "<", places)]
+    for a, name in enumerate(names):
+        weights = decimals(tap.along[a].weight for tap in one.taps)
+        columns.append((" * " if a else "   ", f"weight {name}", ">", weights))
+    if len(names) > 1:
+        columns.append((" = ", "weight", ">", decimals(tap.weight for tap in one.taps)))
+    what = "value" if one.coefficients is None else "coefficient"
+    for before, header, numbers in (
+        (" * ", what, decimals(tap.value for tap in one.taps)),
+        (" = ", "adds", decimals(tap.product for tap in one.taps)),
+    ):
+        cells = [
+            "" if tap.pixel is None and not one.filled else number
+            for tap, number in zip(one.taps, numbers, strict=True)
+        ]
+        columns.append((before, header, ">", cells))
+    yield from _table(*columns)
+
+
+def _result_rows(one: Explanation) -> Iterator[Row]:
+    """The value and the gradient."""
+    yield "value", "what the taps add", show(one.value), ""
+    for steps, per_pixel, derivative in zip(one.axes, one.per_pixel, one.gradient, strict=True):
+        formula = f"{show(steps.slope)} * {term(per_pixel)}"
+        remark = f"slope {steps.name} * the sum with d weight {steps.name} / dt"
+        yield f"d value / d{steps.name}", formula, show(derivative), remark
+
+
+def _step_table(rows: Iterable[Row]) -> Iterator[str]:
+    """Lines of aligned steps: name  formula = result   remark."""
+    names, formulas, results, remarks = zip(*rows, strict=True)
+    yield from _table(
+        ("", "", "<", names),
+        ("  ", "", "<", formulas),
+        (" = ", "", "<", results),
+        ("   ", "", "<", remarks),
+    )
+
+
+def _table(*columns: Column) -> Iterator[str]:
+    """Lines of aligned columns, indented, below a line of headers if there are any."""
+    marks, headers, sides, cells = zip(*columns, strict=True)
+    widths = [max(map(len, (header, *below))) for header, below in zip(headers, cells, strict=True)]
+    blanks = tuple(" " * len(mark) for mark in marks)
+    lines = [(headers, blanks)] if any(headers) else []
+    lines += [(row, marks) for row in zip(*cells, strict=True)]
+    for texts, between in lines:
+        yield "  " + "".join(
+            (mark if text else blank) + f"{text:{side}{width}}"
+            for text, mark, blank, side, width in zip(
+                texts, between, blanks, sides, widths, strict=True
+            )
+        )
+
+
+def show(number: float) -> str:
+    """A number in up to six digits; no zero is negative.
+
+    >>> show(-0.90000000001), show(-0.0), show(float("inf"))
+    ('-0.9', '0', 'inf')
+    """
+    return f"{number + 0.0:.6g}"
+
+
+def term(number: float) -> str:
+    """A number as it stands after an operator.
+
+    >>> term(0.5), term(-0.5)
+    ('0.5', '(-0.5)')
+    """
+    shown = show(number)
+    return f"({shown})" if shown.startswith("-") else shown
+
+
+def decimals(numbers: Iterable[float]) -> list[str]:
+    """Numbers with as many decimals as the one that needs most, up to five, so that they align.
+
+    >>> decimals([1, 0.25, -3.5])
+    ['1.00', '0.25', '-3.50']
+    """
+    given = list(numbers)
+    finite = [number for number in given if math.isfinite(number)]
+    largest = max(map(abs, finite), default=0.0)
+    if largest >= 1e7:
+        return [show(number) for number in given]
+    places = 0
+    while places < 5 and any(abs(round(n, places) - n) > 1e-7 * max(1, largest) for n in finite):
+        places += 1
+    return [f"{round(number, places) + 0.0:.{places}f}" for number in given]
+
+
+def polynomial(coefficients: Sequence[float]) -> str:
+    """A polynomial of t, lowest power first.
+
+    >>> polynomial((1.0, -1.0)), polynomial((0.0, -0.75, 0.0, 2.0)), polynomial((0.0,))
+    ('1 - t', '-0.75 t + 2 t^3', '0')
+    """
+    text = ""
+    for power, coefficient in enumerate(coefficients):
+        if coefficient:
+            letter = ("", "t", f"t^{power}")[min(power, 2)]
+            size = "" if letter and abs(coefficient) == 1 else show(abs(coefficient))
+            sign = "-" if coefficient < 0 else "+" if text else ""
+            text += f" {sign} " if text else sign
+            text += f"{size} {letter}".strip()
+    return text or "0"
