@@ -24,12 +24,8 @@ from gridsample.kernels.cpu.calls import (
     plan_shadow,
 )
 from gridsample.kernels.cpu.entry import Batch
-from gridsample.kernels.cpu.gradients import (
-    MAP,
-)
-from gridsample.kernels.cpu.layouts import (
-    complex_of,
-)
+from gridsample.kernels.cpu.gradients import MAP
+from gridsample.kernels.cpu.layouts import complex_of
 from gridsample.kernels.cpu.outside import numbers_outside
 from gridsample.kernels.memory import (
     Layout,

@@ -8,24 +8,11 @@ then used for every plane.  Arrays over a block's points are flat: entry i of ta
 from __future__ import annotations
 
 import math
-from typing import (
-    Any,
-)
+from typing import Any
 
-from gridsample.definitions.axis import (
-    HALF,
-    maximum,
-    minimum,
-)
-from gridsample.kernels.axes import (
-    MEASURES,
-    STEEP,
-    STEP,
-)
-from gridsample.kernels.cpu.records import (
-    Block,
-    Line,
-)
+from gridsample.definitions.axis import HALF, maximum, minimum
+from gridsample.kernels.axes import MEASURES, STEEP, STEP
+from gridsample.kernels.cpu.records import Block, Line
 
 Array = Any
 # Bound by lowering.

@@ -9,30 +9,15 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import (
-    Any,
-    NamedTuple,
-)
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.plan import (
-    Plan,
-)
-from gridsample.kernels.cpu import (
-    records,
-)
-from gridsample.kernels.cpu.build import (
-    driver_for,
-)
-from gridsample.kernels.cpu.entry import (
-    Batch,
-    Part,
-)
-from gridsample.kernels.cpu.gradients import (
-    CHUNK,
-    MAP,
-)
+from gridsample.definitions.plan import Plan
+from gridsample.kernels.cpu import records
+from gridsample.kernels.cpu.build import driver_for
+from gridsample.kernels.cpu.entry import Batch, Part
+from gridsample.kernels.cpu.gradients import CHUNK, MAP
 from gridsample.kernels.cpu.layouts import (
     AROUND,
     LONG_RUN,
@@ -59,17 +44,8 @@ from gridsample.kernels.cpu.layouts import (
     values_of,
     written_out,
 )
-from gridsample.kernels.cpu.outside import (
-    Outside,
-    bits_outside,
-    numbers_outside,
-)
-from gridsample.kernels.cpu.records import (
-    Gradient,
-    Needs,
-    SecondNeeds,
-    Tiling,
-)
+from gridsample.kernels.cpu.outside import Outside, bits_outside, numbers_outside
+from gridsample.kernels.cpu.records import Gradient, Needs, SecondNeeds, Tiling
 from gridsample.kernels.cpu.tilings import (
     LARGEST,
     TILES,
@@ -91,12 +67,7 @@ from gridsample.kernels.cpu.work import (
     organize,
     portions,
 )
-from gridsample.kernels.memory import (
-    Flat,
-    Layout,
-    Memory,
-    describe,
-)
+from gridsample.kernels.memory import Flat, Layout, Memory, describe
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]

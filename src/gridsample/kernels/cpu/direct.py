@@ -10,9 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.definitions.axis import HALF, ONE, minimum
-from gridsample.kernels.axes import (
-    COUNT,
-)
+from gridsample.kernels.axes import COUNT
 from gridsample.kernels.cpu.blocks import (
     APART,
     AT,
@@ -29,16 +27,9 @@ from gridsample.kernels.cpu.blocks import (
     next_block,
     tail,
 )
-from gridsample.kernels.cpu.gradients import (
-    clear_sums,
-    fetch_block,
-)
-from gridsample.kernels.cpu.passes import (
-    fetch_ahead,
-)
-from gridsample.kernels.cpu.positions import (
-    lay_points,
-)
+from gridsample.kernels.cpu.gradients import clear_sums, fetch_block
+from gridsample.kernels.cpu.passes import fetch_ahead
+from gridsample.kernels.cpu.positions import lay_points
 from gridsample.kernels.cpu.records import (
     BandedTask,
     Block,
@@ -53,15 +44,8 @@ from gridsample.kernels.cpu.records import (
     Task,
     Values,
 )
-from gridsample.kernels.cpu.scatter import (
-    spread,
-    spread_band,
-    spread_pairs,
-)
-from gridsample.kernels.cpu.sweeps import (
-    settle_block,
-    window,
-)
+from gridsample.kernels.cpu.scatter import spread, spread_band, spread_pairs
+from gridsample.kernels.cpu.sweeps import settle_block, window
 
 Array = Any
 

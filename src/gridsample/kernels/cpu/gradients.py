@@ -5,13 +5,9 @@ Values are scattered to their taps, and the gradient of the grid, or of affine m
 
 from __future__ import annotations
 
-from typing import (
-    Any,
-)
+from typing import Any
 
-from gridsample.definitions.axis import (
-    minimum,
-)
+from gridsample.definitions.axis import minimum
 from gridsample.kernels.axes import (
     COLUMNS,
     COUNT,
@@ -68,10 +64,7 @@ from gridsample.kernels.cpu.passes import (
     slope_sliding,
     sum_rows,
 )
-from gridsample.kernels.cpu.positions import (
-    any_slide,
-    own_coordinate,
-)
+from gridsample.kernels.cpu.positions import any_slide, own_coordinate
 from gridsample.kernels.cpu.records import (
     Backward,
     BackwardRuns,
@@ -81,13 +74,7 @@ from gridsample.kernels.cpu.records import (
     Line,
     Span,
 )
-from gridsample.kernels.cpu.runs import (
-    add_run,
-    dot,
-    dot_outside,
-    list_inside,
-    list_present,
-)
+from gridsample.kernels.cpu.runs import add_run, dot, dot_outside, list_inside, list_present
 from gridsample.kernels.cpu.scatter import (
     accumulate,
     accumulate_edges,
@@ -102,12 +89,7 @@ from gridsample.kernels.cpu.scatter import (
     spread_pairs,
     spread_present,
 )
-from gridsample.kernels.cpu.taps import (
-    multiply_out,
-    multiply_rows,
-    prepare_edges,
-    weigh_inside,
-)
+from gridsample.kernels.cpu.taps import multiply_out, multiply_rows, prepare_edges, weigh_inside
 
 Array = Any
 # Bound by lowering.

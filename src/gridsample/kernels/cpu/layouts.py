@@ -3,48 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import (
-    Any,
-    NamedTuple,
-)
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.methods import (
-    LINEAR,
-)
-from gridsample.definitions.plan import (
-    BOUNDARIES,
-    Plan,
-)
-from gridsample.kernels.cpu import (
-    records,
-)
-from gridsample.kernels.cpu.build import (
-    Spec,
-)
-from gridsample.kernels.cpu.records import (
-    Lattice,
-    Planes,
-    Points,
-    Values,
-)
-from gridsample.kernels.cpu.work import (
-    ALONE,
-    CROWDED,
-    Group,
-    Work,
-    shifts,
-)
-from gridsample.kernels.memory import (
-    Flat,
-    Layout,
-    Memory,
-    describe,
-    flat_of,
-    kind_of,
-    spacing,
-)
+from gridsample.definitions.methods import LINEAR
+from gridsample.definitions.plan import BOUNDARIES, Plan
+from gridsample.kernels.cpu import records
+from gridsample.kernels.cpu.build import Spec
+from gridsample.kernels.cpu.records import Lattice, Planes, Points, Values
+from gridsample.kernels.cpu.work import ALONE, CROWDED, Group, Work, shifts
+from gridsample.kernels.memory import Flat, Layout, Memory, describe, flat_of, kind_of, spacing
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]

@@ -28,31 +28,11 @@ import numba as nb
 from llvmlite import ir
 from numba.extending import intrinsic
 
-from gridsample.kernels.axes import (
-    BY,
-    GREATEST,
-    LEAST,
-    MEASURES,
-    MINUS,
-    PLUS,
-    STEEP,
-    TIMES,
-    UPMOST,
-)
+from gridsample.kernels.axes import BY, GREATEST, LEAST, MEASURES, MINUS, PLUS, STEEP, TIMES, UPMOST
 from gridsample.kernels.compile.extending import declare, pointer
 from gridsample.kernels.cpu.lanes import read
-from gridsample.kernels.cpu.positions import (
-    stretch,
-)
-from gridsample.kernels.cpu.vectors import (
-    FUSE,
-    I32,
-    I64,
-    bytes_of,
-    repeat,
-    shuffle,
-    vector_name,
-)
+from gridsample.kernels.cpu.positions import stretch
+from gridsample.kernels.cpu.vectors import FUSE, I32, I64, bytes_of, repeat, shuffle, vector_name
 
 Array = Any
 BIT, BYTE = ir.IntType(1), ir.IntType(8)

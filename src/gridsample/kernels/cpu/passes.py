@@ -7,25 +7,12 @@ edges, as in `gridsample.kernels.cpu.taps`.
 
 from __future__ import annotations
 
-from typing import (
-    Any,
-)
+from typing import Any
 
 import numpy as np
 
-from gridsample.definitions.axis import (
-    ONE,
-    maximum,
-    minimum,
-    rint,
-    where,
-)
-from gridsample.kernels.cpu.blocks import (
-    DOWN,
-    STAYS,
-    UP,
-    prefetch,
-)
+from gridsample.definitions.axis import ONE, maximum, minimum, rint, where
+from gridsample.kernels.cpu.blocks import DOWN, STAYS, UP, prefetch
 from gridsample.kernels.cpu.scatter import (
     accumulate,
     accumulate_edges,

@@ -7,9 +7,7 @@ unsigned counters: that is the form LLVM vectorises.
 
 from __future__ import annotations
 
-from typing import (
-    Any,
-)
+from typing import Any
 
 from gridsample.definitions.axis import (
     HALF,
@@ -69,10 +67,7 @@ from gridsample.kernels.cpu.blocks import (
     tail,
     zero,
 )
-from gridsample.kernels.cpu.records import (
-    Block,
-    Line,
-)
+from gridsample.kernels.cpu.records import Block, Line
 
 Array = Any
 # Bound by lowering.

@@ -9,10 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.kernels.cpu.passes import (
-    no_lanes,
-    weigh_lanes,
-)
+from gridsample.kernels.cpu.passes import no_lanes, weigh_lanes
 
 Array = Any
 

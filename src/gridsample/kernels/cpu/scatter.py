@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from typing import (
-    Any,
-)
+from typing import Any
 
-from gridsample.definitions.axis import (
-    ONE,
-    where,
-)
-from gridsample.kernels.cpu.blocks import (
-    DOWN,
-    STAYS,
-    UP,
-)
+from gridsample.definitions.axis import ONE, where
+from gridsample.kernels.cpu.blocks import DOWN, STAYS, UP
 
 Array = Any
 # Bound by lowering.

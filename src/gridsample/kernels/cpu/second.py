@@ -17,12 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.definitions.axis import ONE, where
-from gridsample.kernels.axes import (
-    COLUMNS,
-    COUNT,
-    MEASURES,
-    STEEP,
-)
+from gridsample.kernels.axes import COLUMNS, COUNT, MEASURES, STEEP
 from gridsample.kernels.cpu.blocks import (
     ALONG,
     AMOUNT,
@@ -47,12 +42,7 @@ from gridsample.kernels.cpu.blocks import (
     fill,
     tail,
 )
-from gridsample.kernels.cpu.gradients import (
-    clear_sums,
-    settle_sums,
-    settle_sums_edges,
-    steepen,
-)
+from gridsample.kernels.cpu.gradients import clear_sums, settle_sums, settle_sums_edges, steepen
 from gridsample.kernels.cpu.passes import (
     between,
     blend,
@@ -65,10 +55,7 @@ from gridsample.kernels.cpu.passes import (
     mask,
     replace,
 )
-from gridsample.kernels.cpu.positions import (
-    read,
-    read_edges,
-)
+from gridsample.kernels.cpu.positions import read, read_edges
 from gridsample.kernels.cpu.records import BandedTask, Block, Lattice, Line, Second, Span
 from gridsample.kernels.cpu.scatter import (
     accumulate,
@@ -83,10 +70,7 @@ from gridsample.kernels.cpu.scatter import (
     spread_pairs,
     spread_present,
 )
-from gridsample.kernels.cpu.taps import (
-    prepare_edges,
-    weigh_inside,
-)
+from gridsample.kernels.cpu.taps import prepare_edges, weigh_inside
 
 Array = Any
 

@@ -13,16 +13,10 @@ what it has at points that are nowhere.
 
 from __future__ import annotations
 
-from typing import (
-    Any,
-)
+from typing import Any
 
-from gridsample.definitions.axis import (
-    minimum,
-)
-from gridsample.kernels.axes import (
-    COUNT,
-)
+from gridsample.definitions.axis import minimum
+from gridsample.kernels.axes import COUNT
 from gridsample.kernels.cpu.blocks import (
     AMOUNT,
     AT,
@@ -84,10 +78,7 @@ from gridsample.kernels.cpu.passes import (
     settle_whole,
     sum_rows,
 )
-from gridsample.kernels.cpu.positions import (
-    any_slide,
-    survey,
-)
+from gridsample.kernels.cpu.positions import any_slide, survey
 from gridsample.kernels.cpu.records import (
     Block,
     Gather,
@@ -107,12 +98,7 @@ from gridsample.kernels.cpu.runs import (
     copy_run,
     list_present,
 )
-from gridsample.kernels.cpu.taps import (
-    multiply_out,
-    multiply_rows,
-    prepare_edges,
-    weigh_inside,
-)
+from gridsample.kernels.cpu.taps import multiply_out, multiply_rows, prepare_edges, weigh_inside
 
 Array = Any
 int64 = int

@@ -20,9 +20,7 @@ below bound for a precision (``real``), an index width (``integer``) and a stora
 
 from __future__ import annotations
 
-from typing import (
-    Any,
-)
+from typing import Any
 
 from gridsample.definitions.axis import (
     DROPPED,
@@ -100,10 +98,7 @@ from gridsample.kernels.cpu.positions import (
     survey,
     visit_items,
 )
-from gridsample.kernels.cpu.records import (
-    Block,
-    Line,
-)
+from gridsample.kernels.cpu.records import Block, Line
 
 Array = Any
 # Bound by lowering.

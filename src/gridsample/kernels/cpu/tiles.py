@@ -35,13 +35,8 @@ from gridsample.kernels.cpu.blocks import (
     fill,
     tail,
 )
-from gridsample.kernels.cpu.gradients import (
-    clear_sums,
-    raises,
-)
-from gridsample.kernels.cpu.positions import (
-    survey,
-)
+from gridsample.kernels.cpu.gradients import clear_sums, raises
+from gridsample.kernels.cpu.positions import survey
 from gridsample.kernels.cpu.records import (
     Block,
     Gradient,
@@ -57,14 +52,8 @@ from gridsample.kernels.cpu.records import (
     Values,
 )
 from gridsample.kernels.cpu.runs import blend_few, blend_few_edges
-from gridsample.kernels.cpu.sweeps import (
-    enough,
-)
-from gridsample.kernels.cpu.taps import (
-    multiply_out,
-    prepare_edges,
-    weigh_inside,
-)
+from gridsample.kernels.cpu.sweeps import enough
+from gridsample.kernels.cpu.taps import multiply_out, prepare_edges, weigh_inside
 
 Array = Any
 

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import (
-    Any,
-)
+from typing import Any
 
 import numpy as np
 
-from gridsample.definitions.plan import (
-    Plan,
-    Shape,
-)
-from gridsample.kernels.cpu.layouts import (
-    code,
-    starts,
-)
-from gridsample.kernels.memory import (
-    Memory,
-)
+from gridsample.definitions.plan import Plan, Shape
+from gridsample.kernels.cpu.layouts import code, starts
+from gridsample.kernels.memory import Memory
 
 Array = np.ndarray[Any, Any]
 

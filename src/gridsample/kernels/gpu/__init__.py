@@ -26,14 +26,7 @@ from gridsample.definitions.plan import BOUNDARIES, Plan, is_differentiable
 from gridsample.kernels.axes import ALONE, describe
 from gridsample.kernels.compile.records import check, flat_values
 from gridsample.kernels.gpu import sweeps
-from gridsample.kernels.gpu.parts import (
-    AS_THEY_COME,
-    DISPLACED,
-    EXACT,
-    GIVEN,
-    MAPPED,
-    MEASURED,
-)
+from gridsample.kernels.gpu.parts import AS_THEY_COME, DISPLACED, EXACT, GIVEN, MAPPED, MEASURED
 from gridsample.kernels.gpu.records import (
     Fill,
     Grid,

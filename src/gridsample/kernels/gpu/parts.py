@@ -5,24 +5,10 @@ These are plain Python, lowered to Triton by `build`; see `gridsample.kernels.gp
 
 from __future__ import annotations
 
-from typing import (
-    Any,
-)
+from typing import Any
 
-from gridsample.kernels.axes import (
-    BACKED,
-    COORDS,
-    COUNT,
-    ORDER,
-    POWERS,
-    TO_CENTRES,
-)
-from gridsample.kernels.gpu.records import (
-    Grid,
-    Static,
-    Tile,
-    Work,
-)
+from gridsample.kernels.axes import BACKED, COORDS, COUNT, ORDER, POWERS, TO_CENTRES
+from gridsample.kernels.gpu.records import Grid, Static, Tile, Work
 from gridsample.kernels.gpu.taps import (
     any_kept,
     lay,

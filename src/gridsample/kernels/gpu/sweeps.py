@@ -21,16 +21,10 @@ As in `taps`, these are plain Python, lowered to Triton by `build`; what it bind
 
 from __future__ import annotations
 
-from typing import (
-    Any,
-)
+from typing import Any
 
-from gridsample.definitions.axis import (
-    ZERO,
-)
-from gridsample.kernels.axes import (
-    COUNT,
-)
+from gridsample.definitions.axis import ZERO
+from gridsample.kernels.axes import COUNT
 from gridsample.kernels.gpu.parts import (
     AS_THEY_COME,
     MAPPED,
@@ -69,12 +63,7 @@ from gridsample.kernels.gpu.records import (
     Values,
     Work,
 )
-from gridsample.kernels.gpu.taps import (
-    maximum,
-    minimum,
-    tl,
-    where,
-)
+from gridsample.kernels.gpu.taps import maximum, minimum, tl, where
 
 
 def gather(
