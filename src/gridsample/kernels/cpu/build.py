@@ -414,7 +414,7 @@ def make_body(spec: Spec, tag: str) -> Any:
     add(gradients.raises, sweeps.enough, gradients.chunk, compile_=compile_inline)
     add(blocks.next_block, blocks.next_piece, blocks.find_piece, compile_=compile_inline)
     add(*gradients.SUMS_OF, compile_=compile_sum)
-    add(*taps.STEPS, *sweeps.STEPS, compile_=compile_loop)
+    add(*taps.STEPS, *sweeps.STEPS, *gradients.PLANES, compile_=compile_loop)
     if spec.driver.endswith("_tiles"):
         names |= {"TILE": lanes.TILE, "turn_tile": lanes.turn_tile}
         add(tiles.turn, *tiles.LOOPS, compile_=compile_loop)

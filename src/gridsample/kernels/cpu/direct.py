@@ -27,7 +27,7 @@ from gridsample.kernels.cpu.blocks import (
     next_block,
     tail,
 )
-from gridsample.kernels.cpu.gradients import clear_sums, fetch_block
+from gridsample.kernels.cpu.gradients import add_shares, clear_sums, fetch_block
 from gridsample.kernels.cpu.passes import fetch_ahead
 from gridsample.kernels.cpu.positions import lay_points
 from gridsample.kernels.cpu.records import (
@@ -44,7 +44,6 @@ from gridsample.kernels.cpu.records import (
     Task,
     Values,
 )
-from gridsample.kernels.cpu.scatter import spread, spread_band, spread_pairs
 from gridsample.kernels.cpu.sweeps import settle_block, window
 
 Array = Any
@@ -272,21 +271,12 @@ def gather_direct(
 
 
 def backward_direct(
-    image: Planes,
-    grid: Points,
-    values: Values,
-    shadow: Planes,
-    gradient: Gradient,
-    dropped: Memory,
-    lattice: Lattice,
-    needs: Needs,
-    block: Block,
-    task: BandedTask,
-) -> None:
+    image: Planes, grid: Points, values: Values, shadow: Planes, gradient: Gradient,
+    dropped: Memory, lattice: Lattice, needs: Needs, block: Block, task: BandedTask,
+) -> None:  # fmt: skip
     """As `gridsample.kernels.cpu.sweeps.backward`, where points need no list of taps."""
     width, shared, count = block.table[WIDTH], block.table[SHARED], block.table[EACH]
-    wide, at, x = (
-        unsigned(width),
+    at, x = (
         tail(block.indices, block.table[AT]),
         tail(block.reals, block.table[PLACED]),
     )
@@ -349,22 +339,7 @@ def backward_direct(
                     n,
                 )
                 if needs.image:
-                    if task.banded:
-                        spread_band(
-                            shade,
-                            at,
-                            lattice.shifts,
-                            shares,
-                            task.low - moved,
-                            task.high - moved,
-                            count,
-                            wide,
-                            many,
-                        )
-                    elif JOINED:
-                        spread_pairs(shade, at, lattice.shifts, shares, count, wide, many)
-                    else:
-                        spread(shade, at, lattice.shifts, shares, count, wide, many)
+                    add_shares(shade, lattice, block, task, moved, many)
             if needs.grid:
                 settle_block_slopes(sums, x, width, tail(slopes, start * block.table[AXES]), n)
             start, begins = next_block(start, begins, task.last - task.first, row, strip)

@@ -107,6 +107,79 @@ PIXEL = 0  # bytes of a pixel that is read by words, or numbers of one that are 
 CHUNK, MAP = 8, 12
 
 
+def slope_plane(plane: Array, p: int, slides: bool, lattice: Lattice, block: Block, n: int) -> None:
+    """Add to the sums of a block's points what a plane of the image, the one of number p, gives."""
+    width = block.table[WIDTH]
+    count = block.table[EACH]
+    wide = unsigned(width)
+    at = tail(block.indices, block.table[AT])
+    state = tail(block.indices, block.table[STATE])
+    places = tail(block.indices, block.table[PLACES])
+    sums = tail(block.reals, block.table[SUMS])
+    slid = tail(block.indices, block.table[SLID])
+    pixels = tail(block.reals, block.table[PIXELS])
+    amount = tail(block.reals, block.table[AMOUNT])
+    g = tail(block.reals, block.table[NUMBERS])
+    along = tail(block.reals, block.table[ALONG])
+    x = tail(block.reals, block.table[FRACTION])
+    y = tail(x, width)
+    z = tail(x, 2 * width)
+    lines = block.table[AMOUNT] + count * width
+    size = block.table[MOST] * width
+    gap = unsigned(lattice.strides[0])
+    if lattice.far:
+        fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
+    if PIXEL:
+        collect_channel(plane, at, lattice.shifts, places, pixels, p, count, wide, n)
+    elif LINEAR:
+        collect_pairs(plane, at, lattice.shifts, pixels, count, wide, n)
+    if LINEAR:
+        if slides:
+            slope_sliding(sums, g, pixels, x, y, z, slid, state, wide, n)
+        else:
+            slope_linear(sums, g, pixels, x, y, z, slid, state, wide, n)
+    elif FOURS:
+        for a in range(block.table[AXES]):
+            if raises(block.axes, a):
+                amounts = tail(block.reals, lines + a * count // 4 * width)
+                across = tail(block.reals, block.table[WEIGHT] + (0 if a else size))
+                sum_rows(
+                    plane,
+                    at,
+                    lattice.shifts,
+                    gap,
+                    amounts,
+                    pixels,
+                    count // 4,
+                    wide,
+                    n,
+                )
+                blend_across(along, pixels, across, wide, n)
+                accumulate(tail(sums, a * width), g, along, state, n)
+    else:
+        collect(plane, at, lattice.shifts, pixels, count, wide, n)
+        for a in range(block.table[AXES]):
+            if raises(block.axes, a):
+                weights = tail(amount, (1 + a) * count * width)
+                blend(along, pixels, weights, count, wide, n)
+                accumulate(tail(sums, a * width), g, along, state, n)
+
+
+def add_shares(
+    plane: Array, lattice: Lattice, block: Block, task: BandedTask, moved: int, n: int
+) -> None:
+    """Add the shares of a block's values to a plane, which begins ``moved`` after the task's."""
+    at, shares = tail(block.indices, block.table[AT]), tail(block.reals, block.table[PIXELS])
+    count, wide, shifts = block.table[EACH], unsigned(block.table[WIDTH]), lattice.shifts
+    if task.banded:
+        low, high = task.low - moved, task.high - moved
+        spread_band(plane, at, shifts, shares, low, high, count, wide, n)
+    elif JOINED:
+        spread_pairs(plane, at, shifts, shares, count, wide, n)
+    else:
+        spread(plane, at, shifts, shares, count, wide, n)
+
+
 def backward_inside(
     job: Backward, lattice: Lattice, block: Block, task: BandedTask, points: Line, span: Span
 ) -> None:
@@ -126,21 +199,17 @@ def backward_inside(
     wide = unsigned(width)
     at = tail(block.indices, block.table[AT])
     state = tail(block.indices, block.table[STATE])
-    places = tail(block.indices, block.table[PLACES])
     sums = tail(block.reals, block.table[SUMS])
     slid = tail(block.indices, block.table[SLID])
     pixels = tail(block.reals, block.table[PIXELS])
     amount = tail(block.reals, block.table[AMOUNT])
     g = tail(block.reals, block.table[NUMBERS])
-    along = tail(block.reals, block.table[ALONG])
     x = tail(block.reals, block.table[FRACTION])
     y = tail(x, width)
     z = tail(x, 2 * width)
     orders = 2 if job.needs.grid else 1
     kinds = 1 + block.table[AXES] if job.needs.grid else 1
     lines = block.table[AMOUNT] + count * width
-    size = block.table[MOST] * width
-    gap = unsigned(lattice.strides[0])
     sums_of = item * job.gradient.item + (
         0 if AFFINE else task.first * block.table[AXES] * job.needs.grid
     )
@@ -170,42 +239,7 @@ def backward_inside(
             fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
         if job.needs.grid:
             plane = tail(job.image.memory, job.image.starts[p] + item * job.image.item)
-            if lattice.far:
-                fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
-            if PIXEL:
-                collect_channel(plane, at, lattice.shifts, places, pixels, p, count, wide, n)
-            elif LINEAR:
-                collect_pairs(plane, at, lattice.shifts, pixels, count, wide, n)
-            if LINEAR:
-                if slides:
-                    slope_sliding(sums, g, pixels, x, y, z, slid, state, wide, n)
-                else:
-                    slope_linear(sums, g, pixels, x, y, z, slid, state, wide, n)
-            elif FOURS:
-                for a in range(block.table[AXES]):
-                    if raises(block.axes, a):
-                        amounts = tail(block.reals, lines + a * count // 4 * width)
-                        across = tail(block.reals, block.table[WEIGHT] + (0 if a else size))
-                        sum_rows(
-                            plane,
-                            at,
-                            lattice.shifts,
-                            gap,
-                            amounts,
-                            pixels,
-                            count // 4,
-                            wide,
-                            n,
-                        )
-                        blend_across(along, pixels, across, wide, n)
-                        accumulate(tail(sums, a * width), g, along, state, n)
-            else:
-                collect(plane, at, lattice.shifts, pixels, count, wide, n)
-                for a in range(block.table[AXES]):
-                    if raises(block.axes, a):
-                        weights = tail(amount, (1 + a) * count * width)
-                        blend(along, pixels, weights, count, wide, n)
-                        accumulate(tail(sums, a * width), g, along, state, n)
+            slope_plane(plane, p, bool(slides), lattice, block, n)
         if job.needs.image:
             plane = tail(job.shadow.memory, job.shadow.starts[p] + item * job.shadow.item)
             if LINEAR:
@@ -215,12 +249,7 @@ def backward_inside(
                     share_linear(g, pixels, x, y, z, slid, wide, n)
             else:
                 share(g, amount, pixels, count, wide, n)
-            if task.banded:
-                spread_band(plane, at, lattice.shifts, pixels, task.low, task.high, count, wide, n)
-            elif JOINED:
-                spread_pairs(plane, at, lattice.shifts, pixels, count, wide, n)
-            else:
-                spread(plane, at, lattice.shifts, pixels, count, wide, n)
+            add_shares(plane, lattice, block, task, int64(0), n)
     if job.needs.grid and inside:
         if LINEAR:
             steepen(sums, block.measures, block.table[AXES], width, n)
@@ -485,3 +514,4 @@ def settle_sums_edges(
 
 # What lowering compiles before the drivers.
 SUMS_OF = (total, moment)
+PLANES = (slope_plane, add_shares)

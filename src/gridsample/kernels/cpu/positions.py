@@ -67,7 +67,7 @@ from gridsample.kernels.cpu.blocks import (
     tail,
     zero,
 )
-from gridsample.kernels.cpu.records import Block, Line
+from gridsample.kernels.cpu.records import Block, First, Line
 
 Array = Any
 # Bound by lowering.
@@ -204,14 +204,13 @@ def snap(position: Any, rounding: int) -> Any:
 
 
 def place(
-    grid: Array, measure: Array, strides: Array, begin: int, corner: int, rounding: int,
-    at: Array, state: Array, x: Array, y: Array, z: Array, gap: int, n: int,
+    grid: Array, measure: Array, strides: Array, taps: First, at: Array, state: Array,
+    x: Array, y: Array, z: Array, gap: int, n: int,
 ) -> None:  # fmt: skip
     """Coordinates -> fractions along each axis, offsets of the first taps, and kinds.
 
-    ``begin`` is the offset of the first tap from the base index's, ``rounding`` has two bits for
-    each axis.  What is not inside has the first inside point's offset, ``corner``: its taps
-    are read as well, to no end, and so from one place that is always at hand.  Where points lie as
+    What is not inside has the first inside point's offset: its taps are read as well, to no end,
+    and so from one place that is always at hand.  Where points lie as
     usual, all axes are read in one loop of constant strides: whole vectors are then loaded and
     parted.  In a planar grid the axes are ``gap`` apart.  Where all axes round, pixels are copied,
     and fractions are of no use.
@@ -219,9 +218,9 @@ def place(
     if PACKED == 1:
         for i in range(n):
             part, offset, sure, inside, out = stand(
-                real(load(grid[i])), measure, unsigned(0), strides[0], rounding & 3
+                real(load(grid[i])), measure, unsigned(0), strides[0], taps.rounding & 3
             )
-            at[i] = where(inside, integer(offset + integer(begin)), integer(corner))
+            at[i] = where(inside, integer(offset + integer(taps.begin)), integer(taps.corner))
             state[i] = kind(inside, out, sure)
             if ROUNDED != 1:
                 x[i] = part
@@ -232,13 +231,15 @@ def place(
             else:
                 first, second = grid[unsigned(2) * i], grid[unsigned(2) * i + unsigned(1)]
             part, offset, across, inside, out = stand(
-                real(load(first)), measure, unsigned(0), strides[0], rounding & 3
+                real(load(first)), measure, unsigned(0), strides[0], taps.rounding & 3
             )
             lower, more, down, within, beyond = stand(
-                real(load(second)), measure, unsigned(1), strides[1], (rounding >> 2) & 3
+                real(load(second)), measure, unsigned(1), strides[1], (taps.rounding >> 2) & 3
             )
             inside &= within
-            at[i] = where(inside, integer(integer(offset + more) + integer(begin)), integer(corner))
+            at[i] = where(
+                inside, integer(integer(offset + more) + integer(taps.begin)), integer(taps.corner)
+            )
             state[i] = kind(inside, out | beyond, across & down)
             if ROUNDED != 1:
                 x[i], y[i] = part, lower
@@ -250,17 +251,17 @@ def place(
                 j = unsigned(3) * i
                 first, second, third = grid[j], grid[j + unsigned(1)], grid[j + unsigned(2)]
             part, offset, across, inside, out = stand(
-                real(load(first)), measure, unsigned(0), strides[0], rounding & 3
+                real(load(first)), measure, unsigned(0), strides[0], taps.rounding & 3
             )
             lower, more, down, within, beyond = stand(
-                real(load(second)), measure, unsigned(1), strides[1], (rounding >> 2) & 3
+                real(load(second)), measure, unsigned(1), strides[1], (taps.rounding >> 2) & 3
             )
             deeper, most, deep, between, behind = stand(
-                real(load(third)), measure, unsigned(2), strides[2], (rounding >> 4) & 3
+                real(load(third)), measure, unsigned(2), strides[2], (taps.rounding >> 4) & 3
             )
             inside &= within & between
-            offset = integer(integer(integer(offset + more) + most) + integer(begin))
-            at[i] = where(inside, offset, integer(corner))
+            offset = integer(integer(integer(offset + more) + most) + integer(taps.begin))
+            at[i] = where(inside, offset, integer(taps.corner))
             state[i] = kind(inside, out | beyond | behind, across & down & deep)
             if ROUNDED != 1:
                 x[i], y[i], z[i] = part, lower, deeper
@@ -378,9 +379,8 @@ def survey(
                 grid, block.measures, block.axes, strides, at, state, slid, x, y, z, gap, n
             )
         else:
-            place(
-                grid, block.measures, strides, begin, corner, rounding, at, state, x, y, z, gap, n
-            )
+            taps = First(begin, corner, rounding)
+            place(grid, block.measures, strides, taps, at, state, x, y, z, gap, n)
         if not AFFINE and ROUNDED != 1:
             read_ahead(tail(grid, ahead * point_step), gap, n)
     else:

@@ -47,6 +47,14 @@ class Line(NamedTuple):
     point: int
 
 
+class First(NamedTuple):
+    """What is the same for all points of a block about the first of their taps."""
+
+    begin: int  # its offset from the base index's
+    corner: int  # its offset for the first inside point
+    rounding: int  # how positions are rounded, two bits for each axis
+
+
 class Values(NamedTuple):
     """What goes out of gather, or comes in to its gradients."""
 

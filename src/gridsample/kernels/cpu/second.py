@@ -42,7 +42,13 @@ from gridsample.kernels.cpu.blocks import (
     fill,
     tail,
 )
-from gridsample.kernels.cpu.gradients import clear_sums, settle_sums, settle_sums_edges, steepen
+from gridsample.kernels.cpu.gradients import (
+    add_shares,
+    clear_sums,
+    settle_sums,
+    settle_sums_edges,
+    steepen,
+)
 from gridsample.kernels.cpu.passes import (
     between,
     blend,
@@ -65,9 +71,6 @@ from gridsample.kernels.cpu.scatter import (
     settle_axis_edges,
     share,
     silence,
-    spread,
-    spread_band,
-    spread_pairs,
     spread_present,
 )
 from gridsample.kernels.cpu.taps import prepare_edges, weigh_inside
@@ -187,12 +190,7 @@ def backward_twice_inside(
                 share_twice(g, pixels, x, y, z, moved, wide, n)
             else:
                 share(g, tail(amount, count * width), pixels, count, wide, n)
-            if task.banded:
-                spread_band(plane, at, lattice.shifts, pixels, task.low, task.high, count, wide, n)
-            elif JOINED:
-                spread_pairs(plane, at, lattice.shifts, pixels, count, wide, n)
-            else:
-                spread(plane, at, lattice.shifts, pixels, count, wide, n)
+            add_shares(plane, lattice, block, task, int64(0), n)
     if job.needs.grid and inside:
         if LINEAR:
             steepen(sums, block.measures, block.table[AXES], width, n)

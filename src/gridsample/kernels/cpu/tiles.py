@@ -368,18 +368,9 @@ def add_sums_edges(block: Block, gradient: Array, which: Array, n: int) -> None:
 
 
 def backward_tiles(
-    image: Planes,
-    grid: Points,
-    values: Values,
-    shadow: Planes,
-    gradient: Gradient,
-    dropped: Memory,
-    lattice: Lattice,
-    needs: Needs,
-    tiling: Tiling,
-    block: Block,
-    task: Task,
-) -> None:
+    image: Planes, grid: Points, values: Values, shadow: Planes, gradient: Gradient,
+    dropped: Memory, lattice: Lattice, needs: Needs, tiling: Tiling, block: Block, task: Task,
+) -> None:  # fmt: skip
     """As `gridsample.kernels.cpu.sweeps.backward`, a tile of channels at a time.
 
     Channels that are not there have values and pixels of 0, which add nothing.
