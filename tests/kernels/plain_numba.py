@@ -53,9 +53,11 @@ def backward() -> dict[str, Array]:
     image, last, grid = arrays()
     out = cases.pixels(cases.generator("upstream"), (2, 9, 63, 1), "float32")
     planes = gs.grid_sample_vjp(out[:, :2], image[:, :2], grid, "cubic", "border")
+    linear = gs.grid_sample_vjp(out[:, :2], image[:, :2], grid)
     side = np.ascontiguousarray(np.moveaxis(out, 1, -1))
     runs = gs.grid_sample_vjp(side, last, grid, "linear", channel_axis=-1)
-    return {"planes 0": planes[0], "planes 1": planes[1], "runs 0": runs[0], "runs 1": runs[1]}
+    found = {"planes": planes, "linear": linear, "runs": runs}
+    return {f"{name} {k}": pair[k] for name, pair in found.items() for k in range(2)}
 
 
 def second() -> dict[str, Array]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from gridsample.kernels.compile.records import (
@@ -15,6 +16,7 @@ from gridsample.kernels.compile.records import (
     parameters,
     with_records,
 )
+from gridsample.kernels.cpu import build, entry, records
 
 
 class Step(NamedTuple):
@@ -104,3 +106,77 @@ def test_what_others_give_must_be_left_to_them() -> None:
     check(outer, {"walk": walk}, frozenset({"times"}))
     with pytest.raises(TypeError, match="times"):
         check(outer, {"walk": walk, "times": 1}, frozenset({"times"}))
+
+
+# Drivers ------------------------------------------------------------------------------------------
+
+
+class Compiled:
+    """A driver, as rows are written for it."""
+
+    function = build.DRIVERS["gather"]
+    places = entry.places_of(function)
+    code = 17
+
+
+def given() -> dict[str, Any]:
+    """What gather is given but for its task."""
+    table = np.arange(3)
+    return {
+        "job": records.Gather(
+            records.Planes(None, table, 5),
+            records.Values(None, table, 7, 2),
+            records.Outside(None, None, None),
+        ),
+        "grid": records.Points(None, 1, 2, 3, 4),
+        "lattice": records.Lattice(table, table, True),
+        "block": records.Block(table, table, table, table, None, None),
+    }
+
+
+def test_rows_are_written_by_name() -> None:
+    tasks = [[(0, 1, 2, 3, 4, 5)], [(6, 7, 8, 9, 10, 11)]]
+    rows, places = entry.Part(Compiled, given(), (64, 128), tasks).rows(), Compiled.places
+    assert rows.shape == (2, entry.HEAD + len(places))
+    assert sorted(places.values()) == [*range(entry.HEAD, rows.shape[1])]
+    for name, value in (("job_image_item", 5), ("job_out_step", 2), ("grid_axis", 3)):
+        assert (rows[:, places[name]] == value).all()
+    assert rows[:, places["task_planes"]].tolist() == [4, 10]
+    assert rows[0, [entry.CODE, entry.APART]].tolist() == [17, 64]
+
+
+def test_what_calls_tell_comes_first_in_a_row() -> None:
+    memories = entry.memories(Compiled.function)
+    assert [*memories] == [
+        *("image_memory", "grid_memory", "out_memory"),
+        *("around_outside", "around_dropped", "around_holes"),
+    ]
+    assert [Compiled.places[name] - entry.HEAD for name in memories.values()] == [*range(6)]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lattice": None}, "gather: lattice must be Lattice, got None"),
+        ({"length": 3}, r"gather: missing \[\], not taken \['length'\]"),
+    ],
+)
+def test_a_driver_takes_its_own_records_alone(change: dict[str, Any], message: str) -> None:
+    part = entry.Part(Compiled, given() | change, (0, 0), [[(0,) * 6]])
+    with pytest.raises(TypeError, match=message):
+        part.rows()
+
+
+def test_a_batch_takes_the_arrays_of_its_drivers() -> None:
+    part = entry.Part(Compiled, given(), (0, 0), [[(0,) * 6]])
+    with pytest.raises(TypeError, match=r"gather takes .*image_memory"):
+        entry.Batch([part], ("image_memory", "grid_memory"))
+
+
+@pytest.mark.parametrize("name", build.DRIVERS)
+def test_drivers_have_few_parameters_all_of_which_are_documented(name: str) -> None:
+    taken = parameters(build.DRIVERS[name])
+    assert len(taken) <= 12
+    for kind in taken.values():
+        if isinstance(kind, type):
+            assert kind.__doc__ and not kind.__doc__.startswith(kind.__name__)

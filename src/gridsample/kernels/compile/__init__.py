@@ -1,5 +1,6 @@
 """How kernels are compiled, kept and entered; the only contact with the compilers' internals.
 
+    records     flattens named groups of arguments, and checks them by name
     lower       makes twins of functions for a target, with names bound anew
     jit         compiles them with Numba: by `pipeline`, or by Numba's plain decorators
     pipeline    Numba's own classes, in an order of our own
