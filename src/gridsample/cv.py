@@ -18,11 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from gridsample.backends import library
 from gridsample.chunked.strips import Positions, joined, sample, sample_axis, saturated
 from gridsample.definitions.checks import as_array, as_reals, check_constant, check_dense
 from gridsample.definitions.plan import NARROW_TYPES
 from gridsample.ops.affine import affine_sample
-from gridsample.ops.sampling import grid_sample, library
+from gridsample.ops.sampling import grid_sample
 
 Array = np.ndarray[Any, Any]
 

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.backends import library
 from gridsample.chunked.strips import (
     POINTS,
     Positions,
@@ -38,7 +39,7 @@ from gridsample.definitions.checks import as_array, as_reals, check_constant, ch
 from gridsample.definitions.weights import NEAREST
 from gridsample.ops.affine import affine_sample
 from gridsample.ops.filtering import spline_filter as coefficients
-from gridsample.ops.sampling import grid_sample, library
+from gridsample.ops.sampling import grid_sample
 
 __all__ = [
     "affine_transform",

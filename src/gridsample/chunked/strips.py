@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from gridsample.ops.sampling import grid_sample, library
+from gridsample.backends import library
+from gridsample.ops.sampling import grid_sample
 
 # Points of a strip: their coordinates take less than a core's own cache.
 POINTS = 1 << 15

@@ -294,8 +294,8 @@ def check_boundary(name: str, argument: str = "padding_mode") -> str:
 
 def check_boundaries(names: tuple[str, ...]) -> tuple[str, ...]:
     """The names of each axis's boundary, if they are some that go together."""
-    names = tuple(check_boundary(name) for name in names)
-    if {"zeros", "constant"} <= set(names):
+    names = tuple([check_boundary(name) for name in names])
+    if "zeros" in names and "constant" in names:
         raise ValueError(
             f"padding_mode {names!r} mixes 'zeros' and 'constant', of which a corner outside "
             "along both axes could be either; accepted: 'constant' in place of 'zeros', with the "

@@ -30,12 +30,13 @@ from gridsample.backends.torch import cuda, operators
 from gridsample.backends.torch.operators import (
     LIBRARY,
     Call,
-    How,
     is_plain,
     run_backward,
     run_gather,
 )
+from gridsample.backends.torch.schemas import flat, on_record
 from gridsample.backends.torch.traced import traceable
+from gridsample.definitions.options import Options
 
 Maybe = Tensor | None
 
@@ -52,27 +53,29 @@ def has_record(*tensors: Tensor) -> bool:
 
 
 def shortened(operator: Any, compute: Any, tensors: int) -> Any:
-    """An operator, called as the function that computes it where there is no more to do.
+    """An operator, of a record, called as the function that computes it where that is all.
 
     Its first arguments are so many tensors.
     """
     full = traceable(operator)
 
     def call(*arguments: Any) -> Any:
-        given = arguments[:tensors]
-        short = is_plain(*given) and not has_record(*given)
-        return (compute if short else full)(*arguments)
+        *given, how = arguments
+        some = given[:tensors]
+        if is_plain(*some) and not has_record(*some):
+            return compute(*given, how)
+        return full(*given, *flat(how))
 
     return call
 
 
-gather = shortened(operators.gather, operators.cpu_gather, 2)
-scatter = shortened(operators.scatter, operators.cpu_scatter, 2)
-backward = shortened(operators.backward, operators.cpu_backward, 3)
-backward_twice = shortened(operators.backward_twice, operators.cpu_backward_twice, 3)
+gather = shortened(operators.gather, operators.gather_on_cpu, 2)
+scatter = shortened(operators.scatter, operators.scatter_on_cpu, 2)
+backward = shortened(operators.backward, operators.backward_on_cpu, 3)
+backward_twice = shortened(operators.backward_twice, operators.backward_twice_on_cpu, 3)
 
 
-def fuses(values: Tensor, image: Tensor, grid: Tensor, how: How, *upstream: Maybe) -> bool:
+def fuses(values: Tensor, image: Tensor, grid: Tensor, how: Options, *upstream: Maybe) -> bool:
     """Whether `backward_twice` may stand for the formulas: it has no derivative of its own.
 
     On a CPU it sums no fill; on a GPU it takes real numbers alone.
@@ -86,19 +89,19 @@ def fuses(values: Tensor, image: Tensor, grid: Tensor, how: How, *upstream: Mayb
     ):
         return False
     if values.device.type == "cpu":
-        return is_plain(*there) and operators.differentiable(image) and not how.blends
+        return is_plain(*there) and operators.differentiable(image) and not how.blends()
     real = all(one.is_floating_point() for one in there)
     return values.device.type in cuda.DEVICES and real
 
 
-def pull(image: Tensor, grid: Tensor, how: How) -> Tensor:
+def pull(image: Tensor, grid: Tensor, how: Options) -> Tensor:
     """The transpose of scatter: gather without its fill, and 0 where a point is nowhere."""
-    how = how.linear
-    result: Tensor = gather(image, grid, *how)
+    how = how.linear()
+    result: Tensor = gather(image, grid, how)
     if any(how.order) or surely_somewhere(grid):
         return result
     still = image.new_zeros(()).expand(1, 1, *image.shape[2:])
-    return torch.where(gather(still, grid, *how).isnan(), 0, result)
+    return torch.where(gather(still, grid, how).isnan(), 0, result)
 
 
 def surely_somewhere(grid: Tensor) -> bool:
@@ -112,44 +115,44 @@ def surely_somewhere(grid: Tensor) -> bool:
 # Derivatives along a direction in the space of grids ----------------------------------------------
 
 
-def directions(along: Tensor, how: How) -> Iterator[tuple[Tensor, How]]:
+def directions(along: Tensor, how: Options) -> Iterator[tuple[Tensor, Options]]:
     """For each axis: the direction's part (N, 1, *out), and how with its order raised."""
     for axis in range(along.shape[-1]):
         yield along[..., axis].unsqueeze(1), how.raised(axis)
 
 
-def gather_along(image: Tensor, grid: Tensor, along: Tensor, how: How) -> Maybe:
+def gather_along(image: Tensor, grid: Tensor, along: Tensor, how: Options) -> Maybe:
     """How gather changes as the grid moves."""
-    return total(part * gather(image, grid, *raised) for part, raised in directions(along, how))
+    return total(part * gather(image, grid, raised) for part, raised in directions(along, how))
 
 
 def scatter_along(
-    values: Tensor, grid: Tensor, along: Tensor, size: Sequence[int], how: How
+    values: Tensor, grid: Tensor, along: Tensor, size: Sequence[int], how: Options
 ) -> Maybe:
     """How scatter changes as the grid moves."""
     return total(
-        scatter(part * values, grid, size, *raised) for part, raised in directions(along, how)
+        scatter(part * values, grid, size, raised) for part, raised in directions(along, how)
     )
 
 
 def backward_along(
     values: Tensor, image: Tensor, grid: Tensor, along: Tensor, needed: Sequence[bool],
-    how: How,
+    how: Options,
 ) -> tuple[Maybe, Maybe]:  # fmt: skip
     """How the needed ones of both gradients change as the grid moves."""
     if not any(needed):
         return None, None
     sweeps = [
-        backward(part * values, image, grid, *needed, *raised)
+        backward(part * values, image, grid, *needed, raised)
         for part, raised in directions(along, how)
     ]
     first, second = (total(sweep[k] for sweep in sweeps) if needed[k] else None for k in (0, 1))
     return first, second
 
 
-def grid_gradient(values: Tensor, image: Tensor, grid: Tensor, how: How) -> Tensor:
+def grid_gradient(values: Tensor, image: Tensor, grid: Tensor, how: Options) -> Tensor:
     """The grid's gradient of gather."""
-    gradient: Tensor = backward(values, image, grid, False, True, *how)[1]
+    gradient: Tensor = backward(values, image, grid, False, True, how)[1]
     return gradient
 
 
@@ -187,7 +190,7 @@ def recorded(rule: Any, *arguments: Any) -> Any:
         return rule.apply(*arguments)
 
 
-def remember(ctx: Any, how: How, *tensors: Tensor) -> None:
+def remember(ctx: Any, how: Options, *tensors: Tensor) -> None:
     """Keep what a rule needs."""
     ctx.save_for_backward(*tensors)
     ctx.save_for_forward(*tensors)
@@ -204,10 +207,10 @@ class Gather(Function):
     """The rules of gather."""
 
     @staticmethod
-    def forward(ctx: Any, image: Tensor, grid: Tensor, how: How, keys: Any) -> Any:
+    def forward(ctx: Any, image: Tensor, grid: Tensor, how: Options, keys: Any) -> Any:
         """Gather."""
         remember(ctx, how, image, grid)
-        result = inside(operators.gather, keys, image, grid, *how)
+        result = inside(operators.gather, keys, image, grid, *flat(how))
         ctx.dtype = result.dtype
         return result
 
@@ -218,7 +221,7 @@ class Gather(Function):
         if upstream is None or not any(needed):
             return (None,) * 4
         image, grid = ctx.saved_tensors
-        gradients = backward(upstream, image, grid, *needed, *ctx.how)
+        gradients = backward(upstream, image, grid, *needed, ctx.how)
         return (
             *(one if need else None for one, need in zip(gradients, needed, strict=True)),
             None,
@@ -232,7 +235,7 @@ class Gather(Function):
             image, grid = primals(ctx)
             return total(
                 (
-                    None if d_image is None else gather(d_image, grid, *ctx.how.linear),
+                    None if d_image is None else gather(d_image, grid, ctx.how.linear()),
                     None if d_grid is None else gather_along(image, grid, d_grid, ctx.how),
                 ),
                 ctx.dtype,
@@ -244,12 +247,12 @@ class Scatter(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, values: Tensor, grid: Tensor, size: Sequence[int], how: How, keys: Any
+        ctx: Any, values: Tensor, grid: Tensor, size: Sequence[int], how: Options, keys: Any
     ) -> Any:
         """Scatter."""
         remember(ctx, how, values, grid)
         ctx.size = size
-        return inside(operators.scatter, keys, values, grid, size, *how)
+        return inside(operators.scatter, keys, values, grid, size, *flat(how))
 
     @staticmethod
     def backward(ctx: Any, upstream: Maybe) -> Any:
@@ -260,7 +263,7 @@ class Scatter(Function):
         need_values, need_grid = ctx.needs_input_grad[:2]
         return (
             pull(upstream, grid, ctx.how).to(values.dtype) if need_values else None,
-            grid_gradient(values, upstream, grid, ctx.how.linear) if need_grid else None,
+            grid_gradient(values, upstream, grid, ctx.how.linear()) if need_grid else None,
             None,
             None,
             None,
@@ -274,7 +277,7 @@ class Scatter(Function):
             values, grid = primals(ctx)
             return total(
                 (
-                    None if d_values is None else scatter(d_values, grid, size, *how),
+                    None if d_values is None else scatter(d_values, grid, size, how),
                     None if d_grid is None else scatter_along(values, grid, d_grid, size, how),
                 ),
                 values.dtype,
@@ -287,12 +290,12 @@ class Backward(Function):
     @staticmethod
     def forward(
         ctx: Any, values: Tensor, image: Tensor, grid: Tensor, needed: Sequence[bool],
-        how: How, keys: Any,
+        how: Options, keys: Any,
     ) -> Any:  # fmt: skip
         """Both gradients of gather."""
         remember(ctx, how, values, image, grid)
         ctx.needed = needed
-        results = inside(operators.backward, keys, values, image, grid, *needed, *how)
+        results = inside(operators.backward, keys, values, image, grid, *needed, *flat(how))
         ctx.mark_non_differentiable(
             *(one for one, need in zip(results, needed, strict=True) if not need)
         )
@@ -306,7 +309,7 @@ class Backward(Function):
         how = ctx.how
         if fuses(values, image, grid, how, u, w):
             needed = need_values, need_image, need_grid
-            results = backward_twice(values, image, grid, u, w, *needed, *how)
+            results = backward_twice(values, image, grid, u, w, *needed, how)
             return (
                 *(one if need else None for one, need in zip(results, needed, strict=True)),
                 *(None,) * 3,
@@ -316,7 +319,7 @@ class Backward(Function):
             if need_values:
                 for_values = pull(u, grid, how)
             if need_grid:
-                for_grid = grid_gradient(values, u, grid, how.linear)
+                for_grid = grid_gradient(values, u, grid, how.linear())
         if w is not None:
             if need_values:
                 for_values = total((for_values, gather_along(image, grid, w, how)))
@@ -338,9 +341,9 @@ class Backward(Function):
             values, image, grid = primals(ctx)
             terms: list[Sequence[Maybe]] = []
             if d_values is not None:
-                terms.append(backward(d_values, image, grid, *needed, *how))
+                terms.append(backward(d_values, image, grid, *needed, how))
             if d_image is not None and needed[1]:
-                terms.append((None, grid_gradient(values, d_image, grid, how.linear)))
+                terms.append((None, grid_gradient(values, d_image, grid, how.linear())))
             if d_grid is not None:
                 terms.append(backward_along(values, image, grid, d_grid, needed, how))
             return tuple(
@@ -356,7 +359,7 @@ class PlainGather(Gather):
     """The rules of gather for plain tensors: the dispatcher is not asked."""
 
     @staticmethod
-    def forward(ctx: Any, image: Tensor, grid: Tensor, how: How, call: Call) -> Any:
+    def forward(ctx: Any, image: Tensor, grid: Tensor, how: Options, call: Call) -> Any:
         """Gather."""
         ctx.save_for_backward(image, grid)
         ctx.set_materialize_grads(False)
@@ -376,7 +379,7 @@ class PlainGather(Gather):
         return first if need_image else None, second if need_grid else None, None, None
 
 
-def plain_gather(image: Tensor, grid: Tensor, how: How, call: Call) -> Tensor:
+def plain_gather(image: Tensor, grid: Tensor, how: Options, call: Call) -> Tensor:
     """Gather, for plain tensors."""
     if has_record(image, grid):
         result: Tensor = PlainGather.apply(image, grid, how, call)  # type: ignore[attr-defined]
@@ -394,29 +397,29 @@ def tracked(*tensors: Tensor) -> bool:
     return any(unpack(tensor).tangent is not None for tensor in tensors)
 
 
-def autograd_gather(keys: Any, image: Tensor, grid: Tensor, *options: Any) -> Any:
+def autograd_gather(keys: Any, image: Tensor, grid: Tensor, how: Options) -> Any:
     """Gather, with a record where one is kept."""
     if tracked(image, grid):
-        return recorded(Gather, image, grid, How(*options), keys)
-    return below(operators.gather, keys, image, grid, *options)
+        return recorded(Gather, image, grid, how, keys)
+    return below(operators.gather, keys, image, grid, *flat(how))
 
 
-def autograd_scatter(keys: Any, values: Tensor, grid: Tensor, size: Any, *options: Any) -> Any:
+def autograd_scatter(keys: Any, values: Tensor, grid: Tensor, size: Any, how: Options) -> Any:
     """Scatter, with a record where one is kept."""
     if tracked(values, grid):
-        return recorded(Scatter, values, grid, size, How(*options), keys)
-    return below(operators.scatter, keys, values, grid, size, *options)
+        return recorded(Scatter, values, grid, size, how, keys)
+    return below(operators.scatter, keys, values, grid, size, *flat(how))
 
 
 def autograd_backward(
     keys: Any, values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool,
-    *options: Any,
+    how: Options,
 ) -> Any:  # fmt: skip
     """Backward, with a record where one is kept."""
     needed = need_input, need_grid
     if tracked(values, image, grid):
-        return recorded(Backward, values, image, grid, needed, How(*options), keys)
-    return below(operators.backward, keys, values, image, grid, *needed, *options)
+        return recorded(Backward, values, image, grid, needed, how, keys)
+    return below(operators.backward, keys, values, image, grid, *needed, *flat(how))
 
 
 for name, rule in (
@@ -424,4 +427,4 @@ for name, rule in (
     ("scatter", autograd_scatter),
     ("backward", autograd_backward),
 ):
-    LIBRARY.impl(name, rule, "Autograd", with_keyset=True)
+    LIBRARY.impl(name, on_record(name, rule, more=1), "Autograd", with_keyset=True)

@@ -22,7 +22,6 @@ from gridsample.backends.torch.derivatives import below, inside, recorded, track
 from gridsample.backends.torch.elsewhere import by_cpu, is_elsewhere
 from gridsample.backends.torch.operators import (
     LIBRARY,
-    How,
     count,
     empty,
     is_channels_last,
@@ -64,23 +63,6 @@ def spline_filter(
         return by_cpu(spline_filter, image, *options)  # type: ignore[no-any-return]
     result: Tensor = whole(image, *options)
     return result
-
-
-def prefilter(
-    image: Tensor, grid: Tensor, orders: Sequence[int], how: How, adjoint: bool = False
-) -> Tensor:
-    """Coefficients in an image's place, or the transpose of that, in the type of the sums."""
-    from gridsample.kernels.prefilter import extension
-
-    if grid.dtype == torch.float64:
-        image = image.to(torch.complex128 if image.is_complex() else torch.float64)
-    for order in sorted({*orders} - {0, 1}):
-        axes = [a for a, one in enumerate(orders) if one == order]
-        image = spline_filter(
-            image, order, [extension(how.padding_mode[a], how.align_corners) for a in axes],
-            [image.dim() - 1 - a for a in axes], adjoint, how.threads,
-        )  # fmt: skip
-    return image
 
 
 # What is computed ---------------------------------------------------------------------------------

@@ -1,0 +1,115 @@
+"""Records as the arguments of torch's operators, whose schemas can hold none, and back.
+
+This is the one place that knows the order of those arguments.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from gridsample.definitions.options import Options, Resizing
+from gridsample.definitions.plan import find_method
+from gridsample.definitions.weights import METHODS, Method
+
+# What all operators take after their tensors: fields of `Options`, in the order of `SAMPLED`.
+SAMPLING = (
+    "str[] mode, str[] padding_mode, bool align_corners, int[] order, "
+    'str coords="normalized", bool extrapolate=True, float[] fill=[], int? threads=None'
+)
+SAMPLED = (
+    *("mode", "padding_mode", "align_corners", "order"),
+    *("coords", "extrapolate", "fill_value", "threads"),
+)
+
+
+def flat(how: Options) -> tuple[Any, ...]:
+    """A checked record as the operators' arguments."""
+    return (
+        [spell(one) for one in how.mode],
+        list(how.padding_mode),
+        how.align_corners,
+        list(how.order),
+        how.coords,
+        how.extrapolate,
+        list(how.fill_value),
+        how.threads,
+    )
+
+
+def record(*given: Any) -> Options:
+    """The checked record of the operators' arguments, of which the last may be left out."""
+    fields: dict[str, Any] = dict(zip(SAMPLED, given, strict=False))
+    for name in ("mode", "padding_mode", "order", "fill_value"):
+        fields[name] = tuple(fields.get(name, ()))
+    return Options(**fields)
+
+
+# How many arguments of each operator come before the options.
+LEADING = {"gather": 2, "scatter": 3, "backward": 5, "backward_twice": 8}
+
+
+def on_record(name: str, compute: Callable[..., Any], more: int = 0) -> Callable[..., Any]:
+    """A function of tensors and one record, as an operator is called: with the options apart.
+
+    ``more`` arguments come before those of the operator.
+    """
+    first = LEADING[name] + more
+
+    @functools.wraps(compute)
+    def call(*given: Any) -> Any:
+        return compute(*given[:first], record(*given[first:]))
+
+    return call
+
+
+# What `resize` takes after the image: fields of `Resizing`, and ``transposed``.
+RESIZING = (
+    "SymInt[] size, str[] method, bool align_corners, bool antialias, "
+    "float[] scale, bool transposed, int? threads=None, str rounding='exact'"
+)
+RESIZED = (
+    *("size", "methods", "align_corners", "antialias", "scales"),
+    *("transposed", "threads", "rounding"),
+)
+
+
+def flat_resizing(how: Resizing, transposed: bool) -> tuple[Any, ...]:
+    """A record as the operator's arguments."""
+    return (
+        list(how.size), list(how.methods), how.align_corners, how.antialias, list(how.scales),
+        transposed, how.threads, how.rounding,
+    )  # fmt: skip
+
+
+def resizing_of(*given: Any) -> tuple[Resizing, bool]:
+    """The record of the operator's arguments, of which the last may be left out; ``transposed``."""
+    fields = dict(zip(RESIZED, given, strict=False))
+    transposed = fields.pop("transposed")
+    return Resizing(**fields), transposed
+
+
+# Methods ------------------------------------------------------------------------------------------
+
+
+def spell(method: str | Method) -> str:
+    """A method as a string, which is what a schema can hold: its name, or all that it is.
+
+    So an exported program knows it wherever it is run.
+    """
+    if isinstance(method, str):
+        return method
+    known = METHODS.get(method.name)
+    return method.name if known is not None and known.text == method.text else method.text
+
+
+def method_of(name: str | Method) -> Method:
+    """The method of a name, or of what `spell` made of it; a method is its own."""
+    return unspelled(name) if isinstance(name, str) and name[0] == "[" else find_method(name)
+
+
+@functools.lru_cache(maxsize=1024)
+def unspelled(text: str) -> Method:
+    """The method that `spell` wrote out."""
+    return Method.of_text(text)
