@@ -37,8 +37,6 @@ def bare(one: Any) -> Any:
 
 
 class Namespace:
-    """NumPy's functions for Toys."""
-
     def __getattr__(self, name: str) -> Any:
         def call(*given: Any, **named: Any) -> Any:
             made = getattr(np, name)(*map(bare, given), **named)
@@ -48,7 +46,6 @@ class Namespace:
 
 
 def as_reference(how: Any) -> tuple[Any, dict[str, Any]]:
-    """A checked record as the reference takes it."""
     given = [find_method(one).name for one in how.mode], how.padding_mode, how.align_corners
     return given, {"coords": how.coords, "extrapolate": how.extrapolate}
 
@@ -89,13 +86,11 @@ class ToyBackend:
         given, more = as_reference(how)
         more["fill"] = how.fill_value or 0
         found = reference.gather(image.numbers, grid.numbers, *given, how.order, **more)
-        if dtype.kind in "iu" and found.dtype.kind == "f":  # of coefficients of integers
-            found = np.rint(found).clip(np.iinfo(dtype).min, np.iinfo(dtype).max)
-        return Toy(found.astype(dtype))
+        return stored(found, dtype)
 
     def gathers(self, image: Toy, grid: Toy, how: Any, orders: Any, dtype: Any) -> Toy:
-        parts = [self.gather(image, grid, how.changed(order=one), dtype) for one in orders]
-        return self.xp.stack(parts, -1)
+        every = (how.changed(order=one) for one in orders)
+        return self.xp.stack([self.gather(image, grid, one, dtype) for one in every], -1)
 
     def scatter(self, values: Toy, grid: Toy, spatial: Any, how: Any, dtype: Any) -> Toy:
         given, more = as_reference(how)
@@ -127,7 +122,14 @@ class ToyBackend:
             maps = tables.axis_maps(ends[:1], ends[1:], *one, how.scales[axis : axis + 1])
             dense = maps[0].dense()
             found = along(found, axis + 2, dense.T if transposed else dense)
-        return Toy((np.rint(found) if image.dtype.kind in "iu" else found).astype(image.dtype))
+        return stored(found, image.dtype)
+
+
+def stored(numbers: Any, dtype: Any) -> Toy:
+    """Numbers in a type; integers are rounded and saturate."""
+    if dtype.kind in "iu" and numbers.dtype.kind == "f":
+        numbers = np.rint(numbers).clip(np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return Toy(numbers.astype(dtype))
 
 
 def along(numbers: Any, axis: int, matrix: Any) -> Any:

@@ -24,12 +24,12 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from gridsample.backends.numpy import real_type
 from gridsample.definitions import tables, weights
 from gridsample.definitions.plan import find_method, is_differentiable
 from gridsample.kernels.compile import folders
 from gridsample.kernels.threads import cores
 from gridsample.ops.affine import affine_sample, affine_sample_vjp
-from gridsample.backends.numpy import real_type
 from gridsample.ops.resizing import interpolate, interpolate_vjp
 from gridsample.ops.sampling import grid_sample, grid_sample_vjp
 

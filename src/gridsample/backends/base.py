@@ -66,6 +66,14 @@ class Backend(Protocol):
         """The type's name in NumPy, or "bfloat16"; ``name`` is the argument's, for an error."""
         ...
 
+    def as_dtype(self, given: Any) -> Type | None:
+        """The library's type for one of its own, one of NumPy's or a name; None for an array."""
+        ...
+
+    def asarray(self, given: Any, like: Array) -> Array:
+        """An array of the library beside ``like``, of one of NumPy's or of its own."""
+        ...
+
     def type(self, name: str) -> Type:
         """The library's type of that name."""
         ...

@@ -117,6 +117,14 @@ class NumPy:
         """NumPy's name of a type, without its byte order, or "bfloat16"."""
         return name_of(dtype)
 
+    def as_dtype(self, given: Any) -> DType | None:
+        """A type as NumPy writes it."""
+        return np.dtype(given) if isinstance(given, (type, np.dtype, str)) else None
+
+    def asarray(self, given: Any, like: Array) -> Array:
+        """An array."""
+        return np.asarray(given)
+
     def type(self, name: str) -> DType:
         """The type of a name."""
         return BFLOAT16 if name == "bfloat16" else np.dtype(name)

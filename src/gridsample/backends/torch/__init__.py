@@ -12,6 +12,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -146,6 +147,16 @@ class Torch:
         if found is None:
             numpy_type(dtype, name)  # refuses it
         return str(found)
+
+    def as_dtype(self, given: Any) -> torch.dtype | None:
+        """A type as torch has it."""
+        if isinstance(given, torch.dtype):
+            return given
+        return NAMED[np.dtype(given).name] if isinstance(given, (type, np.dtype, str)) else None
+
+    def asarray(self, given: Any, like: Tensor) -> Tensor:
+        """A tensor on a device."""
+        return torch.as_tensor(given, device=like.device)
 
     def type(self, name: str) -> torch.dtype:
         """The type of a name."""

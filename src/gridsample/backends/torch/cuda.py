@@ -19,8 +19,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._subclasses.functional_tensor import FunctionalTensorMode
 
+from gridsample.backends.torch.contacts import FunctionalTensorMode
 from gridsample.backends.torch.operators import (
     LIBRARY,
     Call,

@@ -21,12 +21,17 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
-from torch.autograd.forward_ad import _set_fwd_grad_enabled
-from torch.autograd.function import _SingleLevelFunction as Function
 
 from gridsample.backends.torch import cuda, operators
+from gridsample.backends.torch.contacts import SingleLevelFunction as Function
+from gridsample.backends.torch.contacts import (
+    below,
+    forward_gradients,
+    inside,
+    recorded,
+    transforms_are_active,
+)
 from gridsample.backends.torch.operators import (
     LIBRARY,
     Call,
@@ -83,7 +88,7 @@ def fuses(values: Tensor, image: Tensor, grid: Tensor, how: Options, *upstream: 
     there = [values, image, grid, *(tensor for tensor in upstream if tensor is not None)]
     if (
         upstream[1] is None
-        or torch._C._are_functorch_transforms_active()
+        or transforms_are_active()
         or has_record(*there)
         or not all(type(one) in (Tensor, torch.nn.Parameter) for one in there)
     ):
@@ -168,28 +173,6 @@ def total(terms: Iterable[Maybe], dtype: torch.dtype | None = None) -> Maybe:
 # The rules ----------------------------------------------------------------------------------------
 
 
-def below(operator: Any, keys: Any, *arguments: Any) -> Any:
-    """What an operator computes, without a record of it."""
-    with torch._C._AutoDispatchBelowAutograd():
-        return operator.redispatch(keys & torch._C._after_autograd_keyset, *arguments)
-
-
-def inside(operator: Any, keys: Any, *arguments: Any) -> Any:
-    """As below, from the forward of a rule, where records are off: outer transforms need them."""
-    with torch.enable_grad(), _set_fwd_grad_enabled(True):
-        return below(operator, keys, *arguments)
-
-
-def recorded(rule: Any, *arguments: Any) -> Any:
-    """Call an operator with its rules.
-
-    It is entered once for each transform that is in force (`torch.func`), innermost first, and has
-    to deal with that one alone: hence the single level.
-    """
-    with enable_single_level_autograd_function():
-        return rule.apply(*arguments)
-
-
 def remember(ctx: Any, how: Options, *tensors: Tensor) -> None:
     """Keep what a rule needs."""
     ctx.save_for_backward(*tensors)
@@ -231,7 +214,7 @@ class Gather(Function):
     @staticmethod
     def jvp(ctx: Any, d_image: Maybe, d_grid: Maybe, *_: Any) -> Any:
         """Linear in the image."""
-        with _set_fwd_grad_enabled(True):  # as for `inside`
+        with forward_gradients(True):  # as for `inside`
             image, grid = primals(ctx)
             return total(
                 (
@@ -273,7 +256,7 @@ class Scatter(Function):
     def jvp(ctx: Any, d_values: Maybe, d_grid: Maybe, *_: Any) -> Any:
         """Linear in the values."""
         how, size = ctx.how, ctx.size
-        with _set_fwd_grad_enabled(True):
+        with forward_gradients(True):
             values, grid = primals(ctx)
             return total(
                 (
@@ -337,7 +320,7 @@ class Backward(Function):
     def jvp(ctx: Any, d_values: Maybe, d_image: Maybe, d_grid: Maybe, *_: Any) -> Any:
         """The product rule."""
         how, needed = ctx.how, ctx.needed
-        with _set_fwd_grad_enabled(True):
+        with forward_gradients(True):
             values, image, grid = primals(ctx)
             terms: list[Sequence[Maybe]] = []
             if d_values is not None:

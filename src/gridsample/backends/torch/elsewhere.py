@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from gridsample.backends.torch import cuda, onnx
+from gridsample.backends.torch.contacts import has_kernel
 from gridsample.backends.torch.schemas import method_of
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import check_boundary
@@ -72,8 +73,7 @@ def warn_once(device: str) -> None:
 @functools.cache
 def has_kernels(device: str, *names: str) -> bool:
     """Whether torch has kernels of operators for a device, and does not fall back to others."""
-    key = torch._C._dispatch_key_for_device(device)
-    return all(torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{one}", key) for one in names)
+    return all(has_kernel(device, one) for one in names)
 
 
 def try_torchs(

@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.forward_ad import _set_fwd_grad_enabled
-from torch.autograd.function import _SingleLevelFunction as Function
 
-from gridsample.backends.torch.derivatives import below, inside, recorded, tracked
+from gridsample.backends.torch.contacts import SingleLevelFunction as Function
+from gridsample.backends.torch.contacts import below, forward_gradients, inside, recorded
+from gridsample.backends.torch.derivatives import tracked
 from gridsample.backends.torch.elsewhere import by_cpu, is_elsewhere
 from gridsample.backends.torch.operators import (
     LIBRARY,
@@ -142,7 +142,7 @@ class Prefilter(Function):
     @staticmethod
     def jvp(ctx: Any, along: Tensor | None, *_: Any) -> Any:
         """Linear."""
-        with _set_fwd_grad_enabled(True):  # outer transforms need it
+        with forward_gradients(True):  # outer transforms need it
             return None if along is None else operator(along, *ctx.options)
 
 

@@ -26,9 +26,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from gridsample.backends.torch import quick
+from gridsample.backends.torch.contacts import is_overheard, kind
 from gridsample.backends.torch.quick import TYPES
 from gridsample.backends.torch.schemas import SAMPLING, method_of, on_record, record
 from gridsample.definitions.options import Options
@@ -444,11 +444,6 @@ for name, compute, fake in (
 # The short way ------------------------------------------------------------------------------------
 
 
-def kind(tensor: Tensor) -> tuple[type, int]:
-    """A tensor's class, and what the dispatcher sees in it: device, layout, batch and more."""
-    return type(tensor), torch._C._dispatch_keys(tensor).raw_repr()
-
-
 KINDS = frozenset(map(kind, (torch.empty(0), torch.nn.Parameter(torch.empty(0)))))
 
 
@@ -470,16 +465,4 @@ def is_plain_anywhere(*tensors: Tensor) -> bool:
     return not is_overheard() and all(
         type(tensor) in (Tensor, torch.nn.Parameter) and tensor.device.type not in ("cpu", "meta")
         for tensor in tensors
-    )
-
-
-def is_overheard() -> bool:
-    """Whether somebody has to hear of what is done to tensors."""
-    return bool(
-        torch.compiler.is_compiling()
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._len_torch_dispatch_stack()
-        or torch._C._len_torch_function_stack()
-        or torch._C._get_tracing_state() is not None
-        or forward_ad._current_level >= 0
     )
