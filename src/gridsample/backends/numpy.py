@@ -10,7 +10,14 @@ import numpy as np
 
 from gridsample.definitions import tables
 from gridsample.definitions.checks import as_array
-from gridsample.definitions.options import Options, Resizing, checked, fill_numbers, keyed
+from gridsample.definitions.options import (
+    Options,
+    Resizing,
+    checked,
+    fill_numbers,
+    keyed,
+    looked_up,
+)
 from gridsample.definitions.plan import (
     BFLOAT16,
     WIDE_TYPES,
@@ -107,7 +114,7 @@ class NumPy:
 
     def shape(self, array: Array) -> Shape:
         """The shape of an array."""
-        return array.shape
+        return tuple(array.shape)
 
     def extents(self, size: Any) -> tuple[Any, None]:
         """The size itself."""
@@ -167,7 +174,8 @@ class NumPy:
 
     def settle(self, image: Array, grid: Array, options: Options) -> Options:
         """The checked record, with a plan."""
-        how = settled(image.shape, image.dtype, grid.shape, grid.dtype, *keyed(options))
+        key = keyed(options)
+        how = looked_up(settled, image.shape, image.dtype, grid.shape, grid.dtype, *key)
         if type(options.fill_value) is int and not options.fill_value:
             return how
         plan: Plan = how.plan
@@ -225,6 +233,7 @@ class NumPy:
         # The result is laid out as the image, which is not read.
         sums = np.result_type(plan.real, np.complex64 if plan.dtype.kind == "c" else plan.real)
         like = zeros(size, sums, how.channels_last())
+        shadow: Array | None
         shadow, _ = on_cpu().backward(
             plan, values, like, grid, need_grid=False, order=how.order, dtype=plan.dtype,
             threads=how.threads,
@@ -301,9 +310,11 @@ class NumPy:
         check_extent("the result", shape, dtype.itemsize)
         result = empty(shape, dtype, how.channel_axis == -1)
         if result.size:
-            ends = image.shape[2:], how.size
+            inputs, outputs = image.shape[2:], how.size
+            if transposed:
+                inputs, outputs = outputs, inputs
             maps = tables.axis_maps(
-                *(ends[::-1] if transposed else ends), how.methods, how.align_corners,
+                inputs, outputs, how.methods, how.align_corners,
                 how.antialias, how.scales, transposed,
             )  # fmt: skip
             kernels.resize(maps, image, result, real, how.threads, how.rounding)

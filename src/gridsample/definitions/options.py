@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, TypeVar
 from gridsample.definitions.checks import as_array, check_constant, check_dense
 from gridsample.definitions.plan import (
     BOUNDARIES,
-    Mode,
     Shape,
     channels_last,
     check_boundaries,
@@ -50,10 +49,10 @@ class Options(NamedTuple):
             None.  It is dropped when anything changes that it may depend on.
     """
 
-    mode: Mode = "bilinear"
+    mode: Any = "bilinear"
     padding_mode: Any = "zeros"
     align_corners: bool = False
-    coords: str = "normalized"
+    coords: Any = "normalized"
     fill_value: Any = 0
     extrapolate: bool = True
     prefilter: bool = True
@@ -137,6 +136,15 @@ def keyed(options: Options) -> Options:
         return options if type(options.fill_value) is int else options._replace(fill_value=0)
     mode, padding_mode = hashable(options.mode), hashable(options.padding_mode)
     return options._replace(mode=mode, padding_mode=padding_mode, fill_value=0)
+
+
+def looked_up(settled: Any, *key: Any) -> Options:
+    """A record from a cached function; by itself where the key has no hash, for the error."""
+    try:
+        return settled(*key)  # type: ignore[no-any-return]
+    except TypeError:
+        pass
+    return settled.__wrapped__(*key)  # type: ignore[no-any-return]
 
 
 def checked(options: Options, image: Shape, grid: Shape) -> Options:

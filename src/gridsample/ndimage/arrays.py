@@ -25,6 +25,11 @@ def as_image(given: Any, name: str = "input") -> Any:
     return image
 
 
+def given_back(result: Any, like: Any) -> Any:
+    """A result as the caller has it, whose input is ``like``."""
+    return backend_of(like=like).give(result, like)
+
+
 def one_each(given: Any, rank: int, name: str) -> list[Any]:
     """One entry an axis, from one or from a sequence of them."""
     check_dense(**{name: given})
@@ -79,6 +84,7 @@ def output_or_type(backend: Backend, output: Any, image: Any, shape: tuple[int, 
             raise RuntimeError(
                 f"output shape not correct: it must be {tuple(shape)}, got {tuple(output.shape)}"
             )
+        output = as_image(output, "output")
         dtype = output.dtype
     else:
         output = dtype

@@ -17,6 +17,7 @@ from gridsample.ndimage.arrays import (
     as_numbers,
     as_real,
     check_rank,
+    given_back,
     new_output,
     one_each,
     store,
@@ -67,7 +68,7 @@ def shift(
     result = new_output(output, image, tuple(image.shape))
     steps = zip(shifts, image.shape, strict=True)
     places = [as_like(np.arange(n), by) - by for by, n in steps]
-    return store(separable(image, places, spline), result)
+    return given_back(store(separable(image, places, spline), result), input)
 
 
 def zoom(
@@ -126,7 +127,7 @@ def zoom(
         stretched(n, outputs, bool(grid_mode))
         for n, outputs in zip(image.shape, shape, strict=True)
     ]
-    return store(separable(image, places, spline), result)
+    return given_back(store(separable(image, places, spline), result), input)
 
 
 def separable(image: Any, places: Sequence[Any], spline: Spline) -> Any:

@@ -17,6 +17,7 @@ from gridsample.ndimage.arrays import (
     as_numbers,
     as_real,
     check_rank,
+    given_back,
     new_output,
     one_each,
     store,
@@ -90,17 +91,18 @@ def affine_transform(
             for name, each in (("matrix", matrix), ("offset", offset))
         )
         places = [scaled(*each) for each in zip(shape, matrix, offset, strict=True)]
-        return store(separable(image, places, spline), result)
+        return given_back(store(separable(image, places, spline), result), input)
     matrix, offset = as_real(matrix, image), [as_real(one, image) for one in offset]
     if goes_to_scipy(image):
         elsewhere = scipy_function("affine_transform", "an input with more than three axes")
         elsewhere(image, matrix, offset, shape, result, order, mode, cval, prefilter)
         return result
     fresh = not isinstance(output, np.ndarray)
-    return as_channel(
+    values = as_channel(
         lambda pixels, place: transform_affine(pixels, matrix, offset, shape, spline, place),
         image, result, fresh,
     )  # fmt: skip
+    return given_back(values, input)
 
 
 def rotate(
@@ -166,7 +168,7 @@ def rotate(
         flat, as_real(matrix, image), as_real(offset, image), tuple(new.tolist()), spline
     )
     values = backend.permute(values.reshape(*values.shape[:2], *moved.shape[2:]), back)
-    return store(values, result)
+    return given_back(store(values, result), input)
 
 
 def transform_affine(

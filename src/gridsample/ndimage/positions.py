@@ -17,6 +17,7 @@ from gridsample.ndimage.arrays import (
     as_like,
     as_real,
     check_rank,
+    given_back,
     kind,
     new_output,
     store,
@@ -97,9 +98,10 @@ def map_coordinates(
 
     fresh = not isinstance(output, np.ndarray)
     finite = spline.order > 0 or not backend_of(input=image).plain or all_finite(places)
-    return transform_whole(
+    values = transform_whole(
         image, sampled, lambda a, b: places[:, a:b], shape, spline, result, fresh, finite
     )
+    return given_back(values, input)
 
 
 def geometric_transform(
@@ -170,7 +172,8 @@ def geometric_transform(
     else:
         table = as_real(np.ascontiguousarray(np.array(places, np.float64).T), image)
     table = table.reshape(image.ndim, *shape)
-    return transform_plain(image, lambda a, b: table[:, a:b], shape, spline, result)
+    values = transform_plain(image, lambda a, b: table[:, a:b], shape, spline, result)
+    return given_back(values, input)
 
 
 # Any positions ------------------------------------------------------------------------------------

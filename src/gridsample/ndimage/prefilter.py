@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends import backend_of
-from gridsample.ndimage.arrays import as_image, as_like, kind, new_output, store
+from gridsample.ndimage.arrays import as_image, as_like, given_back, kind, new_output, store
 from gridsample.ndimage.modes import PAD, Spline, check_order, find_mode
 from gridsample.ops.filtering import spline_filter as coefficients
 
@@ -45,10 +45,10 @@ def spline_filter(
     find_mode(mode)
     result = filter_output(output, image)
     if image.ndim == 0:
-        return store(image, result)
+        return given_back(store(image, result), input)
     for axis in range(image.ndim):
         image = spline_filter1d(image, order, axis, result, mode)
-    return image
+    return given_back(image, input)
 
 
 def spline_filter1d(
@@ -84,7 +84,7 @@ def spline_filter1d(
         axis = check_axis(axis, image.ndim)
         image = prepared(image, (axis,), Spline(order, how._replace(pad=""), 0.0, True))
     if not backend_of(input=image).plain:
-        return store(image, result)
+        return given_back(store(image, result), input)
     result[...] = np.trunc(image) if image.dtype.kind == "f" and kind(result) == "i" else image
     return result
 

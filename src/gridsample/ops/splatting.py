@@ -163,13 +163,14 @@ def scatter_values(
     check_values_type(backend, given)
     pixels = planes(backend, given, last)
     kind = given.dtype if is_differentiable(backend, given) else coefficient_type(backend, given)
-    like = backend.full((items, pixels.shape[1], *spatial), 0, kind, points)
-    how = backend.settle(like, points, options._replace(channel_axis=1))
-    how = how.changed(channel_axis=-1 if last else 1)
+    channels = pixels.shape[1]
+    size = (items, *spatial, channels) if last else (items, channels, *spatial)
+    how = backend.settle(backend.full(size, 0, kind, points), points, options)
     # What is divided, or filtered, stays in the type of the sums until the end.
     wide = coefficient_type(backend, given, points) if normalize or how.prefilter else kind
     pixels = backend.astype(pixels, wide)
-    pixels = backend.xp.broadcast_to(pixels, (items, *pixels.shape[1:]))
+    if backend.shape(pixels)[0] != items:
+        pixels = backend.xp.broadcast_to(pixels, (items, *pixels.shape[1:]))
     result = transpose(backend, pixels, points, spatial, how, wide)
     if normalize:
         real = sum_type(backend, given, points)
@@ -186,9 +187,9 @@ def count_weights(backend: Backend, grid: Any, size: Any, options: Options) -> A
     spatial = check_size(size, backend.shape(points))
     last = channels_last(options.channel_axis, len(spatial) + 2)
     kind = sum_type(backend, points)
-    like = backend.full((points.shape[0], 1, *spatial), 0, kind, points)
-    how = backend.settle(like, points, options._replace(channel_axis=1))
-    how = how.changed(channel_axis=-1 if last else 1)
+    items = points.shape[0]
+    size = (items, *spatial, 1) if last else (items, 1, *spatial)
+    how = backend.settle(backend.full(size, 0, kind, points), points, options)
     ones = backend.full((points.shape[0], 1, *points.shape[1:-1]), 1, kind, points)
     result = transpose(backend, ones, points, spatial, how, kind)
     return backend.give(back(backend, result, last), grid)

@@ -32,7 +32,14 @@ from gridsample.backends.torch.quick import TYPES
 from gridsample.backends.torch.schemas import flat
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions.checks import check_dense
-from gridsample.definitions.options import Options, Resizing, checked, fill_numbers, keyed
+from gridsample.definitions.options import (
+    Options,
+    Resizing,
+    checked,
+    fill_numbers,
+    keyed,
+    looked_up,
+)
 from gridsample.definitions.plan import Shape, type_name
 
 # By name, and the names of all.
@@ -49,21 +56,20 @@ gather_fully = traceable(operators.gather)
 def check_tensors(given: dict[str, Any]) -> None:
     """Refuse what is no dense tensor, and tensors that are not on one device."""
     check_dense(**given)
-    tensors = [name for name, one in given.items() if isinstance(one, Tensor)]
+    first = None
     for name, one in given.items():
         if not isinstance(one, Tensor):
-            kind, other = type(one), tensors[0]
+            other = next(key for key, two in given.items() if isinstance(two, Tensor))
+            kind = type(one)
             raise TypeError(
                 f"{name} is a {kind.__module__}.{kind.__qualname__}, but {other} is a tensor; "
                 f"accepted: torch.Tensor for all; make it one: "
                 f"{name} = torch.as_tensor({name}, device={other}.device)"
             )
-    first, *others = given.items()
-    for name, one in others:
-        if one.device != first[1].device:
+        first = (name, one.device) if first is None else first
+        if one.device != first[1]:
             raise ValueError(
-                f"{first[0]} and {name} must be on one device, "
-                f"got {first[1].device} and {one.device}"
+                f"{first[0]} and {name} must be on one device, got {first[1]} and {one.device}"
             )
 
 
@@ -86,6 +92,8 @@ def prepared(
 
 def with_fill(how: Options, options: Options, image: Tensor) -> Options:
     """A checked record with its fill value: numbers, of a complex image two for each."""
+    if options.fill_value.__class__ is int and not options.fill_value:
+        return how
     channels = contacts.shape_of(image)[-1 if how.channels_last() else 1]
     fill = fill_numbers(options, "constant" in how.padding_mode, image.dtype, channels)
     if not fill:
@@ -128,7 +136,8 @@ class Torch:
         """The result on the device that the argument came from."""
         if result is None or result.device == like.device:
             return result
-        return elsewhere.back(result, like.device)
+        found: Tensor = elsewhere.back(result, like.device)
+        return found
 
     def shape(self, array: Tensor) -> Shape:
         """The shape of a tensor; in a trace, integers all the same."""
@@ -168,7 +177,7 @@ class Torch:
 
     def astype(self, array: Tensor, dtype: torch.dtype) -> Tensor:
         """The tensor in another type."""
-        return array.to(dtype)
+        return array if array.dtype == dtype else array.to(dtype)
 
     def permute(self, array: Tensor, axes: Sequence[int]) -> Tensor:
         """The tensor with its axes in another order."""
@@ -176,7 +185,8 @@ class Torch:
 
     def full(self, shape: Sequence[int], number: float, dtype: torch.dtype, like: Tensor) -> Tensor:
         """One number, seen in all places."""
-        return torch.full((), number, dtype=dtype, device=like.device).expand(*shape)
+        one = torch.full((), number, dtype=dtype, device=like.device)
+        return one.expand(tuple(shape))
 
     def ratio(self, values: Tensor, count: Tensor) -> Tensor:
         """values / count, divided by 1 where that is 0, so that no derivative there is NaN."""
@@ -197,29 +207,27 @@ class Torch:
     def settle(self, image: Tensor, grid: Tensor, options: Options) -> Options:
         """The checked record."""
         if operators.is_plain(image, grid):
-            key = keyed(options)
-            how = prepared(image.shape, image.dtype, grid.shape, grid.dtype, *key)
-        else:
-            how = checked(options, contacts.shape_of(image), contacts.shape_of(grid))
-        if options.fill_value.__class__ is int and not options.fill_value:
-            return how
+            return self.settle_plain(image, grid, options)
+        how = checked(options, contacts.shape_of(image), contacts.shape_of(grid))
+        return with_fill(how, options, image)
+
+    def settle_plain(self, image: Tensor, grid: Tensor, options: Options) -> Options:
+        """The checked record for tensors of plain memory, with a plan."""
+        key = keyed(options)
+        how = looked_up(prepared, image.shape, image.dtype, grid.shape, grid.dtype, *key)
         return with_fill(how, options, image)
 
     def whole(self, image: Any, grid: Any, options: Options) -> Tensor | None:
         """Small tensors of plain memory, of which all is known; and what torch's operators do."""
-        if not (isinstance(image, Tensor) and isinstance(grid, Tensor)):
-            return None
         if operators.is_plain(image, grid):
-            if not grid.is_floating_point():
-                return None
-            how = self.settle(image, grid, options)
-            if how.plan is None:
+            how = self.settle_plain(image, grid, options) if grid.is_floating_point() else None
+            if how is None or how.plan is None:
                 return None
             last = how.channel_axis == -1
             planes = image.movedim(-1, 1) if last else image
             result = derivatives.plain_gather(planes, grid, how, how.plan)
             return result.movedim(1, -1) if last else result
-        if elsewhere.is_elsewhere(image):
+        if isinstance(image, Tensor) and elsewhere.is_elsewhere(image):
             check_tensors({"input": image, "grid": grid})
             how = self.settle(image, grid, options)
             return elsewhere.grid_sample(image, grid, how)
@@ -274,7 +282,7 @@ class Torch:
     ) -> Tensor:
         """The transpose of gather."""
         size = (*contacts.shape_of(values)[:2], *spatial)
-        result: Tensor = derivatives.scatter(values.to(dtype), grid, size, how.changed())
+        result: Tensor = derivatives.scatter(self.astype(values, dtype), grid, size, how)
         return result
 
     def backward(
@@ -294,7 +302,7 @@ class Torch:
         """Sample where kernels make the coordinates."""
         if not affine.can_fuse(image, theta, how, dtype):
             return None
-        return affine.sample(image, theta, out, how.changed()).to(dtype)
+        return affine.sample(image, theta, out, how).to(dtype)
 
     def affine_backward(
         self, values: Tensor, image: Tensor, theta: Tensor, out: Shape, how: Options,
@@ -304,7 +312,7 @@ class Torch:
         source = image.to(dtype) if needed[0] else image
         if not operators.is_plain(values, source, theta):
             return None
-        return affine.gradients(values, source, theta, out, how.changed(), needed)
+        return affine.gradients(values, source, theta, out, how, needed)
 
     def prefilter(
         self, image: Tensor, order: int, boundaries: Sequence[str], axes: Sequence[int],

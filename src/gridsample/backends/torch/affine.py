@@ -47,7 +47,7 @@ def line(n: Any, align_corners: bool | None) -> Tensor:
 def sample(image: Tensor, theta: Tensor, out: Size, how: Options) -> Tensor:
     """Sample under maps; ``out`` is the output's spatial shape."""
     if image.device.type == "cpu":
-        call = find_call(image, theta, out, how)
+        call = how.plan or find_call(image, theta, out, how)
         result: Tensor = Affine.apply(image, theta, tuple(out), how, call)  # type: ignore[no-untyped-call]
         return result
     return cuda.affine(image, theta, (len(theta), image.shape[1], *out), how)

@@ -6,21 +6,17 @@ This is the one place that knows the order of those arguments.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gridsample.definitions.options import Options, Resizing
 from gridsample.definitions.plan import find_method
 from gridsample.definitions.weights import METHODS, Method
 
-# What all operators take after their tensors: fields of `Options`, in the order of `SAMPLED`.
+# What all operators take after their tensors: fields of `Options`.
 SAMPLING = (
     "str[] mode, str[] padding_mode, bool align_corners, int[] order, "
     'str coords="normalized", bool extrapolate=True, float[] fill=[], int? threads=None'
-)
-SAMPLED = (
-    *("mode", "padding_mode", "align_corners", "order"),
-    *("coords", "extrapolate", "fill_value", "threads"),
 )
 
 
@@ -38,12 +34,27 @@ def flat(how: Options) -> tuple[Any, ...]:
     )
 
 
-def record(*given: Any) -> Options:
+def record(
+    mode: Sequence[str],
+    padding_mode: Sequence[str],
+    align_corners: bool,
+    order: Sequence[int],
+    coords: str = "normalized",
+    extrapolate: bool = True,
+    fill: Sequence[float] = (),
+    threads: int | None = None,
+) -> Options:
     """The checked record of the operators' arguments, of which the last may be left out."""
-    fields: dict[str, Any] = dict(zip(SAMPLED, given, strict=False))
-    for name in ("mode", "padding_mode", "order", "fill_value"):
-        fields[name] = tuple(fields.get(name, ()))
-    return Options(**fields)
+    return Options(
+        mode=tuple(mode),
+        padding_mode=tuple(padding_mode),
+        align_corners=align_corners,
+        coords=coords,
+        fill_value=tuple(fill),
+        extrapolate=extrapolate,
+        threads=threads,
+        order=tuple(order),
+    )
 
 
 # How many arguments of each operator come before the options.
@@ -69,10 +80,6 @@ RESIZING = (
     "SymInt[] size, str[] method, bool align_corners, bool antialias, "
     "float[] scale, bool transposed, int? threads=None, str rounding='exact'"
 )
-RESIZED = (
-    *("size", "methods", "align_corners", "antialias", "scales"),
-    *("transposed", "threads", "rounding"),
-)
 
 
 def flat_resizing(how: Resizing, transposed: bool) -> tuple[Any, ...]:
@@ -83,11 +90,27 @@ def flat_resizing(how: Resizing, transposed: bool) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def resizing_of(*given: Any) -> tuple[Resizing, bool]:
+def resizing_of(
+    size: Sequence[int],
+    method: Sequence[str],
+    align_corners: bool,
+    antialias: bool,
+    scale: Sequence[float],
+    transposed: bool,
+    threads: int | None = None,
+    rounding: str = "exact",
+) -> tuple[Resizing, bool]:
     """The record of the operator's arguments, of which the last may be left out; ``transposed``."""
-    fields = dict(zip(RESIZED, given, strict=False))
-    transposed = fields.pop("transposed")
-    return Resizing(**fields), transposed
+    how = Resizing(
+        size=tuple(size),
+        methods=tuple(method),
+        align_corners=align_corners,
+        antialias=antialias,
+        scales=tuple(scale),
+        rounding=rounding,
+        threads=threads,
+    )
+    return how, transposed
 
 
 # Methods ------------------------------------------------------------------------------------------
