@@ -322,7 +322,8 @@ class Torch:
         from gridsample.kernels.prefilter import extension
 
         extended = [extension(one, align_corners) for one in boundaries] if order > 1 else []
-        return filtering.spline_filter(image, order, extended, list(axes), adjoint, threads)
+        result: Tensor = filtering.whole(image, order, extended, list(axes), adjoint, threads)
+        return result
 
     def resize(self, image: Tensor, how: Resizing, transposed: bool) -> Tensor:
         """Resize, by one operator; on a device that there are no kernels for, as torch does."""

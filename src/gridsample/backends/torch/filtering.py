@@ -19,7 +19,6 @@ from torch import Tensor
 from gridsample.backends.torch.contacts import SingleLevelFunction as Function
 from gridsample.backends.torch.contacts import below, forward_gradients, inside, recorded
 from gridsample.backends.torch.derivatives import tracked
-from gridsample.backends.torch.elsewhere import by_cpu, is_elsewhere
 from gridsample.backends.torch.operators import (
     LIBRARY,
     count,
@@ -51,18 +50,6 @@ REALS = {
 COEFFICIENTS = {
     kind: real.to_complex() if kind.is_complex else real for kind, real in REALS.items()
 }
-
-
-def spline_filter(
-    image: Tensor, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool,
-    threads: int | None,
-) -> Tensor:  # fmt: skip
-    """`gridsample.spline_filter` for tensors."""
-    options = order, list(extended), list(axes), adjoint, threads
-    if is_elsewhere(image):
-        return by_cpu(spline_filter, image, *options)  # type: ignore[no-any-return]
-    result: Tensor = whole(image, *options)
-    return result
 
 
 # What is computed ---------------------------------------------------------------------------------
