@@ -36,7 +36,7 @@ def test_records_come_back_whole() -> None:
 
 
 def test_a_method_of_ones_own_is_written_out() -> None:
-    own = Method("own", ((0.0, 1.0), (1.0, -1.0)))
+    own = Method("own", ((1.0, -1.0), (0.0, 1.0)), 0)
     how = Options(mode=(own,), padding_mode=("zeros",), fill_value=(), order=(0,))
     (mode,) = schemas.record(*schemas.flat(how)).mode
     assert schemas.method_of(mode).text == own.text
