@@ -24,7 +24,7 @@ import numpy as np
 
 from gridsample.definitions.plan import Plan, make_plan
 from gridsample.kernels import gpu
-from gridsample.kernels.gpu import sweeps
+from gridsample.kernels.gpu import parts
 from gridsample.kernels.gpu.build import kernels
 
 VISITS = {"gather": 1, "backward": 2, "twice": 4, "collect": 0}
@@ -80,7 +80,7 @@ def statics(build: Build) -> tuple[dict[str, Any], gpu.Launch]:
         "REAL": tl.float64 if build.storage == "fp64" else tl.float32,
         "INDEX": tl.int64 if build.wide else tl.int32,
         "BLOCK": launch.block, "DEPTH": launch.depth, "LAST": build.last,
-        "SOURCE": sweeps.DISPLACED if build.coords == "displacement" else sweeps.GIVEN,
+        "SOURCE": parts.DISPLACED if build.coords == "displacement" else parts.GIVEN,
         "FILLED": plan.filled,
     }  # fmt: skip
     outputs = {
@@ -88,11 +88,11 @@ def statics(build: Build) -> tuple[dict[str, Any], gpu.Launch]:
         "BACKED": plan.filled or not plan.extrapolate,
     }  # fmt: skip
     needs = {
-        "JOIN": False, "SUMS": sweeps.AS_THEY_COME,
+        "JOIN": False, "SUMS": parts.AS_THEY_COME,
         **dict.fromkeys(("IMAGE", "GRID", "VALUES", "FROM_IMAGE", "FROM_GRID"), True),
     }  # fmt: skip
-    parts = {"tile": tile, "outputs": outputs, "needs": needs}
-    known = {f"{part}_{name}": value for part, one in parts.items() for name, value in one.items()}
+    given = {"tile": tile, "outputs": outputs, "needs": needs}
+    known = {f"{part}_{name}": value for part, one in given.items() for name, value in one.items()}
     if build.kernel == "collect":
         known |= {"BLOCK": gpu.FLAT, "REAL": tile["REAL"]}
     return {**known, **dict(build.flags)}, launch
@@ -173,12 +173,12 @@ def builds() -> Iterator[Build]:
         yield Build(kernel, storage="fp64", last=last)
         yield Build(kernel, wide=True, last=last)
     for last in (False, True):
-        for storage, sums in itertools.product(("fp32", "fp64"), (sweeps.MEASURED, sweeps.EXACT)):
-            need = ("needs_GRID", sums == sweeps.EXACT)
+        for storage, sums in itertools.product(("fp32", "fp64"), (parts.MEASURED, parts.EXACT)):
+            need = ("needs_GRID", sums == parts.EXACT)
             yield Build("backward", storage=storage, last=last, flags=(("needs_SUMS", sums), need))
         yield Build("backward", last=last, flags=(("needs_JOIN", True),))
-        yield Build("gather", last=last, flags=(("tile_SOURCE", sweeps.MAPPED),))
-        yield Build("backward", last=last, flags=(("tile_SOURCE", sweeps.MAPPED),))
+        yield Build("gather", last=last, flags=(("tile_SOURCE", parts.MAPPED),))
+        yield Build("backward", last=last, flags=(("tile_SOURCE", parts.MAPPED),))
     for storage in ("fp32", "fp64", "fp16"):
         yield Build("collect", storage=storage)
     for kernel, rank in itertools.product(("gather", "backward", "twice"), (2, 3)):

@@ -13,7 +13,9 @@ from gridsample.kernels.compile.jit import OPTIONS
 from gridsample.kernels.compile.lower import fingerprint, lower, rebind
 from gridsample.kernels.cpu import passes, runs, second, sweeps, taps
 from gridsample.kernels.cpu.build import Spec, bindings
-from gridsample.kernels.cpu.taps import ELEMENTWISE
+from gridsample.kernels.cpu.taps import (
+    ELEMENTWISE,
+)
 
 BOUNDARIES = (axis.ZEROS, axis.BORDER, axis.REFLECTION, axis.WRAP)
 

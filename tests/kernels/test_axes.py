@@ -11,7 +11,9 @@ from gridsample.definitions import axis
 from gridsample.definitions.plan import make_plan
 from gridsample.kernels import axes
 from gridsample.kernels.axes import Choices, Extent, Measures, describe
-from gridsample.kernels.cpu.taps import stretch
+from gridsample.kernels.cpu.positions import (
+    stretch,
+)
 
 # Constants whose names are not their fields'.
 ELSEWHERE = {"taps": "COUNT", "from_": "FROM"}

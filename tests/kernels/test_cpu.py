@@ -13,8 +13,10 @@ import gridsample
 from gridsample.backends.numpy import BACKEND
 from gridsample.definitions.options import Options
 from gridsample.kernels import cpu
-from gridsample.kernels.cpu import taps, work
-from gridsample.kernels.cpu.calls import plan_gather
+from gridsample.kernels.cpu import blocks, work
+from gridsample.kernels.cpu.calls import (
+    plan_gather,
+)
 from gridsample.kernels.cpu.work import describe_axes, organize
 
 
@@ -145,4 +147,4 @@ def find_layout(image, grid, options):
     plan = BACKEND.settle(image, grid, Options(**options)).plan
     block = organize(plan, (0,) * len(plan.spatial), 1, 32, 0).block
     measures = describe_axes(plan, (0,) * len(plan.spatial)).reals
-    return taps.lay_blocks(block, measures, grid.reshape(-1), 1, grid.shape[-1], plan.points)
+    return blocks.lay_blocks(block, measures, grid.reshape(-1), 1, grid.shape[-1], plan.points)

@@ -28,6 +28,8 @@ from torch.fx.experimental.symbolic_shapes import (
     StatelessSymbolicContext,
 )
 
+from gridsample.kernels.gpu import parts
+
 pytest.importorskip("triton")
 
 from benchmarks import gpu as benchmarks_of_gpu
@@ -36,7 +38,6 @@ from gridsample.backends.torch import cuda, derivatives, operators, schemas
 from gridsample.definitions.methods import keys
 from gridsample.definitions.plan import BFLOAT16, COORDS, make_plan
 from gridsample.kernels import gpu, reference
-from gridsample.kernels.gpu import sweeps
 from gridsample.kernels.reference import BOUNDARIES, MODES
 
 # Of the interpreter: NumPy's, where a GPU's arithmetic is silent.
@@ -678,8 +679,8 @@ FEW = [
 FEW += [
     registers.Build("gather", 3, "cubic"),
     registers.Build("gather", 2, "nearest", "constant"),
-    registers.Build("backward", 2, flags=(("needs_SUMS", sweeps.EXACT),)),
-    registers.Build("backward", 2, flags=(("needs_SUMS", sweeps.MEASURED), ("needs_GRID", False))),
+    registers.Build("backward", 2, flags=(("needs_SUMS", parts.EXACT),)),
+    registers.Build("backward", 2, flags=(("needs_SUMS", parts.MEASURED), ("needs_GRID", False))),
     registers.Build("backward", 2, flags=(("JOIN", True),)),
     registers.Build("collect"),
     registers.Build("backward", 2, "linear", "constant"),

@@ -13,6 +13,7 @@ from gridsample.kernels.compile.records import (
     flat_values,
     flatten,
     parameters,
+    with_records,
 )
 
 
@@ -69,7 +70,7 @@ def test_a_function_without_records_is_itself() -> None:
 
 
 def test_a_parameter_can_be_any_record() -> None:
-    flat = flatten(generic, (("job", Walk),))
+    flat = flatten(with_records(generic, "walking", job=Walk))
     assert flat(1, 2, 3, 4) == 8
     assert parameters(flat).keys() == {"job_start", "job_step_first", "job_step_second", "times"}
 

@@ -286,12 +286,7 @@ def filter_blocks(
     inner: int,
     width: int,
     scratch: Any,
-    gain: Any,
-    edges: Any,
-    poles: Any,
-    counts: Any,
-    places: Any,
-    weights: Any,
+    by: Filter,
 ) -> None:
     """Filter blocks ``first`` to ``last`` of flat data (outer, n, inner) along n, in place.
 
@@ -306,15 +301,15 @@ def filter_blocks(
         row, spare, end = scratch[: n * lines], scratch[n * lines :], (n - 1) * lines
         parts, size = (1, n * inner) if pieces == 1 else (n, lines)  # a whole block lies together
         for k in range(parts):
-            copy(place[k * inner :], row[k * lines :], gain, size)
-        scale(row, edges[0], lines)
-        scale(row[end:], edges[0], lines)
+            copy(place[k * inner :], row[k * lines :], by.gain, size)
+        scale(row, by.edges[0], lines)
+        scale(row[end:], by.edges[0], lines)
         if width >= FEWEST:
-            across(row, spare, n, lines, poles, counts, places, weights)
-        elif along(row, spare, n, lines, poles, counts, places, weights):
+            across(row, spare, n, lines, by.poles, by.counts, by.places, by.weights)
+        elif along(row, spare, n, lines, by.poles, by.counts, by.places, by.weights):
             row = spare
-        scale(row, edges[1], lines)
-        scale(row[end:], edges[1], lines)
+        scale(row, by.edges[1], lines)
+        scale(row[end:], by.edges[1], lines)
         for k in range(parts):
             copy(row[k * lines :], place[k * inner :], ONE, size)
 

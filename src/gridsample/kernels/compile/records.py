@@ -209,29 +209,32 @@ def tree(path: str) -> dict[str, ast.FunctionDef]:
     return {one.name: one for one in body if isinstance(one, ast.FunctionDef)}
 
 
-def flat_definition(function: Function, bound: Mapping[str, Any]) -> ast.FunctionDef:
-    """A function's definition, flattened; parameters that are ``bound`` are those records."""
+def flat_definition(function: Function) -> ast.FunctionDef:
+    """A function's definition, flattened."""
     code = function.__code__
-    found: Any = tree(code.co_filename).get(function.__name__)
+    found: Any = tree(code.co_filename).get(code.co_name)
     if found is None or found.lineno != code.co_firstlineno:  # not one of its file's own functions
         (found,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
     records = {name: kind for name, kind in parameters(function).items() if is_record(kind)}
-    records.update(bound)
     flat = Flatten(records, function.__globals__).visit(copy.deepcopy(found))
     assert isinstance(flat, ast.FunctionDef)
     return flat
 
 
-@functools.cache
-def flatten(function: Function, bound: tuple[tuple[str, Any], ...] = ()) -> Function:
-    """A function without records: itself, if it has none.
+def with_records(function: Function, name: str, **records: Any) -> Function:
+    """A twin of a function whose parameters are of these records, which it leaves open."""
+    twin = types.FunctionType(function.__code__, function.__globals__, name)
+    twin.__annotations__ = {**function.__annotations__, **records}
+    twin.__qualname__, twin.__module__ = name, function.__module__
+    return twin
 
-    ``bound`` says which records parameters are that are annotated with none.
-    """
-    takes = any(map(is_record, parameters(function).values()))
-    if not (takes or bound):
+
+@functools.cache
+def flatten(function: Function) -> Function:
+    """A function without records: itself, if it has none."""
+    if not any(map(is_record, parameters(function).values())):
         return function
-    definition = flat_definition(function, dict(bound))
+    definition = flat_definition(function)
     definition.decorator_list, definition.returns = [], None
     for one in definition.args.args:
         one.annotation = None

@@ -17,7 +17,6 @@ from gridsample.definitions.plan import Plan
 from gridsample.kernels import threads as pool
 from gridsample.kernels.cpu.build import worker
 from gridsample.kernels.cpu.calls import (
-    complex_of,
     find_outside,
     plan_backward,
     plan_gather,
@@ -25,8 +24,9 @@ from gridsample.kernels.cpu.calls import (
     plan_shadow,
 )
 from gridsample.kernels.cpu.entry import Batch
+from gridsample.kernels.cpu.gradients import MAP
+from gridsample.kernels.cpu.layouts import complex_of
 from gridsample.kernels.cpu.outside import numbers_outside
-from gridsample.kernels.cpu.sweeps import MAP
 from gridsample.kernels.memory import (
     Layout,
     converted,

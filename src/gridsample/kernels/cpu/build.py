@@ -29,14 +29,18 @@ from gridsample.kernels.compile.jit import (
     compile_sum,
 )
 from gridsample.kernels.compile.lower import Function, fingerprint, lower, rebind
-from gridsample.kernels.compile.records import flat_parameters
+from gridsample.kernels.compile.records import flat_parameters, with_records
 from gridsample.kernels.cpu import (
+    blocks,
     direct,
     entry,
+    gradients,
     intrinsics,
     lanes,
     linear_lanes,
     passes,
+    positions,
+    records,
     runs,
     second,
     sweeps,
@@ -119,6 +123,7 @@ LISTS = ("_strides", "_shifts", "_starts", "_lines", "_table", "_axes")
 
 def kind_of(name: str, annotation: str, spec: Spec) -> Any:
     """The type of a driver's argument, by its flat name and annotation."""
+    name = name.removeprefix("job_")
     if annotation in ("int", "bool"):
         return nb.types.int64 if annotation == "int" else nb.types.boolean
     if name in STORED:
@@ -305,24 +310,53 @@ COMPILING = tuple(
 # All that is compiled into a driver; and this file, which says what is bound.
 SHARED = ("definitions.axis", "kernels.axes", "kernels.memory", *COMPILING)
 SOURCES = (*SHARED, *(f"kernels.cpu.{name}" for name in (
-    "build", "direct", "entry", "intrinsics", "lanes", "linear_lanes", "passes", "records", "runs",
-    "second", "sweeps", "taps", "tiles", "vectors",
+    "blocks", "build", "direct", "entry", "gradients", "intrinsics", "lanes", "linear_lanes",
+    "passes", "positions", "records", "runs", "scatter", "second", "sweeps", "taps", "tiles",
+    "vectors",
 )))  # fmt: skip
 
+
+class Work(NamedTuple):
+    """A driver's own part in `sweeps.sweep`."""
+
+    job: Any  # the record of what it works on
+    task: Any  # and of a task
+    inside: Function
+    edges: Function
+
+
+WORK = {
+    "gather": Work(records.Gather, records.Task, sweeps.gather_inside, sweeps.gather_edges),
+    "gather_nearest": Work(
+        records.GatherRuns, records.Task, sweeps.gather_nearest_inside,
+        sweeps.gather_nearest_edges,
+    ),
+    "gather_runs": Work(
+        records.GatherRuns, records.Task, sweeps.gather_runs_inside, sweeps.gather_runs_edges
+    ),
+    "backward": Work(
+        records.Backward, records.BandedTask, gradients.backward_inside, gradients.backward_edges
+    ),
+    "backward_runs": Work(
+        records.BackwardRuns, records.BandedTask, gradients.backward_runs_inside,
+        gradients.backward_runs_edges,
+    ),
+    "backward_twice": Work(
+        records.Second, records.BandedTask, second.backward_twice_inside,
+        second.backward_twice_edges,
+    ),
+}  # fmt: skip
+
+# Those that lay tiles, or need no edges, go their own way.
 DRIVERS: dict[str, Function] = {
-    driver.__name__: driver
-    for driver in (
-        sweeps.gather,
-        sweeps.gather_nearest,
-        sweeps.gather_runs,
-        sweeps.backward,
-        sweeps.backward_runs,
-        second.backward_twice,
-        tiles.gather_tiles,
-        tiles.backward_tiles,
-        direct.gather_direct,
-        direct.backward_direct,
-    )
+    **{
+        name: with_records(sweeps.sweep, name, job=one.job, task=one.task)
+        for name, one in WORK.items()
+    },
+    "gather_tiles": tiles.gather_tiles,
+    "backward_tiles": tiles.backward_tiles,
+    "gather_direct": direct.gather_direct,
+    "backward_direct": direct.backward_direct,
 }
 
 
@@ -342,10 +376,10 @@ def make_body(spec: Spec, tag: str) -> Any:
         names.update(lower(functions, {**names, **flags}, compile_, tag))
 
     add(*taps.ELEMENTWISE, passes.between, *passes.SLIDING_TAPS)
-    add(taps.snap, taps.stretch, taps.stand, taps.slide, taps.kind)
-    add(taps.place, taps.place_sliding, compile_=compile_separate, **load_grid)
-    add(taps.read, taps.read_edges, taps.lay_blocks, compile_=compile_loop, **load_grid)
-    add(taps.any_slide, *taps.LOOPS, *passes.LOOPS, compile_=compile_separate)
+    add(positions.snap, positions.stretch, positions.stand, positions.slide, positions.kind)
+    add(positions.place, positions.place_sliding, compile_=compile_separate, **load_grid)
+    add(positions.read, positions.read_edges, blocks.lay_blocks, compile_=compile_loop, **load_grid)
+    add(positions.any_slide, *taps.LOOPS, *passes.LOOPS, compile_=compile_separate)
     # Collecting is compiled as if arrays could overlap, lest LLVM choose gather instructions.
     add(
         passes.collect, passes.collect_pairs, passes.collect_present,
@@ -377,10 +411,10 @@ def make_body(spec: Spec, tag: str) -> Any:
         names["settle"] = settled
     add(*runs.LISTS, runs.blend_present, runs.add_outside)
     add(runs.blend_inside, compile_=compile_separate)
-    add(sweeps.raises, sweeps.enough, sweeps.chunk, compile_=compile_inline)
-    add(taps.next_block, taps.next_piece, taps.find_piece, compile_=compile_inline)
-    add(*sweeps.SUMS_OF, compile_=compile_sum)
-    add(*taps.STEPS, *sweeps.STEPS, compile_=compile_loop)
+    add(gradients.raises, sweeps.enough, gradients.chunk, compile_=compile_inline)
+    add(blocks.next_block, blocks.next_piece, blocks.find_piece, compile_=compile_inline)
+    add(*gradients.SUMS_OF, compile_=compile_sum)
+    add(*taps.STEPS, *sweeps.STEPS, *gradients.PLANES, compile_=compile_loop)
     if spec.driver.endswith("_tiles"):
         names |= {"TILE": lanes.TILE, "turn_tile": lanes.turn_tile}
         add(tiles.turn, *tiles.LOOPS, compile_=compile_loop)
@@ -391,4 +425,8 @@ def make_body(spec: Spec, tag: str) -> Any:
         add(*direct.LOOPS, compile_=compile_separate)
     add(*second.LOOPS, compile_=compile_separate)
     add(*second.STEPS, compile_=compile_loop)
+    if work := WORK.get(spec.driver):
+        add(gradients.derive_run)
+        own: Any = (("work_inside", work.inside, {}), ("work_edges", work.edges, {}))
+        add(*own, compile_=compile_loop)
     return compile_body(rebind(DRIVERS[spec.driver], names, f"body_{tag}"))

@@ -13,29 +13,52 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.methods import LINEAR
-from gridsample.definitions.plan import BOUNDARIES, Plan, Shape
+from gridsample.definitions.plan import Plan
 from gridsample.kernels.cpu import records
-from gridsample.kernels.cpu.build import Spec, driver_for
+from gridsample.kernels.cpu.build import driver_for
 from gridsample.kernels.cpu.entry import Batch, Part
-from gridsample.kernels.cpu.outside import Outside, bits_outside, numbers_outside
-from gridsample.kernels.cpu.records import (
-    Gradient,
-    Lattice,
-    Needs,
-    Planes,
-    Points,
-    SecondNeeds,
-    Tiling,
-    Values,
+from gridsample.kernels.cpu.gradients import CHUNK, MAP
+from gridsample.kernels.cpu.layouts import (
+    AROUND,
+    LONG_RUN,
+    QUICK,
+    GridLayout,
+    bytes_of,
+    code,
+    common_run,
+    complex_of,
+    extent,
+    group_items,
+    in_pairs,
+    index_bits,
+    is_far,
+    is_linear,
+    is_quick,
+    lattice_of,
+    pixels_together,
+    planes_of,
+    read_points,
+    read_values,
+    specify,
+    starts,
+    values_of,
+    written_out,
 )
-from gridsample.kernels.cpu.sweeps import CHUNK, MAP
+from gridsample.kernels.cpu.outside import Outside, bits_outside, numbers_outside
+from gridsample.kernels.cpu.records import Gradient, Needs, SecondNeeds, Tiling
+from gridsample.kernels.cpu.tilings import (
+    LARGEST,
+    TILES,
+    lay_out,
+    pays_to_tile,
+    pays_to_tile_back,
+    reaches,
+    tile_of,
+)
 from gridsample.kernels.cpu.work import (
     ALONE,
-    CROWDED,
     FEW,
     Group,
-    Work,
     describe_axes,
     divide,
     divide_group,
@@ -43,214 +66,11 @@ from gridsample.kernels.cpu.work import (
     few_threads,
     organize,
     portions,
-    shifts,
 )
-from gridsample.kernels.memory import Flat, Layout, Memory, describe, flat_of, kind_of, spacing
+from gridsample.kernels.memory import Flat, Layout, Memory, describe
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
-
-# Channels side by side from which it pays to work along them; numbers of a row of taps that are
-# worked on together, at most, where pixels have fewer channels; and rows that are written out.
-LONG_RUN, LONG_ROW, MANY_ROWS = 8, 16, 16
-# Bytes from which an image is asked for ahead: it will not be in the second-level cache.
-FAR = 1 << 21
-# Storage types that have loops made for a rank and a method; of others, fewer are compiled.
-QUICK = {"f4", "f8", "f2", "V2", "u1", "u2", "u4", "u8"}
-
-
-# What is compiled ---------------------------------------------------------------------------------
-
-
-def code(dtype: np.dtype[Any]) -> str:
-    """A storage type as Spec writes it; a complex type is stored as its parts."""
-    return f"f{dtype.itemsize // 2}" if dtype.kind == "c" else f"{dtype.kind}{dtype.itemsize}"
-
-
-class GridLayout(NamedTuple):
-    """A grid as flat memory: distances between items, between axes and between points."""
-
-    flat: Flat
-    begin: int  # where the first coordinate is
-    item: int
-    axis: int
-    point: int
-    code: str
-    rank: int  # of points that lie as usual, side by side, or coordinates that do; else 0
-    planar: bool
-
-    @property
-    def record(self) -> Points:
-        """As drivers take it, but for its memory."""
-        return Points(None, begin=self.begin, item=self.item, axis=self.axis, point=self.point)
-
-
-def read_points(grid: Layout, plan: Plan, affine: bool = False) -> GridLayout:
-    """An even grid (N, *out, D), or affine maps (N, D, D + 1), as the drivers take it."""
-    shape, strides, dtype = grid
-    axes, kind = len(plan.spatial), kind_of(dtype)
-    if affine:
-        item = axes * (axes + 1) if plan.grid_items > 1 else 0
-        return GridLayout(flat_of(grid, kind), 0, item, 0, 0, code(dtype), axes, True)
-    upward, backward = grid, strides[-1] < 0
-    if backward:
-        upward = shape, (*strides[:-1], -strides[-1]), dtype
-    distances = spacing(upward)
-    assert distances is not None
-    item, point, axis = distances
-    begin, axis = ((axes - 1) * axis, -axis) if backward else (0, axis)
-    still = plan.coords != "displacement"
-    planar = still and point == 1 and axes > 1
-    usual = still and point == axes and (axis == 1 or axes == 1)
-    item = item if plan.grid_items > 1 else 0
-    return GridLayout(
-        flat_of(upward, kind), begin, item, axis, point, code(dtype),
-        axes if usual or planar else 0, planar,
-    )  # fmt: skip
-
-
-def read_values(values: Layout, plan: Plan, as_bits: bool = False) -> Memory:
-    """Even values (N, C, *out) as the drivers take them, as (N, C, points)."""
-    shape, strides, dtype = values
-    distances = spacing(((1, *shape[2:], 1), (0, *strides[2:], dtype.itemsize), dtype))
-    assert distances is not None
-    point = distances[1] * dtype.itemsize
-    one = describe(((*shape[:2], plan.points), (*strides[:2], point), dtype), plan.items, as_bits)
-    return one._replace(flat=flat_of(values, one.flat.kind or dtype))
-
-
-def specify(
-    plan: Plan,
-    driver: str,
-    bits: int,
-    points: GridLayout,
-    image: np.dtype[Any],
-    values: np.dtype[Any],
-    **more: Any,
-) -> Spec:
-    """What is compiled for a call."""
-    return Spec(
-        driver,
-        code(plan.real),
-        bits,
-        points.code,
-        code(image),
-        code(values),
-        displaced=plan.coords == "displacement",
-        signed=any(BOUNDARIES[name].odd for name in plan.boundaries),
-        packed=points.rank if is_quick(points, image) else 0,
-        planar=points.planar and is_quick(points, image),
-        **more,
-    )
-
-
-def is_quick(points: GridLayout, image: np.dtype[Any]) -> bool:
-    """Whether there are loops for a case of these types alone."""
-    return {points.code, code(image)} <= QUICK
-
-
-def in_pairs(plan: Plan, memory: Memory, dtype: np.dtype[Any]) -> bool:
-    """Whether taps come in pairs that are neighbours in memory, as numbers."""
-    return (
-        plan.methods[0].taps % 2 == 0 and memory.strides[0] == 1 and code(dtype) == code(plan.real)
-    )
-
-
-def pixels_together(plan: Plan, memory: Memory) -> int:
-    """How many taps along x are read together, where a pixel has few channels."""
-    count = plan.methods[0].taps
-    fits = count in (2, 4) and count * memory.run <= LONG_ROW
-    return count if fits and memory.strides[0] == memory.run else 1
-
-
-def written_out(plan: Plan, length: int) -> int:
-    """How many rows of taps of a length a point has, if loops over them are written out; else 0.
-
-    Where methods are mixed they are not, so that mixes share a driver.
-    """
-    rows = math.prod(method.taps for method in plan.methods) // length
-    return rows if len({method.taps for method in plan.methods}) == 1 and rows <= MANY_ROWS else 0
-
-
-def bytes_of(memory: Memory, dtype: np.dtype[Any]) -> int:
-    """Bytes of a pixel that is read by words, if taps come in pairs; 0 where it is not.
-
-    Pixels lie one after the other: of one channel, or of three or four that are bytes.
-    """
-    step = memory.strides[0]
-    if code(dtype) in ("f2", "V2"):
-        return 2 if step == 1 else 0
-    return step if code(dtype) == "u1" and (step == 1 or step == memory.run in (3, 4)) else 0
-
-
-def is_linear(plan: Plan, order: Order) -> bool:
-    """Whether taps are weighed by distance alone, along every axis."""
-    return not any(order) and all(method.table == LINEAR.table for method in plan.methods)
-
-
-def index_bits(plan: Plan, memory: Memory, group: Group = ALONE) -> int:
-    """Width of indices and offsets: 32 bits while they fit, else 64."""
-    most = max(*plan.spatial, extent(plan, memory, group), group.items * (group.shared + group.gap))
-    return 32 if most < 2**31 - 64 else 64
-
-
-def group_items(
-    plan: Plan, place: Memory, points: GridLayout, values: Memory, run: int, affine: bool
-) -> Group:
-    """How items share blocks, where each has few points in an image of its own."""
-    step = values.strides[0]
-    listed = points.item == plan.points * points.point
-    gap = 0 if step == values.item == 0 else -1  # one number stands for all values
-    if step > 0 and values.item % step == 0:
-        gap = values.item // step - plan.points
-    if (
-        affine or plan.grid_items == 1 or plan.points >= CROWDED or not listed or gap < 0
-        or (run and gap)
-    ):  # fmt: skip
-        return ALONE
-    return Group(plan.points, place.item, gap, plan.grid_items)
-
-
-def extent(plan: Plan, memory: Memory, group: Group = ALONE) -> int:
-    """The greatest offset in a plane of an image, or of a group's images, plus one."""
-    steps = zip((*plan.spatial[::-1], group.items), (*memory.strides, group.apart), strict=True)
-    return 1 + sum((n - 1) * stride for n, stride in steps)
-
-
-def starts(memory: Memory, plan: Plan, as_runs: bool) -> tuple[Array, int]:
-    """Where the planes (or runs) begin that one grid item serves; the distance to the next item's.
-
-    A grid that serves the whole batch has every item's planes at once, and works its taps out once.
-    """
-    planes = memory.planes[:1] if as_runs else memory.planes
-    if plan.grid_items > 1:
-        return planes, memory.item
-    if plan.items == 1:
-        return planes, 0
-    items = np.arange(plan.items, dtype=np.int64)[:, np.newaxis] * memory.item
-    return (items + planes).reshape(-1), 0
-
-
-def planes_of(memory: Memory, plan: Plan, as_runs: bool, needed: bool = True) -> Planes:
-    """An image as drivers take it, but for its memory.
-
-    Where it is not needed, it stays within the one number that stands for it.
-    """
-    begins, item = starts(memory, plan, as_runs)
-    return Planes(None, begins, item) if needed else Planes(None, np.zeros_like(begins), 0)
-
-
-def values_of(memory: Memory, plan: Plan, as_runs: bool, needed: bool = True) -> Values:
-    """Values as drivers take them, but for their memory; as `planes_of`."""
-    _, begins, item = planes_of(memory, plan, as_runs, needed)
-    return Values(None, begins, item, memory.strides[0])
-
-
-def lattice_of(strides: tuple[int, ...], work: Work, far: bool) -> Lattice:
-    """How far apart pixels are, x first."""
-    table = np.array(strides, np.int64)
-    return Lattice(strides=table, shifts=shifts(work.axes.counts, strides), far=far)
-
 
 # The caller's arrays that drivers take, in the order in which calls tell where they are.
 GATHERED = (
@@ -259,29 +79,17 @@ GATHERED = (
     "out_memory",
     *(f"around_{n}" for n in records.Outside._fields),
 )
+
+
 DERIVED = (
     *("image_memory", "grid_memory", "values_memory", "shadow_memory", "gradient_memory"),
     "dropped",
 )
+
+
 DERIVED_TWICE = tuple(f"{name}_memory" for name in (
     "image", "upstream", "grid", "moves", "values", "results", "shadow", "gradient",
 ))  # fmt: skip
-
-# What is outside the image, which is told with the caller's arrays.
-AROUND = records.Outside(None, None, None)
-
-
-def common_run(place: Memory, values: Memory, least: int = LONG_RUN) -> int:
-    """How many channels are worked on side by side; 0 where planes are."""
-    return place.run if place.run == values.run >= least else 0
-
-
-def is_far(plan: Plan, memory: Memory, count: int) -> bool:
-    """Whether so many images will not be in the second-level cache."""
-    return memory.flat.extent * plan.real.itemsize * count > FAR
-
-
-# Gather -------------------------------------------------------------------------------------------
 
 
 class Gathering(NamedTuple):
@@ -372,15 +180,17 @@ def sweep_gather(
     work = organize(
         plan, order, 0 if kind is not None else 1, bits, run, group=group, slides=slides
     )
-    given: dict[str, Any] = {
-        "image": planes_of(source, plan, run > 0), "grid": points.record,
-        "out": values_of(target, plan, run > 0), "around": AROUND,
-        "lattice": lattice_of(source.strides, work, is_far(plan, source, 1) and group == ALONE),
-        "block": work.record,
-    }  # fmt: skip
+    far = is_far(plan, source, 1) and group == ALONE
+    job: Any = records.Gather(
+        planes_of(source, plan, run > 0), values_of(target, plan, run > 0), AROUND
+    )
     if run or kind is not None:
-        given["length"] = run
-    planes = range(len(given["image"].starts))
+        job = records.GatherRuns(**job._asdict(), length=run)
+    given: dict[str, Any] = {
+        "grid": points.record, "lattice": lattice_of(source.strides, work, far),
+        "block": work.record, **(job._asdict() if spec.driver == "gather_direct" else {"job": job}),
+    }  # fmt: skip
+    planes = range(len(job.image.starts))
     cost = len(planes) * max(1, run) * work.taps
     if group == ALONE:
         ranges = divide(
@@ -406,33 +216,6 @@ def samples_directly(plan: Plan, memory: Memory, points: GridLayout, image: np.d
     )
     sizes = all(2 <= n < 1 << 22 for n in plan.spatial)
     return stored and usual and outside and sizes and memory.strides[0] == 1
-
-
-# Channels of a tile, for sums of four bytes and of eight; of how many a tile is worth its while;
-# and bytes of one, at most: it should stay in the second-level cache.
-TILES, LEAST, LARGEST = {4: 16, 8: 8}, 6, 1 << 22
-
-
-def tile_of(plan: Plan, planes: int) -> int:
-    """How many channels a tile has."""
-    most = TILES[plan.real.itemsize]
-    return most if planes > 8 or most == 8 else 8
-
-
-def pays_to_tile(plan: Plan, memory: Memory, image: np.dtype[Any], values: np.dtype[Any]) -> bool:
-    """Whether to lay channels side by side first: points nearly outnumber pixels."""
-    planes = len(starts(memory, plan, False)[0])
-    pixels, step, expected = math.prod(plan.spatial), 1, []
-    for n in plan.spatial[::-1]:
-        expected.append(step)
-        step *= n
-    return (
-        planes >= LEAST
-        and memory.strides == tuple(expected)
-        and code(image) == code(values) == code(plan.real)
-        and 2 * plan.points >= pixels
-        and pixels * tile_of(plan, planes) * plan.real.itemsize <= LARGEST
-    )
 
 
 def sweep_tiles(
@@ -464,36 +247,6 @@ def sweep_tiles(
     ]
     work = work.tiled(whole, few)
     return Part(driver_for(spec), given, work.scratch_bytes, tasks)
-
-
-def reaches(plan: Plan) -> tuple[int, ...]:
-    """How far taps reach beyond an image along each axis, x first, where all find 0 there.
-
-    No method may round: ties are left to the edges, and then there are none.
-    """
-    zeros = plan.extrapolate and set(plan.boundaries) == {"zeros"}
-    margin = zeros and not any(method.rounds for method in plan.methods)
-    return tuple((method.taps - 1) * margin for method in plan.methods)
-
-
-def lay_out(spatial: Shape, margins: Shape, few: int) -> tuple[Shape, Array, int]:
-    """A tile with margins: its strides, x first; the pixel where each line begins; its pixels.
-
-    Without margins the lines are one.
-    """
-    sizes = [n + 2 * margin for n, margin in zip(spatial[::-1], margins, strict=True)]
-    steps = [math.prod(sizes[:a]) for a in range(len(sizes))]
-    if not any(margins):
-        lines = np.zeros(1, np.int64)
-    else:
-        lines = np.full((1,) * len(spatial), sum(map(math.prod, zip(margins, steps, strict=True))))
-        for a, n in enumerate(spatial[:-1]):
-            along = np.arange(n, dtype=np.int64) * steps[len(spatial) - 1 - a]
-            lines = lines + along.reshape([-1 if k == a else 1 for k in range(len(spatial))])
-    return tuple(few * step for step in steps), lines.reshape(-1), math.prod(sizes)
-
-
-# Backward -----------------------------------------------------------------------------------------
 
 
 class Shadow(NamedTuple):
@@ -530,11 +283,6 @@ def plan_shadow(plan: Plan, image: Layout) -> Shadow:
         step *= max(1, shape[a])
     back = tuple(slowest_first.index(a) for a in range(len(shape)))
     return Shadow((shape, tuple(steps), kind), tuple(shape[a] for a in slowest_first), back)
-
-
-def complex_of(real: np.dtype[Any]) -> np.dtype[Any]:
-    """The complex type whose parts are of a real type."""
-    return np.dtype(f"c{real.itemsize * 2}")
 
 
 class Scattering(NamedTuple):
@@ -630,15 +378,19 @@ def sweep_backward(
     width = CHUNK * work.width if affine else work.step
     each = 2 * MAP * -(-plan.points // width) if affine else plan.points * len(plan.spatial)
     far = is_far(plan, place, need_image + need_grid) and group == ALONE
-    given: dict[str, Any] = {
-        "image": planes_of(source, plan, run > 0, need_grid), "grid": points.record,
-        "values": values_of(target, plan, run > 0),
-        "shadow": planes_of(shadow, plan, run > 0, need_image),
-        "gradient": Gradient(None, each), "lattice": lattice_of(place.strides, work, far),
-        "needs": Needs(need_image, need_grid), "block": work.record,
-    }  # fmt: skip
+    job: Any = records.Backward(
+        image=planes_of(source, plan, run > 0, need_grid),
+        values=values_of(target, plan, run > 0),
+        shadow=planes_of(shadow, plan, run > 0, need_image),
+        gradient=Gradient(None, each), dropped=None, needs=Needs(need_image, need_grid),
+    )  # fmt: skip
     if run:
-        given["length"] = run
+        job = records.BackwardRuns(**job._asdict(), length=run)
+    given: dict[str, Any] = {
+        "grid": points.record, "lattice": lattice_of(place.strides, work, far),
+        "block": work.record,
+        **(job._asdict() if spec.driver == "backward_direct" else {"job": job}),
+    }  # fmt: skip
     planes, each = len(starts(target, plan, run > 0)[0]), max(1, run) * work.taps
     tasks: list[list[tuple[int, ...]]]
     if group != ALONE and (group.apart or not need_image):
@@ -647,20 +399,6 @@ def sweep_backward(
     else:
         tasks = share_out(plan, place, group, need_image, planes, each, width, threads)
     return Part(driver_for(spec), given, work.scratch_bytes, tasks)
-
-
-def pays_to_tile_back(
-    plan: Plan, source: Memory, shadow: Memory, image: np.dtype[Any], values: np.dtype[Any]
-) -> bool:
-    """As `pays_to_tile`, for two tiles: one of the image and one of its gradient."""
-    return (
-        not plan.nearest
-        and pays_to_tile(plan, source, image, values)
-        and source.strides == shadow.strides
-        and (shadow.item != 0 or plan.grid_items == 1)
-        and plan.image_items == plan.items
-        and 2 * math.prod(plan.spatial) * TILES[8] * plan.real.itemsize <= LARGEST
-    )
 
 
 def sweep_backward_tiles(
@@ -683,7 +421,7 @@ def sweep_backward_tiles(
         "image": planes_of(source, plan, False, need_grid), "grid": points.record,
         "values": values_of(target, plan, False),
         "shadow": planes_of(shadow, plan, False, need_image),
-        "gradient": Gradient(None, plan.points * rank),
+        "gradient": Gradient(None, plan.points * rank), "dropped": None,
         "lattice": lattice_of(strides, work, False), "needs": Needs(need_image, need_grid),
         "tiling": Tiling(lines, len(lines), pixels // len(lines), whole, planes),
         "block": work.record,
@@ -730,9 +468,6 @@ def share_out(
             items, plan.grid_items > 1 and place.item != 0, planes, whole, threads
         )
     ]
-
-
-# Backward of backward -----------------------------------------------------------------------------
 
 
 class Second(NamedTuple):
@@ -797,14 +532,16 @@ def sweep_second(
     steps = (math.prod(shape[1:]) * kind.itemsize, plan.points * kind.itemsize, kind.itemsize)
     results = describe((shape, steps, kind), plan.items)
     far = is_far(plan, source, 1 + has_image + need_image)
+    job = records.Second(
+        image=planes_of(source, plan, False), upstream=planes_of(source, plan, False),
+        moves=moves.record, values=values_of(target, plan, False),
+        results=values_of(results, plan, False, need_values),
+        shadow=planes_of(source, plan, False, need_image),
+        gradient=Gradient(None, plan.points * axes), needs=SecondNeeds(has_image, *needed),
+    )  # fmt: skip
     given: dict[str, Any] = {
-        "image": planes_of(source, plan, False), "upstream": planes_of(source, plan, False),
-        "grid": points.record, "moves": moves.record, "values": values_of(target, plan, False),
-        "results": values_of(results, plan, False, need_values),
-        "shadow": planes_of(source, plan, False, need_image),
-        "gradient": Gradient(None, plan.points * axes),
-        "lattice": lattice_of(source.strides, work, far),
-        "needs": SecondNeeds(has_image, *needed), "block": work.record,
+        "job": job, "grid": points.record, "lattice": lattice_of(source.strides, work, far),
+        "block": work.record,
     }  # fmt: skip
     planes = len(starts(target, plan, False)[0])
     tasks = share_out(plan, source, ALONE, need_image, planes, work.taps, work.step, threads)

@@ -10,10 +10,26 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.definitions.axis import HALF, ONE, minimum
-from gridsample.kernels.axes import (
-    COUNT,
+from gridsample.kernels.axes import COUNT
+from gridsample.kernels.cpu.blocks import (
+    APART,
+    AT,
+    AXES,
+    COORDINATES,
+    EACH,
+    NUMBERS,
+    PIXELS,
+    PLACED,
+    SHARED,
+    SUMS,
+    WIDTH,
+    lay_blocks,
+    next_block,
+    tail,
 )
-from gridsample.kernels.cpu.passes import fetch_ahead, spread, spread_band, spread_pairs
+from gridsample.kernels.cpu.gradients import add_shares, clear_sums, fetch_block
+from gridsample.kernels.cpu.passes import fetch_ahead
+from gridsample.kernels.cpu.positions import lay_points
 from gridsample.kernels.cpu.records import (
     BandedTask,
     Block,
@@ -28,24 +44,7 @@ from gridsample.kernels.cpu.records import (
     Task,
     Values,
 )
-from gridsample.kernels.cpu.sweeps import clear_sums, fetch_block, settle_block, window
-from gridsample.kernels.cpu.taps import (
-    APART,
-    AT,
-    AXES,
-    COORDINATES,
-    EACH,
-    NUMBERS,
-    PIXELS,
-    PLACED,
-    SHARED,
-    SUMS,
-    WIDTH,
-    lay_blocks,
-    lay_points,
-    next_block,
-    tail,
-)
+from gridsample.kernels.cpu.sweeps import settle_block, window
 
 Array = Any
 
@@ -272,21 +271,12 @@ def gather_direct(
 
 
 def backward_direct(
-    image: Planes,
-    grid: Points,
-    values: Values,
-    shadow: Planes,
-    gradient: Gradient,
-    dropped: Memory,
-    lattice: Lattice,
-    needs: Needs,
-    block: Block,
-    task: BandedTask,
-) -> None:
+    image: Planes, grid: Points, values: Values, shadow: Planes, gradient: Gradient,
+    dropped: Memory, lattice: Lattice, needs: Needs, block: Block, task: BandedTask,
+) -> None:  # fmt: skip
     """As `gridsample.kernels.cpu.sweeps.backward`, where points need no list of taps."""
     width, shared, count = block.table[WIDTH], block.table[SHARED], block.table[EACH]
-    wide, at, x = (
-        unsigned(width),
+    at, x = (
         tail(block.indices, block.table[AT]),
         tail(block.reals, block.table[PLACED]),
     )
@@ -349,22 +339,7 @@ def backward_direct(
                     n,
                 )
                 if needs.image:
-                    if task.banded:
-                        spread_band(
-                            shade,
-                            at,
-                            lattice.shifts,
-                            shares,
-                            task.low - moved,
-                            task.high - moved,
-                            count,
-                            wide,
-                            many,
-                        )
-                    elif JOINED:
-                        spread_pairs(shade, at, lattice.shifts, shares, count, wide, many)
-                    else:
-                        spread(shade, at, lattice.shifts, shares, count, wide, many)
+                    add_shares(shade, lattice, block, task, moved, many)
             if needs.grid:
                 settle_block_slopes(sums, x, width, tail(slopes, start * block.table[AXES]), n)
             start, begins = next_block(start, begins, task.last - task.first, row, strip)

@@ -20,7 +20,8 @@ from numba.extending import intrinsic
 
 from gridsample.kernels import threads as pool
 from gridsample.kernels.compile.extending import peek
-from gridsample.kernels.compile.records import check, flat_parameters, flat_values, parameters
+from gridsample.kernels.compile.records import check, flat_parameters, flat_values
+from gridsample.kernels.cpu.records import MEMORIES
 
 Array = np.ndarray[Any, Any]
 Ranges = Sequence[tuple[int, ...]]
@@ -42,15 +43,16 @@ ORDERS = 9
 TURN = 16
 
 
-def memories(function: Callable[..., None]) -> list[str]:
-    """The arguments of a driver that each call tells, by their flat names."""
-    return [name for name, kind in flat_parameters(function).items() if kind == "Memory"]
+def memories(function: Callable[..., None]) -> dict[str, str]:
+    """The arrays that each call tells a driver, in the order of rows: names, and flat arguments."""
+    flat = [name for name, kind in flat_parameters(function).items() if kind == "Memory"]
+    named = {name.removeprefix("job_"): name for name in flat}
+    return {name: named[name] for name in MEMORIES if name in named}
 
 
 def places_of(function: Callable[..., None]) -> dict[str, int]:
     """Where each argument of a driver is in a row, in the order in which the driver takes them."""
-    first = memories(function)
-    names = [*flat_parameters(function)]
+    first, names = [*memories(function).values()], [*flat_parameters(function)]
     order = first + [name for name in names if name not in first]
     return {name: HEAD + order.index(name) for name in names}
 
@@ -77,8 +79,7 @@ class Part(NamedTuple):
             TypeError: the driver's signature has other arguments.
         """
         places, function = self.driver.places, self.driver.function
-        plain = {name for name, kind in parameters(function).items() if kind == "Memory"}
-        check(function, self.given, frozenset({"task", *plain}))
+        check(function, self.given, frozenset({"task"}))
         rows = np.zeros((sum(map(len, self.tasks)), HEAD + len(places)), np.int64)
         rows[:, CODE], rows[:, SIZE] = self.driver.code, rows.shape[1]
         rows[:, APART] = self.scratch[0]
@@ -102,8 +103,9 @@ class Batch:
             TypeError: a driver takes other arrays, or in another order.
         """
         for part in parts:
-            if (taken := memories(part.driver.function)) != [*arrays]:
-                raise TypeError(f"{part.driver.function.__name__} takes {taken}, not {arrays}")
+            function = part.driver.function
+            if [*memories(function)] != [*arrays]:
+                raise TypeError(f"{function.__name__} takes {[*memories(function)]}, not {arrays}")
         self.parts = parts  # what their arguments point to must live as long
         self.rows = [part.rows() for part in parts]
         self.list = np.concatenate(

@@ -12,10 +12,26 @@ from typing import Any
 import numpy as np
 
 from gridsample.definitions.axis import ONE, maximum, minimum, rint, where
-from gridsample.kernels.cpu.taps import DOWN, STAYS, UP, prefetch
+from gridsample.kernels.cpu.blocks import DOWN, STAYS, UP, prefetch
+from gridsample.kernels.cpu.scatter import (
+    accumulate,
+    accumulate_edges,
+    add,
+    scale,
+    settle_axis,
+    settle_axis_edges,
+    share,
+    share_linear,
+    silence,
+    spread,
+    spread_band,
+    spread_pairs,
+    spread_present,
+    unslide_four,
+    unslide_two,
+)
 
 Array = Any
-
 # Bound by lowering.
 real = float
 integer = int
@@ -27,7 +43,6 @@ SLIDING = False  # whether some of a block's taps slide
 PAIRS = False  # whether neighbours along x are side by side in an image, as numbers
 BESIDE = False  # whether those in a row of four are, however they are stored
 ROWS = 0  # how many such rows there are, or 0 where it is an argument
-JOINED = False  # whether they are in what is scattered to, and every second tap is the next one's
 PIXEL = 0  # bytes of a pixel that is read by words, or numbers of one that are copied; or 0
 LOW, HIGH = 0, 0  # the least and greatest stored value, where it is an integer of few bits
 
@@ -86,12 +101,6 @@ def weigh_lanes(total: Any, weight: Any, row: Any) -> Any:
 def store_lanes(numbers: Array, at: int, row: Any) -> None:
     """Keep a row."""
     numbers[at : at + len(row)] = row
-
-
-def add_pair(plane: Array, at: int, left: Any, right: Any) -> None:
-    """Add to two neighbours: one load and one store."""
-    plane[at] += left
-    plane[at + 1] += right
 
 
 def collect(
@@ -417,29 +426,12 @@ def slide_two(first: Any, second: Any, by: Any) -> tuple[Any, Any]:
     )
 
 
-def unslide_two(first: Any, second: Any, by: Any) -> tuple[Any, Any]:
-    """The transpose of slide_two: what both taps give -> what both pixels get."""
-    return (
-        where(by == integer(STAYS), first, where(by == integer(UP), second, real(0))),
-        where(by == integer(STAYS), second, where(by == integer(DOWN), first, real(0))),
-    )
-
-
 def slide_four(p: Any, q: Any, r: Any, s: Any, x: Any, y: Any) -> tuple[Any, Any, Any, Any]:
     """As slide_two, of a square of pixels."""
     p, q = slide_two(p, q, x)
     r, s = slide_two(r, s, x)
     p, r = slide_two(p, r, y)
     q, s = slide_two(q, s, y)
-    return p, q, r, s
-
-
-def unslide_four(p: Any, q: Any, r: Any, s: Any, x: Any, y: Any) -> tuple[Any, Any, Any, Any]:
-    """The transpose of slide_four."""
-    p, q = unslide_two(p, q, x)
-    r, s = unslide_two(r, s, x)
-    p, r = unslide_two(p, r, y)
-    q, s = unslide_two(q, s, y)
     return p, q, r, s
 
 
@@ -497,147 +489,8 @@ def between(a: Any, b: Any, t: Any) -> Any:
     return a * (ONE - t) + b * t
 
 
-def share_linear(
-    g: Array, shares: Array, x: Array, y: Array, z: Array, slid: Array, width: int, n: int
-) -> None:
-    """As share, where every axis is linear; where taps slide, what the pixels get that are read."""
-    b, three = width + width, integer(3)
-    c, d = b + b, b + b + b
-    if LINEAR == 1:
-        for i in range(n):
-            p, q = g[i] * (ONE - x[i]), g[i] * x[i]
-            if SLIDING:
-                p, q = unslide_two(p, q, slid[i])
-            shares[i], shares[width + i] = p, q
-    elif LINEAR == 2:
-        for i in range(n):
-            upper, lower = g[i] * (ONE - y[i]), g[i] * y[i]
-            p, q = upper * (ONE - x[i]), upper * x[i]
-            r, s = lower * (ONE - x[i]), lower * x[i]
-            if SLIDING:
-                p, q, r, s = unslide_four(p, q, r, s, slid[i] & three, slid[i] >> integer(2))
-            shares[i], shares[width + i] = p, q
-            shares[b + i], shares[b + width + i] = r, s
-    else:
-        for i in range(n):
-            near, far = g[i] * (ONE - z[i]), g[i] * z[i]
-            if SLIDING:
-                near, far = unslide_two(near, far, slid[i] >> integer(4))
-            upper, lower = near * (ONE - y[i]), near * y[i]
-            p, q = upper * (ONE - x[i]), upper * x[i]
-            r, s = lower * (ONE - x[i]), lower * x[i]
-            upper, lower = far * (ONE - y[i]), far * y[i]
-            t, u = upper * (ONE - x[i]), upper * x[i]
-            v, w = lower * (ONE - x[i]), lower * x[i]
-            if SLIDING:
-                across, fall = slid[i] & three, (slid[i] >> integer(2)) & three
-                p, q, r, s = unslide_four(p, q, r, s, across, fall)
-                t, u, v, w = unslide_four(t, u, v, w, across, fall)
-            shares[i], shares[width + i] = p, q
-            shares[b + i], shares[b + width + i] = r, s
-            shares[c + i], shares[c + width + i] = t, u
-            shares[d + i], shares[d + width + i] = v, w
-
-
 # The same where some taps slide; bound by lowering.
 blend_sliding, slope_sliding, share_sliding = blend_linear, slope_linear, share_linear
-
-
-def share(g: Array, amount: Array, shares: Array, taps: int, width: int, n: int) -> None:
-    """What each tap gets of the upstream values."""
-    for t in range(taps):
-        a = unsigned(t) * width
-        for i in range(n):
-            shares[a + i] = g[i] * amount[a + i]
-
-
-def spread(
-    plane: Array, at: Array, shifts: Array, shares: Array, taps: int, width: int, n: int
-) -> None:
-    """Add the shares of inside points to the plane: the transpose of collect."""
-    for t in range(taps):
-        a, shift = unsigned(t) * width, address(shifts[t])
-        for i in range(n):
-            plane[address(at[i]) + shift] += shares[a + i]
-
-
-def spread_pairs(
-    plane: Array, at: Array, shifts: Array, shares: Array, taps: int, width: int, n: int
-) -> None:
-    """As spread, where every second tap is the right neighbour of the one before: two at once.
-
-    Points that follow each other mostly share pixels, and to read what was just written, but in
-    other pieces, is slow: so some thirty places in the block take turns.
-    """
-    turns = unsigned(32)
-    far, fours = n // turns, taps // 4 * 4
-    for t in range(0, fours, 4):
-        a, upper, lower = unsigned(t) * width, address(shifts[t]), address(shifts[t + 2])
-        b, c, d = a + width, a + width + width, a + width + width + width
-        for i in range(far):
-            for turn in range(turns):
-                k = i + turn * far
-                add_pair(plane, address(at[k]) + upper, shares[a + k], shares[b + k])
-                add_pair(plane, address(at[k]) + lower, shares[c + k], shares[d + k])
-        for k in range(far * turns, n):
-            add_pair(plane, address(at[k]) + upper, shares[a + k], shares[b + k])
-            add_pair(plane, address(at[k]) + lower, shares[c + k], shares[d + k])
-    for t in range(fours, taps, 2):
-        a, upper = unsigned(t) * width, address(shifts[t])
-        b = a + width
-        for i in range(far):
-            for turn in range(turns):
-                k = i + turn * far
-                add_pair(plane, address(at[k]) + upper, shares[a + k], shares[b + k])
-        for k in range(far * turns, n):
-            add_pair(plane, address(at[k]) + upper, shares[a + k], shares[b + k])
-
-
-def spread_band(
-    plane: Array, at: Array, shifts: Array, shares: Array, low: int, high: int,
-    taps: int, width: int, n: int,
-) -> None:  # fmt: skip
-    """As spread or spread_pairs, in the same order, but only to the taps in [low, high)."""
-    turns, together = (unsigned(32), 4 if taps % 4 == 0 else 2) if JOINED else (unsigned(1), 1)
-    far = n // turns
-    for first in range(0, taps, together):
-        for i in range(far):
-            for turn in range(turns):
-                k = i + turn * far
-                for t in range(first, first + together):
-                    place = at[k] + shifts[t]
-                    if low <= place < high:
-                        plane[address(place)] += shares[unsigned(t) * width + k]
-        for k in range(far * turns, n):
-            for t in range(first, first + together):
-                place = at[k] + shifts[t]
-                if low <= place < high:
-                    plane[address(place)] += shares[unsigned(t) * width + k]
-
-
-def spread_present(
-    plane: Array, at: Array, shares: Array, low: int, high: int, taps: int, width: int, n: int
-) -> None:
-    """As spread_band, for edges; [low, high) has no dropped tap."""
-    for t in range(taps):
-        a = unsigned(t) * width
-        for i in range(n):
-            if low <= at[a + i] < high:
-                plane[address(at[a + i])] += shares[a + i]
-
-
-def silence(at: Array, lost: Array, g: Array, fills: bool, taps: int, width: int, n: int) -> None:
-    """Zero the upstream values of edges that have no tap.
-
-    They take part in nothing, and 0 times an upstream NaN must not say otherwise; but where a fill
-    counts with weights that do not sum to one (it ``fills``), only points that are nowhere are out.
-    """
-    for i in range(n):
-        here = at[i]
-        for t in range(1, taps):
-            here &= at[unsigned(t) * width + i]
-        if here < 0 and (lost[i] or not fills):
-            g[i] = real(0)
 
 
 def fetch(values: Array, step: int, numbers: Array, n: int) -> None:
@@ -684,42 +537,6 @@ def settle_edges(
         out[unsigned(which[j]) * step] = store(value)
 
 
-def scale(numbers: Array, factor: Any, n: int) -> None:
-    """Multiply by a factor."""
-    for i in range(n):
-        numbers[i] *= factor
-
-
-def add(sums: Array, more: Array, n: int) -> None:
-    """Add one array to another."""
-    for i in range(n):
-        sums[i] += more[i]
-
-
-def accumulate(sums: Array, g: Array, along: Array, state: Array, n: int) -> None:
-    """Add g * along to a sum, for inside points: others may hold what is no number."""
-    for i in range(n):
-        sums[i] += where(state[i] == 0, g[i] * along[i], real(0))
-
-
-def accumulate_edges(sums: Array, g: Array, along: Array, n: int) -> None:
-    """As accumulate, for edges."""
-    for j in range(n):
-        sums[j] += g[j] * along[j]
-
-
-def settle_axis(sums: Array, gradient: Array, step: int, n: int) -> None:
-    """Sums -> one axis of a gradient, whose points are ``step`` apart; 0 where none is inside."""
-    for i in range(n):
-        gradient[i * step] = sums[i]
-
-
-def settle_axis_edges(sums: Array, which: Array, gradient: Array, step: int, n: int) -> None:
-    """As settle_axis, at the listed points."""
-    for j in range(n):
-        gradient[unsigned(which[j]) * step] = sums[j]
-
-
 def settle_run(numbers: Array, out: Array, n: int) -> None:
     """As settle, for the channels of one point."""
     for i in range(n):
@@ -729,6 +546,8 @@ def settle_run(numbers: Array, out: Array, n: int) -> None:
 # What lowering compiles: what sliding makes of pixels; loops over separate arrays, which vectorise;
 # and loops that do not.
 SLIDING_TAPS = (slide_two, unslide_two, slide_four, unslide_four)
+
+
 LOOPS = (
     mask,
     mask_weighed,
@@ -750,6 +569,8 @@ LOOPS = (
     replace_bits,
     round_off,
 )
+
+
 SCATTERED = (
     collect_words, settle_whole, fetch_ahead, pick, pick_edges, pick_runs, pick_runs_edges, spread,
     spread_band, spread_pairs, spread_present, silence, settle_axis, settle_axis_edges,

@@ -13,6 +13,13 @@ Array = Any  # kept with a plan
 Memory = Any  # the caller's, whose address each call tells
 Scratch = Any  # lent to a task
 
+# The caller's arrays, in the order in which calls tell where they are.
+MEMORIES = (
+    *(f"{name}_memory" for name in ("image", "upstream", "grid", "moves", "out", "values")),
+    *("results_memory", "shadow_memory", "gradient_memory"),
+    *("around_outside", "around_dropped", "around_holes", "dropped"),
+)
+
 
 class Planes(NamedTuple):
     """An image, or what is scattered to, as planes or as runs of channels."""
@@ -38,6 +45,14 @@ class Line(NamedTuple):
     memory: Array
     axis: int
     point: int
+
+
+class First(NamedTuple):
+    """What is the same for all points of a block about the first of their taps."""
+
+    begin: int  # its offset from the base index's
+    corner: int  # its offset for the first inside point
+    rounding: int  # how positions are rounded, two bits for each axis
 
 
 class Values(NamedTuple):
@@ -132,3 +147,67 @@ class BandedTask(NamedTuple):
     banded: bool  # whether a plane is shared with other tasks, each of which has a band of it
     low: int  # the first offset in a plane that is written to
     high: int  # and the last one's successor
+
+
+class Span(NamedTuple):
+    """The points of a block."""
+
+    item: int
+    start: int  # the first, counted from the task's first
+    ahead: int  # from it to the next block's first
+    inside: int  # how many points are inside
+    listed: int  # how many are edges, which are listed for later
+    n: int  # how many there are
+
+
+class Gather(NamedTuple):
+    """What gather works on."""
+
+    image: Planes
+    out: Values
+    around: Outside
+
+
+class GatherRuns(NamedTuple):
+    """As `Gather`, where pixels' channels may lie side by side."""
+
+    image: Planes
+    out: Values
+    around: Outside
+    length: int  # how many channels do; 0 where none do
+
+
+class Backward(NamedTuple):
+    """What backward works on."""
+
+    image: Planes
+    values: Values
+    shadow: Planes
+    gradient: Gradient
+    dropped: Memory  # what each plane has under dropped taps
+    needs: Needs
+
+
+class BackwardRuns(NamedTuple):
+    """As `Backward`, where pixels' channels lie side by side."""
+
+    image: Planes
+    values: Values
+    shadow: Planes
+    gradient: Gradient
+    dropped: Memory
+    needs: Needs
+    length: int  # how many channels there are
+
+
+class Second(NamedTuple):
+    """What the backward of backward works on."""
+
+    image: Planes
+    upstream: Planes  # the upstream image
+    moves: Points  # the upstream grid
+    values: Values
+    results: Values  # what becomes of the values
+    shadow: Planes
+    gradient: Gradient
+    needs: SecondNeeds

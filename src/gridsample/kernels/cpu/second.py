@@ -16,55 +16,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gridsample.definitions.axis import ONE, minimum, where
-from gridsample.kernels.axes import (
-    COLUMNS,
-    COUNT,
-    MEASURES,
-    STEEP,
-)
-from gridsample.kernels.cpu.passes import (
-    accumulate,
-    accumulate_edges,
-    add,
-    between,
-    blend,
-    collect,
-    collect_pairs,
-    collect_present,
-    fetch,
-    fetch_ahead,
-    fetch_edges,
-    mask,
-    replace,
-    settle_axis,
-    settle_axis_edges,
-    share,
-    silence,
-    spread,
-    spread_band,
-    spread_pairs,
-    spread_present,
-)
-from gridsample.kernels.cpu.records import (
-    BandedTask,
-    Block,
-    Gradient,
-    Lattice,
-    Line,
-    Planes,
-    Points,
-    SecondNeeds,
-    Values,
-)
-from gridsample.kernels.cpu.sweeps import (
-    clear_sums,
-    enough,
-    settle_sums,
-    settle_sums_edges,
-    steepen,
-)
-from gridsample.kernels.cpu.taps import (
+from gridsample.definitions.axis import ONE, where
+from gridsample.kernels.axes import COLUMNS, COUNT, MEASURES, STEEP
+from gridsample.kernels.cpu.blocks import (
     ALONG,
     AMOUNT,
     AT,
@@ -83,19 +37,43 @@ from gridsample.kernels.cpu.taps import (
     STATE,
     SUMS,
     WEIGHT,
-    WHICH,
     WIDTH,
     copy,
     fill,
-    lay_blocks,
-    next_block,
-    prepare_edges,
-    read,
-    read_edges,
-    survey,
     tail,
-    weigh_inside,
 )
+from gridsample.kernels.cpu.gradients import (
+    add_shares,
+    clear_sums,
+    settle_sums,
+    settle_sums_edges,
+    steepen,
+)
+from gridsample.kernels.cpu.passes import (
+    between,
+    blend,
+    collect,
+    collect_pairs,
+    collect_present,
+    fetch,
+    fetch_ahead,
+    fetch_edges,
+    mask,
+    replace,
+)
+from gridsample.kernels.cpu.positions import read, read_edges
+from gridsample.kernels.cpu.records import BandedTask, Block, Lattice, Line, Second, Span
+from gridsample.kernels.cpu.scatter import (
+    accumulate,
+    accumulate_edges,
+    add,
+    settle_axis,
+    settle_axis_edges,
+    share,
+    silence,
+    spread_present,
+)
+from gridsample.kernels.cpu.taps import prepare_edges, weigh_inside
 
 Array = Any
 
@@ -107,165 +85,189 @@ LINEAR = 0  # the rank, where all axes are linear
 JOINED = False  # whether taps come in pairs that are neighbours in memory
 
 
-def backward_twice(
-    image: Planes, upstream: Planes, grid: Points, moves: Points, values: Values,
-    results: Values, shadow: Planes, gradient: Gradient, lattice: Lattice, needs: SecondNeeds,
-    block: Block, task: BandedTask,
-) -> None:  # fmt: skip
+def backward_twice_inside(
+    job: Second, lattice: Lattice, block: Block, task: BandedTask, points: Line, span: Span
+) -> None:
     """Second derivatives of the points first..last of items first_item..last_item.
 
     ``upstream`` is the image u, if the call ``has_image``; ``moves`` the grid d.  What becomes of g
     goes to ``results``, of v to ``shadow`` and of the grid to
     ``gradient``; bands and order of summation as in `gridsample.kernels.cpu.sweeps.backward`.
     """
-    width, count, step = block.table[WIDTH], block.table[EACH], unsigned(values.step)
-    wide, at = unsigned(width), tail(block.indices, block.table[AT])
+    item = span.item
+    start = span.start
+    inside = span.inside
+    n = span.n
+    width = block.table[WIDTH]
+    count = block.table[EACH]
+    step = unsigned(job.values.step)
+    wide = unsigned(width)
+    at = tail(block.indices, block.table[AT])
     state = tail(block.indices, block.table[STATE])
-    places, lost = tail(block.indices, block.table[PLACES]), tail(block.indices, block.table[LOST])
     sums = tail(block.reals, block.table[SUMS])
-    pixels, others = tail(block.reals, block.table[PIXELS]), tail(block.reals, block.table[OTHERS])
-    amount, g = tail(block.reals, block.table[AMOUNT]), tail(block.reals, block.table[NUMBERS])
-    along, more = tail(block.reals, block.table[ALONG]), tail(block.reals, block.table[POS])
-    raised, size = block.table[AXES] if needs.grid else 0, 2 * count * width
-    x, moved = tail(block.reals, block.table[FRACTION]), tail(block.reals, block.table[LEANS])
-    y, z = tail(x, width), tail(x, 2 * width)
-    for item in range(task.first_item, task.last_item):
-        begun = tail(grid.memory, grid.begin + item * grid.item + task.first * grid.point)
-        points = Line(begun, grid.axis, grid.point)
-        edges = unsigned(0)
-        shifted = tail(moves.memory, moves.begin + item * moves.item + task.first * moves.point)
-        slopes = tail(gradient.memory, item * gradient.item + task.first * raised)
-        row, strip, ahead = lay_blocks(block, points, task.last - task.first)
-        start, begins = int64(0), int64(0)
-        while begins < row:
-            n = unsigned(minimum(strip, row - begins))
-            inside, edges = survey(
-                block, points, lattice.strides, task.first, start, edges, ahead, n
-            )
-            if inside:
-                clear_sums(sums, raised, width, n)
-                if not LINEAR:
-                    weigh_inside(block, ORDERS, n)
-                for a in range(block.table[AXES]):
-                    here = tail(shifted, start * moves.point + a * moves.axis)
-                    read(here, unsigned(moves.point), along, n)
-                    if LINEAR:
-                        steep = block.measures[a * MEASURES + STEEP]
-                        measure_move(along, steep, tail(moved, a * width), n)
-                    else:
-                        lean(block, a, along, n)
-                if not LINEAR:
-                    multiply_twice(block, raised, n)
-                elif not needs.upstream:
-                    fill(others, real(0), unsigned(count) * wide)
-            for p in range(task.planes, task.end if inside else task.planes):
-                here = values.starts[p] + item * values.item + (task.first + start) * values.step
-                fetch(tail(values.memory, here), step, g, n)
-                if inside < n:
-                    replace(state, g, real(0), n)
-                out = results.starts[p] + item * results.item + (task.first + start) * results.step
-                if lattice.far:
-                    plane = tail(image.memory, image.starts[p] + item * image.item)
-                    fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
-                    if needs.upstream:
-                        plane = tail(upstream.memory, upstream.starts[p] + item * upstream.item)
-                        fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
-                    if needs.image:
-                        plane = tail(shadow.memory, shadow.starts[p] + item * shadow.item)
-                        fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
-                if LINEAR and (needs.values or needs.grid):
-                    plane = tail(image.memory, image.starts[p] + item * image.item)
-                    collect_pairs(plane, at, lattice.shifts, pixels, count, wide, n)
-                    if needs.upstream:
-                        plane = tail(upstream.memory, upstream.starts[p] + item * upstream.item)
-                        collect_pairs(plane, at, lattice.shifts, others, count, wide, n)
-                    slope_twice(along, sums, g, pixels, others, x, y, z, moved, state, wide, n)
-                    if needs.values:
-                        settle_axis(along, tail(results.memory, out), unsigned(results.step), n)
-                elif needs.values or needs.grid:
-                    plane = tail(image.memory, image.starts[p] + item * image.item)
-                    collect(plane, at, lattice.shifts, pixels, count, wide, n)
-                    if needs.upstream:
-                        plane = tail(upstream.memory, upstream.starts[p] + item * upstream.item)
-                        collect(plane, at, lattice.shifts, others, count, wide, n)
-                    for b in range(0 if needs.values else 1, 1 + raised):
-                        weights = tail(amount, b * size)
-                        blend(along, pixels, tail(weights, count * width), count, wide, n)
-                        if needs.upstream:
-                            blend(more, others, weights, count, wide, n)
-                            add(along, more, n)
-                        if b:
-                            accumulate(tail(sums, (b - 1) * width), g, along, state, n)
-                        else:
-                            replace(state, along, real(0), n)
-                            settle_axis(along, tail(results.memory, out), unsigned(results.step), n)
-                if needs.image:
-                    plane = tail(shadow.memory, shadow.starts[p] + item * shadow.item)
-                    if LINEAR:
-                        share_twice(g, pixels, x, y, z, moved, wide, n)
-                    else:
-                        share(g, tail(amount, count * width), pixels, count, wide, n)
-                    if task.banded:
-                        spread_band(
-                            plane, at, lattice.shifts, pixels, task.low, task.high, count, wide, n
-                        )
-                    elif JOINED:
-                        spread_pairs(plane, at, lattice.shifts, pixels, count, wide, n)
-                    else:
-                        spread(plane, at, lattice.shifts, pixels, count, wide, n)
-            if needs.grid and inside:
-                if LINEAR:
-                    steepen(sums, block.measures, block.table[AXES], width, n)
-                settle_sums(
-                    sums, tail(slopes, start * block.table[AXES]), block.table[AXES], width, n
+    pixels = tail(block.reals, block.table[PIXELS])
+    others = tail(block.reals, block.table[OTHERS])
+    amount = tail(block.reals, block.table[AMOUNT])
+    g = tail(block.reals, block.table[NUMBERS])
+    along = tail(block.reals, block.table[ALONG])
+    more = tail(block.reals, block.table[POS])
+    raised = block.table[AXES] if job.needs.grid else 0
+    size = 2 * count * width
+    x = tail(block.reals, block.table[FRACTION])
+    moved = tail(block.reals, block.table[LEANS])
+    y = tail(x, width)
+    z = tail(x, 2 * width)
+    shifted = tail(
+        job.moves.memory, job.moves.begin + item * job.moves.item + task.first * job.moves.point
+    )
+    slopes = tail(job.gradient.memory, item * job.gradient.item + task.first * raised)
+    if inside:
+        clear_sums(sums, raised, width, n)
+        if not LINEAR:
+            weigh_inside(block, ORDERS, n)
+        for a in range(block.table[AXES]):
+            here = tail(shifted, start * job.moves.point + a * job.moves.axis)
+            read(here, unsigned(job.moves.point), along, n)
+            if LINEAR:
+                steep = block.measures[a * MEASURES + STEEP]
+                measure_move(along, steep, tail(moved, a * width), n)
+            else:
+                lean(block, a, along, n)
+        if not LINEAR:
+            multiply_twice(block, raised, n)
+        elif not job.needs.upstream:
+            fill(others, real(0), unsigned(count) * wide)
+    for p in range(task.planes, task.end if inside else task.planes):
+        here = (
+            job.values.starts[p] + item * job.values.item + (task.first + start) * job.values.step
+        )
+        fetch(tail(job.values.memory, here), step, g, n)
+        if inside < n:
+            replace(state, g, real(0), n)
+        out = (
+            job.results.starts[p]
+            + item * job.results.item
+            + (task.first + start) * job.results.step
+        )
+        if lattice.far:
+            plane = tail(job.image.memory, job.image.starts[p] + item * job.image.item)
+            fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
+            if job.needs.upstream:
+                plane = tail(job.upstream.memory, job.upstream.starts[p] + item * job.upstream.item)
+                fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
+            if job.needs.image:
+                plane = tail(job.shadow.memory, job.shadow.starts[p] + item * job.shadow.item)
+                fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
+        if LINEAR and (job.needs.values or job.needs.grid):
+            plane = tail(job.image.memory, job.image.starts[p] + item * job.image.item)
+            collect_pairs(plane, at, lattice.shifts, pixels, count, wide, n)
+            if job.needs.upstream:
+                plane = tail(job.upstream.memory, job.upstream.starts[p] + item * job.upstream.item)
+                collect_pairs(plane, at, lattice.shifts, others, count, wide, n)
+            slope_twice(along, sums, g, pixels, others, x, y, z, moved, state, wide, n)
+            if job.needs.values:
+                settle_axis(along, tail(job.results.memory, out), unsigned(job.results.step), n)
+        elif job.needs.values or job.needs.grid:
+            plane = tail(job.image.memory, job.image.starts[p] + item * job.image.item)
+            collect(plane, at, lattice.shifts, pixels, count, wide, n)
+            if job.needs.upstream:
+                plane = tail(job.upstream.memory, job.upstream.starts[p] + item * job.upstream.item)
+                collect(plane, at, lattice.shifts, others, count, wide, n)
+            for b in range(0 if job.needs.values else 1, 1 + raised):
+                weights = tail(amount, b * size)
+                blend(along, pixels, tail(weights, count * width), count, wide, n)
+                if job.needs.upstream:
+                    blend(more, others, weights, count, wide, n)
+                    add(along, more, n)
+                if b:
+                    accumulate(tail(sums, (b - 1) * width), g, along, state, n)
+                else:
+                    replace(state, along, real(0), n)
+                    settle_axis(along, tail(job.results.memory, out), unsigned(job.results.step), n)
+        if job.needs.image:
+            plane = tail(job.shadow.memory, job.shadow.starts[p] + item * job.shadow.item)
+            if LINEAR:
+                share_twice(g, pixels, x, y, z, moved, wide, n)
+            else:
+                share(g, tail(amount, count * width), pixels, count, wide, n)
+            add_shares(plane, lattice, block, task, int64(0), n)
+    if job.needs.grid and inside:
+        if LINEAR:
+            steepen(sums, block.measures, block.table[AXES], width, n)
+        settle_sums(sums, tail(slopes, start * block.table[AXES]), block.table[AXES], width, n)
+
+
+def backward_twice_edges(
+    job: Second,
+    lattice: Lattice,
+    block: Block,
+    task: BandedTask,
+    points: Line,
+    item: int,
+    which: Array,
+    n: int,
+) -> None:
+    """`backward_twice` at the ``n`` listed edges of an item."""
+    width = block.table[WIDTH]
+    count = block.table[EACH]
+    step = unsigned(job.values.step)
+    wide = unsigned(width)
+    places = tail(block.indices, block.table[PLACES])
+    lost = tail(block.indices, block.table[LOST])
+    sums = tail(block.reals, block.table[SUMS])
+    pixels = tail(block.reals, block.table[PIXELS])
+    others = tail(block.reals, block.table[OTHERS])
+    amount = tail(block.reals, block.table[AMOUNT])
+    g = tail(block.reals, block.table[NUMBERS])
+    along = tail(block.reals, block.table[ALONG])
+    more = tail(block.reals, block.table[POS])
+    raised = block.table[AXES] if job.needs.grid else 0
+    size = 2 * count * width
+    shifted = tail(
+        job.moves.memory, job.moves.begin + item * job.moves.item + task.first * job.moves.point
+    )
+    slopes = tail(job.gradient.memory, item * job.gradient.item + task.first * raised)
+    prepare_edges(block, points, ORDERS, 0, lattice.strides, task.first, which, n)
+    for a in range(block.table[AXES]):
+        here = tail(shifted, a * job.moves.axis)
+        read_edges(here, unsigned(job.moves.point), which, along, n)
+        lean(block, a, along, n)
+    multiply_twice(block, raised, n)
+    clear_sums(sums, raised, width, n)
+    for p in range(task.planes, task.end):
+        here = job.values.starts[p] + item * job.values.item + task.first * job.values.step
+        fetch_edges(tail(job.values.memory, here), step, which, g, n)
+        silence(places, lost, g, False, count, wide, n)
+        if job.needs.values or job.needs.grid:
+            plane = tail(job.image.memory, job.image.starts[p] + item * job.image.item)
+            collect_present(plane, places, pixels, count, wide, n)
+            mask(places, pixels, real(0), count, wide, n)
+            if job.needs.upstream:
+                plane = tail(job.upstream.memory, job.upstream.starts[p] + item * job.upstream.item)
+                collect_present(plane, places, others, count, wide, n)
+                mask(places, others, real(0), count, wide, n)
+        for b in range(0 if job.needs.values else 1, 1 + raised):
+            weights = tail(amount, b * size)
+            blend(along, pixels, tail(weights, count * width), count, wide, n)
+            if job.needs.upstream:
+                blend(more, others, weights, count, wide, n)
+                add(along, more, n)
+            if b:
+                accumulate_edges(tail(sums, (b - 1) * width), g, along, n)
+            else:
+                silence(places, lost, along, False, count, wide, n)
+                out = (
+                    job.results.starts[p] + item * job.results.item + task.first * job.results.step
                 )
-            start, begins = next_block(start, begins, task.last - task.first, row, strip)
-            many = enough(edges, wide, begins >= row)
-            for begin in range(unsigned(0), many, wide):
-                which = tail(block.indices, block.table[WHICH] + int64(begin))
-                n = minimum(wide, many - begin)
-                prepare_edges(block, points, ORDERS, 0, lattice.strides, task.first, which, n)
-                for a in range(block.table[AXES]):
-                    here = tail(shifted, a * moves.axis)
-                    read_edges(here, unsigned(moves.point), which, along, n)
-                    lean(block, a, along, n)
-                multiply_twice(block, raised, n)
-                clear_sums(sums, raised, width, n)
-                for p in range(task.planes, task.end):
-                    here = values.starts[p] + item * values.item + task.first * values.step
-                    fetch_edges(tail(values.memory, here), step, which, g, n)
-                    silence(places, lost, g, False, count, wide, n)
-                    if needs.values or needs.grid:
-                        plane = tail(image.memory, image.starts[p] + item * image.item)
-                        collect_present(plane, places, pixels, count, wide, n)
-                        mask(places, pixels, real(0), count, wide, n)
-                        if needs.upstream:
-                            plane = tail(upstream.memory, upstream.starts[p] + item * upstream.item)
-                            collect_present(plane, places, others, count, wide, n)
-                            mask(places, others, real(0), count, wide, n)
-                    for b in range(0 if needs.values else 1, 1 + raised):
-                        weights = tail(amount, b * size)
-                        blend(along, pixels, tail(weights, count * width), count, wide, n)
-                        if needs.upstream:
-                            blend(more, others, weights, count, wide, n)
-                            add(along, more, n)
-                        if b:
-                            accumulate_edges(tail(sums, (b - 1) * width), g, along, n)
-                        else:
-                            silence(places, lost, along, False, count, wide, n)
-                            out = (
-                                results.starts[p] + item * results.item + task.first * results.step
-                            )
-                            settle_axis_edges(
-                                along, which, tail(results.memory, out), unsigned(results.step), n
-                            )
-                    if needs.image:
-                        plane = tail(shadow.memory, shadow.starts[p] + item * shadow.item)
-                        share(g, tail(amount, count * width), pixels, count, wide, n)
-                        spread_present(plane, places, pixels, task.low, task.high, count, wide, n)
-                if needs.grid:
-                    settle_sums_edges(sums, slopes, which, block.table[AXES], width, n)
-            edges -= many
+                settle_axis_edges(
+                    along, which, tail(job.results.memory, out), unsigned(job.results.step), n
+                )
+        if job.needs.image:
+            plane = tail(job.shadow.memory, job.shadow.starts[p] + item * job.shadow.item)
+            share(g, tail(amount, count * width), pixels, count, wide, n)
+            spread_present(plane, places, pixels, task.low, task.high, count, wide, n)
+    if job.needs.grid:
+        settle_sums_edges(sums, slopes, which, block.table[AXES], width, n)
 
 
 def measure_move(move: Array, steep: Any, moved: Array, n: int) -> None:

@@ -18,6 +18,25 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.definitions.axis import minimum
+from gridsample.kernels.cpu.blocks import (
+    AMOUNT,
+    AT,
+    AXES,
+    BASE,
+    EACH,
+    FILLS,
+    LOST,
+    PLACES,
+    STATE,
+    SUMS,
+    TILED,
+    WHICH,
+    WIDTH,
+    fill,
+    tail,
+)
+from gridsample.kernels.cpu.gradients import clear_sums, raises
+from gridsample.kernels.cpu.positions import survey
 from gridsample.kernels.cpu.records import (
     Block,
     Gradient,
@@ -33,28 +52,8 @@ from gridsample.kernels.cpu.records import (
     Values,
 )
 from gridsample.kernels.cpu.runs import blend_few, blend_few_edges
-from gridsample.kernels.cpu.sweeps import clear_sums, enough, raises
-from gridsample.kernels.cpu.taps import (
-    AMOUNT,
-    AT,
-    AXES,
-    BASE,
-    EACH,
-    FILLS,
-    LOST,
-    PLACES,
-    STATE,
-    SUMS,
-    TILED,
-    WHICH,
-    WIDTH,
-    fill,
-    multiply_out,
-    prepare_edges,
-    survey,
-    tail,
-    weigh_inside,
-)
+from gridsample.kernels.cpu.sweeps import enough
+from gridsample.kernels.cpu.taps import multiply_out, prepare_edges, weigh_inside
 
 Array = Any
 
@@ -369,18 +368,9 @@ def add_sums_edges(block: Block, gradient: Array, which: Array, n: int) -> None:
 
 
 def backward_tiles(
-    image: Planes,
-    grid: Points,
-    values: Values,
-    shadow: Planes,
-    gradient: Gradient,
-    dropped: Memory,
-    lattice: Lattice,
-    needs: Needs,
-    tiling: Tiling,
-    block: Block,
-    task: Task,
-) -> None:
+    image: Planes, grid: Points, values: Values, shadow: Planes, gradient: Gradient,
+    dropped: Memory, lattice: Lattice, needs: Needs, tiling: Tiling, block: Block, task: Task,
+) -> None:  # fmt: skip
     """As `gridsample.kernels.cpu.sweeps.backward`, a tile of channels at a time.
 
     Channels that are not there have values and pixels of 0, which add nothing.

@@ -96,6 +96,68 @@ def widen(builder: Any, value: Any, element: Any, signed: bool) -> Any:
     return (builder.sext if signed else builder.zext)(value, wide)
 
 
+class Numbers:
+    """A vector in the code that is emitted, with the operators of a number."""
+
+    def __init__(self, builder: Any, value: Any) -> None:
+        """``value`` is LLVM's."""
+        self.builder, self.value = builder, value
+
+    def like(self, other: Any) -> Any:
+        """The value of a vector, or a vector of one number."""
+        if isinstance(other, Numbers):
+            return other.value
+        kind = self.value.type
+        return ir.Constant(kind, [ir.Constant(kind.element, float(other))] * kind.count)
+
+    def _new(self, what: str, a: Any, b: Any) -> Numbers:
+        return Numbers(self.builder, getattr(self.builder, what)(a, b, flags=FUSE))
+
+    def __add__(self, other: Any) -> Numbers:
+        return self._new("fadd", self.value, self.like(other))
+
+    def __sub__(self, other: Any) -> Numbers:
+        return self._new("fsub", self.value, self.like(other))
+
+    def __rsub__(self, other: Any) -> Numbers:
+        return self._new("fsub", self.like(other), self.value)
+
+    def __mul__(self, other: Any) -> Numbers:
+        return self._new("fmul", self.value, self.like(other))
+
+    def holds(self, symbol: str, other: Any) -> Any:
+        """Where a comparison holds; nowhere for NaN."""
+        return self.builder.fcmp_ordered(symbol, self.value, self.like(other))
+
+    def kept(self, where: Any) -> Numbers:
+        """The numbers at some places, and 0 at others."""
+        return Numbers(self.builder, self.builder.select(where, self.value, self.like(0)))
+
+    def least(self, other: Any) -> Numbers:
+        """The smaller of two numbers; NaN stays."""
+        chosen = self.builder.fcmp_ordered("<", self.like(other), self.value)
+        return Numbers(self.builder, self.builder.select(chosen, self.like(other), self.value))
+
+    def most(self, other: Any) -> Numbers:
+        """The greater of two numbers; NaN stays."""
+        chosen = self.builder.fcmp_ordered(">", self.like(other), self.value)
+        return Numbers(self.builder, self.builder.select(chosen, self.like(other), self.value))
+
+    def called(self, name: str) -> Numbers:
+        """The result of one of LLVM's intrinsics."""
+        kind = self.value.type
+        function = ir.FunctionType(kind, [kind])
+        name = f"{name}.{vector_name(kind)}"
+        return Numbers(
+            self.builder,
+            self.builder.call(declare(self.builder.module, function, name), [self.value]),
+        )
+
+    def truncated(self) -> Any:
+        """As integers of 32 bits."""
+        return self.builder.fptosi(self.value, ir.VectorType(I32, self.value.type.count))
+
+
 class Block(NamedTuple):
     """What is worked on together: so many lines of so many neighbours."""
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.axes import AFTER, BEFORE, COLUMNS, FIRST, FROM, MEASURES, TO, describe
-from gridsample.kernels.cpu import taps
+from gridsample.kernels.cpu import blocks
 from gridsample.kernels.cpu.records import Block
 from gridsample.kernels.memory import frozen
 
@@ -51,11 +51,11 @@ def describe_axes(plan: Plan, order: tuple[int, ...]) -> Axes:
     """A plan's axes, for a derivative order along each."""
     counts = tuple(method.taps for method in plan.methods)
     powers = max(method.powers for method in plan.methods)
-    tables = np.zeros((len(counts), taps.ORDERS, max(counts), powers), plan.real)
+    tables = np.zeros((len(counts), blocks.ORDERS, max(counts), powers), plan.real)
     rows = []
     for a, method in enumerate(plan.methods):
         rows.append(describe(plan, a, order[a]))
-        for raised in range(taps.ORDERS):
+        for raised in range(blocks.ORDERS):
             tables[a, raised, : method.taps, : method.powers] = method.derivative(order[a] + raised)
     return Axes(
         frozen(np.array([row.integers for row in rows], np.int64).reshape(-1)),
@@ -107,7 +107,7 @@ class Work(NamedTuple):
     @property
     def step(self) -> int:
         """What ranges of points begin at multiples of: blocks, or rows that blocks are cut from."""
-        return int(self.block[taps.ROW]) or self.width
+        return int(self.block[blocks.ROW]) or self.width
 
     @property
     def record(self) -> Block:
@@ -137,7 +137,7 @@ class Work(NamedTuple):
             one[TO] = np.nextafter(np.ceil(one[TO]) + margin, one.dtype.type(0))
             one[BEFORE], one[AFTER] = one[FROM], one[TO]
         block = self.block.copy()
-        block[taps.FITS] = True
+        block[blocks.FITS] = True
         axes = self.axes._replace(integers=frozen(integers), reals=frozen(reals))
         return self._replace(axes=axes, block=frozen(block))
 
@@ -170,14 +170,14 @@ def organize(
     powers = max(method.powers for method in plan.methods)
     inside = axes.reals.reshape(len(axes.counts), -1)
     fits = bool((inside[:, FROM] <= inside[:, TO]).all())
-    table, indices, reals = taps.plan_block(axes.counts, powers, fits, kinds, width, run, twice)
+    table, indices, reals = blocks.plan_block(axes.counts, powers, fits, kinds, width, run, twice)
     kind = np.dtype(np.int32 if bits == 32 else np.int64)
-    table[taps.FILLS] = not plan.sums_to_one
+    table[blocks.FILLS] = not plan.sums_to_one
     alone = in_rows and group == ALONE
-    table[taps.ROW], table[taps.STRIP] = cut_row(plan, width) if alone else (0, width)
-    table[taps.SLIDES] = slides and may_slide(plan)
-    table[taps.SHARED], table[taps.APART], table[taps.GAP] = group[:3]
-    table[taps.DEEP] = DEEPER if plan.nearest and (run or plan.channels == 1) else DEEP
+    table[blocks.ROW], table[blocks.STRIP] = cut_row(plan, width) if alone else (0, width)
+    table[blocks.SLIDES] = slides and may_slide(plan)
+    table[blocks.SHARED], table[blocks.APART], table[blocks.GAP] = group[:3]
+    table[blocks.DEEP] = DEEPER if plan.nearest and (run or plan.channels == 1) else DEEP
     block = frozen(np.array(table, np.int64))
     return Work(axes, each, width, block, (indices, kind), (reals, plan.real))
 

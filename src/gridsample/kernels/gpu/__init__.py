@@ -26,6 +26,7 @@ from gridsample.definitions.plan import BOUNDARIES, Plan, is_differentiable
 from gridsample.kernels.axes import ALONE, describe
 from gridsample.kernels.compile.records import check, flat_values
 from gridsample.kernels.gpu import sweeps
+from gridsample.kernels.gpu.parts import AS_THEY_COME, DISPLACED, EXACT, GIVEN, MAPPED, MEASURED
 from gridsample.kernels.gpu.records import (
     Fill,
     Grid,
@@ -37,14 +38,6 @@ from gridsample.kernels.gpu.records import (
     Tile,
     Values,
     Work,
-)
-from gridsample.kernels.gpu.sweeps import (
-    AS_THEY_COME,
-    DISPLACED,
-    EXACT,
-    GIVEN,
-    MAPPED,
-    MEASURED,
 )
 
 Order = tuple[int, ...]

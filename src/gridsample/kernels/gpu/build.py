@@ -17,7 +17,7 @@ from typing import Any
 from gridsample.definitions import axis
 from gridsample.kernels import axes
 from gridsample.kernels.compile.records import flat_definition
-from gridsample.kernels.gpu import sweeps, taps
+from gridsample.kernels.gpu import parts, sweeps, taps
 from gridsample.kernels.gpu.records import Work
 
 Function = Callable[..., Any]
@@ -102,7 +102,7 @@ def strip(function: Function, scope: dict[str, Any], alias: str, unrolled: bool)
     Sources must be all that there is to them, but for names that are bound to Triton's own:
     torch.compile writes them into programs.
     """
-    bare = Strip(alias, unrolled).visit(flat_definition(function, {}))
+    bare = Strip(alias, unrolled).visit(flat_definition(function))
     source = ast.unparse(ast.fix_missing_locations(ast.Module([bare], []))) + "\n"
     kind = "unrolled" if unrolled else "rolled"
     name = f"<{function.__module__}.{function.__name__}, {kind}, for Triton>"
@@ -118,7 +118,7 @@ def constants() -> dict[str, Any]:
     """The numbers that the functions mention."""
     return {
         name: value
-        for module in (axis, axes, taps, sweeps)
+        for module in (axis, axes, taps, parts, sweeps)
         for name, value in vars(module).items()
         if name.isupper() and isinstance(value, (int, float))
     }
@@ -139,10 +139,10 @@ def kernels(rolled: bool = False, interpreted: bool = False) -> SimpleNamespace:
     names |= {name: tl.constexpr(value) for name, value in constants().items()}
     jit = compiler(interpreted)
     for function in FUNCTIONS:
-        twin = sweeps.entry_rolled if rolled and function is sweeps.entry else function
+        twin = parts.entry_rolled if rolled and function is parts.entry else function
         unrolled = function is axis.weight and not interpreted
         names[function.__name__] = jit(strip(twin, {**names}, function.__name__, unrolled))
-        if interpreted and function is sweeps.plus:
+        if interpreted and function is parts.plus:
             names["plus"] = known_sum(names["plus"])
     for kernel in sweeps.KERNELS:
         options = {} if interpreted else {"do_not_specialize": COUNTS}

@@ -38,22 +38,52 @@ with such a coordinate is undefined: it gathers NaN, adds nothing to what is sca
 derivatives of 0, so that masking its output is enough to keep a gradient clean.
 """
 
+from __future__ import annotations
+
 import contextlib
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gridsample.kernels.reference.axis import (
+    BOUNDARIES,
+    ENDS,
+    MODES,
+    Index,
+    Mode,
+    axis_taps,
+    clamp,
+    degree,
+    fold_index,
+    fold_position,
+    fold_sign,
+    locate,
+    outside,
+    position,
+    reflect,
+    slope,
+    weigh,
+)
+
+Array = npt.NDArray[Any]
+
 __all__ = [
+    "BOUNDARIES",
+    "ENDS",
+    "MODES",
     "axis_taps",
     "clamp",
+    "degree",
     "fold_index",
     "fold_position",
+    "fold_sign",
     "gather",
     "gradients",
+    "outside",
     "point_taps",
     "position",
     "reflect",
@@ -61,481 +91,6 @@ __all__ = [
     "slope",
     "weigh",
 ]
-
-Array = npt.NDArray[Any]
-
-BOUNDARIES = {
-    "zeros": "0 0 0 | a b c d | 0 0 0",
-    "constant": "f f f | a b c d | f f f",
-    "border": "a a a | a b c d | d d d",
-    "reflection": "as symmetric, or as mirror with align_corners",
-    "symmetric": "c b a | a b c d | d c b",
-    "mirror": "d c b | a b c d | c b a",
-    "wrap": "b c d | a b c d | a b c",
-    "antisymmetric": "-c -b -a | a b c d | -d -c -b",
-    "antimirror": "d -c -b | a b c d | -c -b a",
-    "dst1": "-b -a 0 | a b c d | 0 -d -c",
-}
-"""What is outside an image a b c d; f is the fill value."""
-
-MODES: dict[str, tuple[Any, ...]] = {
-    "nearest": ("nearest",),
-    "linear": ("linear",),
-    "cubic": ("cubic", 0, 0.75),
-    "catmull-rom": ("cubic", 0, 0.5),
-    "mitchell": ("cubic", 1 / 3, 1 / 3),
-    **{f"spline{n}": ("spline", n) for n in range(8)},
-    **{f"lanczos{a}": ("lanczos", a) for a in (2, 3, 4)},
-}
-"""The methods: a family, and its parameters. Such a tuple can be a mode itself."""
-
-ENDS = ("zeros", "constant", "border")
-"""The boundaries under which an infinite position has a limit."""
-
-FOLDS_POSITION = ("zeros", "border", "reflection")
-"""The boundaries that fold the position for nearest and linear, as PyTorch does."""
-
-Mode = str | tuple[Any, ...]
-Index = tuple[int, ...]
-
-
-def family(mode: Mode) -> tuple[Any, ...]:
-    """Return a method's family and its parameters."""
-    return MODES[mode] if isinstance(mode, str) else mode
-
-
-def degree(mode: Mode) -> float:
-    """Return the degree of a method's weights as polynomials; every derivative above it is 0."""
-    name, *parameters = family(mode)
-    if name == "spline":
-        return float(parameters[0])
-    return {"nearest": 0, "linear": 1, "cubic": 3, "lanczos": math.inf}[name]
-
-
-# 1. One coordinate ------------------------------------------------------------------------------
-
-
-def position(x: float, size: int, align_corners: bool) -> float:
-    """Turn a coordinate into a position: where it falls along an axis, in pixels.
-
-    Pixel i has its centre at position i. With `align_corners` the coordinates -1 and 1 are the
-    centres of the first and last pixel; without, they are the outer edges of those pixels, half a
-    pixel further out. A single pixel whose corners are aligned is where every coordinate falls.
-
-    >>> [position(x, 4, align_corners=True) for x in (-1, 0, 1)]
-    [0.0, 1.5, 3.0]
-    >>> [position(x, 4, align_corners=False) for x in (-1, 0, 1)]
-    [-0.5, 1.5, 3.5]
-    """
-    if align_corners and size == 1 and not math.isnan(x):
-        return 0.0
-    if align_corners:
-        return (x + 1) / 2 * (size - 1)
-    return ((x + 1) * size - 1) / 2
-
-
-def slope(size: int, align_corners: bool) -> float:
-    """Return d position / d coordinate: how many pixels one unit of coordinate spans.
-
-    >>> slope(4, align_corners=True), slope(4, align_corners=False)
-    (1.5, 2.0)
-    """
-    return (size - 1) / 2 if align_corners else size / 2
-
-
-def locate(
-    x: float, own: int, size: int, align_corners: bool, coords: str = "normalized"
-) -> tuple[float, float]:
-    """Return a coordinate's position and d position / d coordinate, whatever coordinates count.
-
-    Args:
-        x: the coordinate.
-        own: the index of the output's own place along this axis, from which a displacement counts.
-        size: the number of pixels along the axis.
-        align_corners: what -1 and 1 mean, of a normalized coordinate; see `position`.
-        coords: "normalized", "pixel" or "displacement".
-
-    >>> locate(0.5, 3, 8, False), locate(0.5, 3, 8, False, "pixel")
-    ((5.5, 4.0), (0.5, 1.0))
-    >>> locate(0.5, 3, 8, False, "displacement")
-    (3.5, 1.0)
-    """
-    if coords == "normalized":
-        return position(x, size, align_corners), slope(size, align_corners)
-    return (x + own if coords == "displacement" else x), 1.0
-
-
-def outside(p: float, size: int, align_corners: bool, coords: str = "normalized") -> bool:
-    """Tell whether a position lies outside the image, as it counts where nothing is extrapolated.
-
-    The image ends at the outer edges of its outermost pixels where -1 and 1 mean those, and at the
-    centres of these pixels otherwise.
-
-    >>> [outside(-0.4, 8, align_corners) for align_corners in (False, True)]
-    [False, True]
-    >>> outside(-0.4, 8, False, "pixel")
-    True
-    """
-    rim = 0.5 if coords == "normalized" and not align_corners else 0
-    return p < -rim or p > size - 1 + rim
-
-
-# 2. The boundary --------------------------------------------------------------------------------
-
-
-def clamp(p: float, size: int) -> tuple[float, int]:
-    """Clamp a position to [0, size - 1]; return it with d clamped / d p.
-
-    At the two ends themselves the derivative counts as 0.
-
-    >>> clamp(-0.3, 4), clamp(1.2, 4), clamp(3.0, 4)
-    ((0.0, 0), (1.2, 1), (3.0, 0))
-    """
-    if p <= 0:
-        return 0.0, 0
-    if p >= size - 1:
-        return float(size - 1), 0
-    return p, 1
-
-
-def reflect(p: float, size: int, align_corners: bool) -> tuple[float, int]:
-    """Mirror a position into the image; return it with d mirrored / d p.
-
-    That derivative is 1 or -1, or 0 between two mirrors in the same place: a single aligned pixel.
-
-    The mirrors stand where the coordinates -1 and 1 are: at the centres of the outermost pixels,
-    or at their outer edges. Two reflections make a shift by twice the span between the mirrors. So
-    we take the nearest number of whole shifts out, which `math.remainder` does exactly however far
-    p is, and then again counted from the lower mirror: what is left is a distance of at most the
-    span to the right of that mirror, or to its left, behind it.
-
-    >>> [reflect(p, 4, align_corners=True) for p in (-1.0, 4.0, 7.0)]
-    [(1.0, -1), (2.0, -1), (1.0, 1)]
-    >>> [reflect(p, 4, align_corners=False) for p in (-1.0, 4.0, 7.0)]
-    [(0.0, -1), (3.0, -1), (0.0, -1)]
-    """
-    low, span = (0.0, size - 1) if align_corners else (-0.5, size)
-    if span == 0:
-        return 0.0, 0
-    near = math.remainder(p, 2 * span)
-    beyond = math.remainder(near - low, 2 * span)
-    return low + abs(beyond), -1 if beyond < 0 else 1
-
-
-def fold_position(p: float, size: int, boundary: str, align_corners: bool) -> tuple[float, int]:
-    """Fold a position as nearest and linear need it; return it with d folded / d p.
-
-    After a reflection about the pixels' outer edges the position may still lie up to half a pixel
-    outside the outermost centres; it is clamped there, and the derivative is 0 over that rim.
-
-    >>> fold_position(-1.25, 4, "zeros", align_corners=False)
-    (-1.25, 1)
-    >>> fold_position(-1.25, 4, "border", align_corners=False)
-    (0.0, 0)
-    >>> fold_position(-1.25, 4, "reflection", align_corners=False)
-    (0.25, -1)
-    """
-    if boundary == "zeros":
-        return p, 1
-    if boundary == "border":
-        return clamp(p, size)
-    mirrored, sign = reflect(p, size, align_corners)
-    clamped, inside = clamp(mirrored, size)
-    return clamped, sign * inside
-
-
-def fold_index(i: int, size: int, boundary: str, align_corners: bool) -> int | None:
-    """Fold the index of a tap; None is a tap that is not on a pixel.
-
-    >>> [fold_index(i, 4, "zeros", align_corners=False) for i in range(-3, 7)]
-    [None, None, None, 0, 1, 2, 3, None, None, None]
-    >>> [fold_index(i, 4, "border", align_corners=False) for i in range(-3, 7)]
-    [0, 0, 0, 0, 1, 2, 3, 3, 3, 3]
-    >>> [fold_index(i, 4, "reflection", align_corners=False) for i in range(-3, 7)]
-    [2, 1, 0, 0, 1, 2, 3, 3, 2, 1]
-    >>> [fold_index(i, 4, "reflection", align_corners=True) for i in range(-3, 7)]
-    [3, 2, 1, 0, 1, 2, 3, 2, 1, 0]
-    >>> [fold_index(i, 4, "wrap", align_corners=False) for i in range(-3, 7)]
-    [1, 2, 3, 0, 1, 2, 3, 0, 1, 2]
-    """
-    if boundary in ("zeros", "constant"):
-        return i if 0 <= i < size else None
-    if boundary == "border":
-        return min(max(i, 0), size - 1)
-    return images(size, boundary, align_corners, i)[0]
-
-
-def fold_sign(i: int, size: int, boundary: str) -> int:
-    """Return the sign that a boundary gives to the pixel at the index of a tap.
-
-    >>> [fold_sign(i, 4, "antisymmetric") for i in range(-3, 7)]
-    [-1, -1, -1, 1, 1, 1, 1, -1, -1, -1]
-    >>> [fold_sign(i, 4, "antimirror") for i in range(-3, 7)]
-    [1, -1, -1, 1, 1, 1, 1, -1, -1, 1]
-    >>> [fold_sign(i, 4, "dst1") for i in range(-3, 7)]
-    [-1, -1, 0, 1, 1, 1, 1, 0, -1, -1]
-    """
-    odd = boundary.startswith("anti") or boundary == "dst1"
-    return images(size, boundary, False, i)[1] if odd else 1
-
-
-def images(size: int, boundary: str, align_corners: bool, i: int) -> tuple[int | None, int]:
-    """Find the pixel and the sign at index i of an image that repeats for ever.
-
-    One period is written down pixel by pixel: the image, and behind it what its mirror image adds,
-    which is all of it, or without the two pixels that the mirrors stand on, or with a pixel of 0 on
-    each side, which is no pixel of the image and has no sign.
-
-    >>> [images(3, "antimirror", False, i) for i in range(5)]
-    [(0, 1), (1, 1), (2, 1), (1, -1), (0, 1)]
-    >>> [images(2, "dst1", False, i) for i in range(6)]
-    [(0, 1), (1, 1), (None, 0), (1, -1), (0, -1), (None, 0)]
-    """
-    if boundary == "reflection":
-        boundary = "mirror" if align_corners else "symmetric"
-    image = list(range(size))
-    if boundary == "dst1":
-        line: list[tuple[int | None, int]] = [(pixel, 1) for pixel in image]
-        line += [(None, 0), *((pixel, -1) for pixel in image[::-1]), (None, 0)]
-        return line[i % len(line)]
-    back = {"symmetric": image[::-1], "mirror": image[-2:0:-1], "wrap": []}
-    sign = -1 if boundary.startswith("anti") else 1
-    period = [(pixel, 1) for pixel in image]
-    period += [(pixel, sign) for pixel in back[boundary.removeprefix("anti")]]
-    return period[i % len(period)]
-
-
-# 3. The weights ---------------------------------------------------------------------------------
-
-
-# Mitchell and Netravali's cubics (D. Mitchell and A. Netravali, "Reconstruction filters in computer
-# graphics", SIGGRAPH 1988): six times the coefficients of 1, d, d**2, d**3, for a distance d of the
-# tap from 0 to 1, and from 1 to 2. With B = 0 and C = -a they are those of Keys (R. Keys, "Cubic
-# convolution interpolation for digital image processing", IEEE Trans. ASSP 29, 1981): "cubic" has
-# a = -0.75.
-def cubic_near(b: float, c: float) -> tuple[float, ...]:
-    """Return a cubic's polynomial within one pixel."""
-    return ((6 - 2 * b) / 6, 0, (-18 + 12 * b + 6 * c) / 6, (12 - 9 * b - 6 * c) / 6)
-
-
-def cubic_far(b: float, c: float) -> tuple[float, ...]:
-    """Return a cubic's polynomial beyond one pixel."""
-    return (
-        (8 * b + 24 * c) / 6,
-        (-12 * b - 48 * c) / 6,
-        (6 * b + 30 * c) / 6,
-        (-b - 6 * c) / 6,
-    )
-
-
-def polynomial(coefficients: Sequence[float], d: float, order: int) -> float:
-    """Evaluate the derivative of the given order of a polynomial, lowest power first, at d.
-
-    >>> polynomial((5, 0, 2), 3.0, order=0), polynomial((5, 0, 2), 3.0, order=1)
-    (23.0, 12.0)
-    """
-    for _ in range(order):
-        coefficients = [power * c for power, c in enumerate(coefficients)][1:]
-    return sum(c * d**power for power, c in enumerate(coefficients))
-
-
-def weigh(p: float, mode: Mode, order: int = 0) -> list[tuple[int, float]]:
-    """List the taps of a position before its boundary: (index, weight) pairs.
-
-    The weight is differentiated `order` times with respect to the position. Where a derivative
-    jumps, which is at pixel centres, the value just to the right counts; that of a spline of even
-    order jumps half way between pixels, and there the even pixel counts as the near one. A
-    derivative above the method's degree has no taps at all: no pixel has a part in it.
-
-    Nearest rounds a position half way between two pixels to the even one, and weighs it with the
-    integer 1, so that integer pixels stay exact.
-
-    >>> weigh(2.5, "nearest"), weigh(3.5, "nearest")
-    ([(2, 1)], [(4, 1)])
-    >>> weigh(2.25, "linear")
-    [(2, 0.75), (3, 0.25)]
-    >>> weigh(2.25, "linear", order=1)
-    [(2, -1), (3, 1)]
-    >>> weigh(2.5, "cubic")
-    [(1, -0.09375), (2, 0.59375), (3, 0.59375), (4, -0.09375)]
-    >>> weigh(3.0, "spline2")
-    [(2, 0.125), (3, 0.75), (4, 0.125)]
-    """
-    name, *parameters = family(mode)
-    if order > degree(mode):
-        return []
-    base, t = math.floor(p), p - math.floor(p)
-    if name == "nearest":
-        return [(round(p), 1)]
-    if name == "linear":
-        low, high = (1 - t, t) if order == 0 else (-1, 1)
-        return [(base, low), (base + 1, high)]
-    if name == "cubic":
-        near, far = cubic_near(*parameters), cubic_far(*parameters)
-        # The distance to a tap on the left grows with the position; to one on the right it
-        # shrinks, and each derivative turns the sign.
-        turn = (-1) ** order
-        return [
-            (base - 1, polynomial(far, 1 + t, order)),
-            (base, polynomial(near, t, order)),
-            (base + 1, polynomial(near, 1 - t, order) * turn),
-            (base + 2, polynomial(far, 2 - t, order) * turn),
-        ]
-    if name == "spline":
-        (n,) = parameters
-        if n % 2 == 0:  # the middle tap is the nearest pixel: t is counted from half a pixel before
-            base, t = round(p), p - round(p) + 0.5
-        return list(enumerate(spline(n, t, order), base - n // 2))
-    (a,) = parameters
-    return list(enumerate(lanczos(a, t, order), base - a + 1))
-
-
-def spline(n: int, t: float, order: int) -> list[float]:
-    """Weigh the n + 1 taps of a B-spline of order n, t of the way through its interval.
-
-    A B-spline is made of two of one order less, which are weighed by the distances to the ends of
-    its support; its derivative is their difference (C. de Boor, "A practical guide to splines",
-    1978). On this interval the shorter ones have n taps, and their neighbours to both sides none.
-
-    >>> spline(1, 0.25, order=0), spline(3, 0.0, order=1)
-    ([0.75, 0.25], [-0.5, 0.0, 0.5, 0.0])
-    """
-    if n == 0:
-        return [1.0]
-    shorter = [0.0, *spline(n - 1, t, max(order - 1, 0)), 0.0]
-    pairs = list(itertools.pairwise(shorter))
-    if order:
-        return [left - right for left, right in pairs]
-    return [((t + n - k) * left + (k + 1 - t) * right) / n for k, (left, right) in enumerate(pairs)]
-
-
-def lanczos(a: int, t: float, order: int) -> list[float]:
-    """Weigh the 2 a taps of Lanczos' windowed sinc, so that they sum to one.
-
-    The weight of a tap at the distance s is w(s) = sinc(s) sinc(s / a), divided by the sum W of
-    all: r = w / W. To differentiate it, differentiate r W = w by Leibniz' rule, which gives r's
-    derivative of each order from those below.
-
-    >>> [round(weight, 4) for weight in lanczos(2, 0.5, order=0)]
-    [-0.0625, 0.5625, 0.5625, -0.0625]
-    """
-    taps = [t - k for k in range(1 - a, a + 1)]
-    plain = [[product(sinc, s, a, k) for s in taps] for k in range(order + 1)]
-    whole = [sum(weights) for weights in plain]
-    ratio: list[list[float]] = []
-    for k in range(order + 1):
-        lower = [math.comb(k, j) * whole[k - j] for j in range(k)]
-        ratio.append(
-            [
-                (w - sum(c * ratio[j][i] for j, c in enumerate(lower))) / whole[0]
-                for i, w in enumerate(plain[k])
-            ]
-        )
-    return ratio[order]
-
-
-def product(f: Callable[[float, int], float], s: float, a: float, order: int) -> float:
-    """Differentiate f(s) f(s / a): Leibniz' rule, for an f that knows its own derivatives."""
-    return sum(math.comb(order, k) * f(s, order - k) * f(s / a, k) / a**k for k in range(order + 1))
-
-
-def sinc(s: float, order: int) -> float:
-    """Return the derivative of the given order of sin(pi s) / (pi s).
-
-    Far from 0 it follows from s sinc(s) = sin(pi s) / pi, differentiated by Leibniz' rule; near 0,
-    where that would divide by little, it is the power series' derivative.
-
-    >>> round(sinc(0.5, 0) * math.pi, 12), sinc(0.0, 0), sinc(0.0, 1)
-    (2.0, 1.0, 0.0)
-    """
-    if abs(s) < 1:
-        series = [
-            (-1) ** (k // 2) * math.pi**k / math.factorial(k + 1) if k % 2 == 0 else 0.0
-            for k in range(40)
-        ]
-        return polynomial(series, s, order)
-    value = math.sin(math.pi * s) / (math.pi * s)
-    for k in range(1, order + 1):
-        value = (math.pi ** (k - 1) * math.sin(math.pi * s + k * math.pi / 2) - k * value) / s
-    return value
-
-
-# 4. One axis ------------------------------------------------------------------------------------
-
-
-def axis_taps(
-    x: float,
-    size: int,
-    mode: Mode,
-    boundary: str,
-    align_corners: bool,
-    order: int = 0,
-    *,
-    coords: str = "normalized",
-    own: int = 0,
-) -> list[tuple[int | None, float]] | None:
-    """List the taps of one coordinate along one axis.
-
-    Args:
-        x: the coordinate.
-        size: the number of pixels along the axis, at least 1.
-        mode: a name in `MODES`, or a family and its parameters.
-        boundary: a name in `BOUNDARIES`.
-        align_corners: what -1 and 1 mean; see `position`.
-        order: how many times the weights are differentiated with respect to the coordinate.
-        coords: what a coordinate counts; see `locate`.
-        own: the index of the output's own place along the axis, for displacements.
-
-    Returns:
-        (index, weight) pairs, in which the index None marks a tap that is on no pixel. None in
-        place of the list says that the coordinate is undefined.
-
-    >>> axis_taps(-1.0, 4, "linear", "zeros", align_corners=False)
-    [(None, 0.5), (0, 0.5)]
-    >>> axis_taps(-0.5, 4, "linear", "zeros", align_corners=False, order=1)
-    [(0, -2.0), (1, 2.0)]
-    >>> axis_taps(-1.0, 4, "linear", "antisymmetric", align_corners=False)
-    [(0, -0.5), (0, 0.5)]
-    >>> axis_taps(float("inf"), 4, "cubic", "border", align_corners=False)
-    [(3, 1)]
-    >>> axis_taps(float("nan"), 4, "linear", "zeros", align_corners=False) is None
-    True
-    """
-    p, steep = locate(x, own, size, align_corners, coords)
-    if math.isnan(p) or (math.isinf(p) and boundary not in ENDS):
-        return None
-    if math.isinf(p):
-        return infinite_taps(p, size, mode, boundary, order)
-
-    multiplier = 1
-    if family(mode)[0] in ("nearest", "linear") and boundary in FOLDS_POSITION:
-        p, multiplier = fold_position(p, size, boundary, align_corners)
-        boundary = "zeros"  # a tap still outside, to the right of the last pixel, is dropped
-    chain = (multiplier * steep) ** order if order else 1
-    return [
-        (
-            fold_index(i, size, boundary, align_corners),
-            weight * chain * fold_sign(i, size, boundary),
-        )
-        for i, weight in weigh(p, mode, order)
-    ]
-
-
-def infinite_taps(
-    p: float, size: int, mode: Mode, boundary: str, order: int
-) -> list[tuple[int | None, float]]:
-    """List the taps infinitely far outside, as the limit of ever farther ones.
-
-    Zeros has none; border has the edge pixel with weight 1, which does not change from there on,
-    and constant the fill value.
-    """
-    if boundary == "zeros" or order > degree(mode):
-        return []
-    edge = 0 if p < 0 else size - 1
-    return [(None if boundary == "constant" else edge, 0 if order else 1)]
-
-
-# 5. One point -----------------------------------------------------------------------------------
 
 
 def point_taps(
@@ -611,9 +166,6 @@ def point_taps(
         elif "constant" in boundaries and weight != 0:
             result.append((None, weight))
     return result
-
-
-# 6. All points ----------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -851,9 +403,6 @@ def gradients(
                 if taps
             )
     return grad_input, sum_items(grad_grid, grid_items)
-
-
-# What the three loops have in common ------------------------------------------------------------
 
 
 Taps = list[tuple[Index | None, float]]

@@ -1,0 +1,517 @@
+"""What the drivers of gradients do at the points of a block, and at edges; see `sweeps.sweep`.
+
+Values are scattered to their taps, and the gradient of the grid, or of affine maps, is summed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gridsample.definitions.axis import minimum
+from gridsample.kernels.axes import (
+    COLUMNS,
+    COUNT,
+    EXTENT,
+    MEASURES,
+    ORDER,
+    POWERS,
+    START,
+    STEEP,
+    STEP,
+)
+from gridsample.kernels.cpu.blocks import (
+    ALONG,
+    AMOUNT,
+    AT,
+    AXES,
+    EACH,
+    FILLS,
+    FRACTION,
+    HERE,
+    LISTED,
+    LOST,
+    MOST,
+    NUMBERS,
+    PIXELS,
+    PLACES,
+    PUT,
+    RUN,
+    SLID,
+    SLIDES,
+    STATE,
+    SUMS,
+    WEIGHT,
+    WIDTH,
+    fill,
+    find_piece,
+    next_piece,
+    tail,
+)
+from gridsample.kernels.cpu.passes import (
+    blend,
+    blend_across,
+    collect,
+    collect_channel,
+    collect_pairs,
+    collect_present,
+    fetch,
+    fetch_ahead,
+    fetch_edges,
+    mask,
+    replace,
+    share_sliding,
+    slope_linear,
+    slope_sliding,
+    sum_rows,
+)
+from gridsample.kernels.cpu.positions import any_slide, own_coordinate
+from gridsample.kernels.cpu.records import (
+    Backward,
+    BackwardRuns,
+    BandedTask,
+    Block,
+    Lattice,
+    Line,
+    Span,
+)
+from gridsample.kernels.cpu.runs import add_run, dot, dot_outside, list_inside, list_present
+from gridsample.kernels.cpu.scatter import (
+    accumulate,
+    accumulate_edges,
+    scale,
+    settle_axis,
+    settle_axis_edges,
+    share,
+    share_linear,
+    silence,
+    spread,
+    spread_band,
+    spread_pairs,
+    spread_present,
+)
+from gridsample.kernels.cpu.taps import multiply_out, multiply_rows, prepare_edges, weigh_inside
+
+Array = Any
+# Bound by lowering.
+real = float
+integer = int
+int64 = int
+unsigned = int
+PAIRS = JOINED = False
+LINEAR = 0  # the rank, where all axes are linear
+FOURS = False  # whether there are four taps along x
+AFFINE = False  # whether a grid's memory holds affine maps instead
+PIXEL = 0  # bytes of a pixel that is read by words, or numbers of one that are copied; or 0
+
+# Blocks whose shares of a map's gradient are summed in one place, and the room that one has.
+CHUNK, MAP = 8, 12
+
+
+def slope_plane(plane: Array, p: int, slides: bool, lattice: Lattice, block: Block, n: int) -> None:
+    """Add to the sums of a block's points what a plane of the image, the one of number p, gives."""
+    width = block.table[WIDTH]
+    count = block.table[EACH]
+    wide = unsigned(width)
+    at = tail(block.indices, block.table[AT])
+    state = tail(block.indices, block.table[STATE])
+    places = tail(block.indices, block.table[PLACES])
+    sums = tail(block.reals, block.table[SUMS])
+    slid = tail(block.indices, block.table[SLID])
+    pixels = tail(block.reals, block.table[PIXELS])
+    amount = tail(block.reals, block.table[AMOUNT])
+    g = tail(block.reals, block.table[NUMBERS])
+    along = tail(block.reals, block.table[ALONG])
+    x = tail(block.reals, block.table[FRACTION])
+    y = tail(x, width)
+    z = tail(x, 2 * width)
+    lines = block.table[AMOUNT] + count * width
+    size = block.table[MOST] * width
+    gap = unsigned(lattice.strides[0])
+    if lattice.far:
+        fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
+    if PIXEL:
+        collect_channel(plane, at, lattice.shifts, places, pixels, p, count, wide, n)
+    elif LINEAR:
+        collect_pairs(plane, at, lattice.shifts, pixels, count, wide, n)
+    if LINEAR:
+        if slides:
+            slope_sliding(sums, g, pixels, x, y, z, slid, state, wide, n)
+        else:
+            slope_linear(sums, g, pixels, x, y, z, slid, state, wide, n)
+    elif FOURS:
+        for a in range(block.table[AXES]):
+            if raises(block.axes, a):
+                amounts = tail(block.reals, lines + a * count // 4 * width)
+                across = tail(block.reals, block.table[WEIGHT] + (0 if a else size))
+                sum_rows(
+                    plane,
+                    at,
+                    lattice.shifts,
+                    gap,
+                    amounts,
+                    pixels,
+                    count // 4,
+                    wide,
+                    n,
+                )
+                blend_across(along, pixels, across, wide, n)
+                accumulate(tail(sums, a * width), g, along, state, n)
+    else:
+        collect(plane, at, lattice.shifts, pixels, count, wide, n)
+        for a in range(block.table[AXES]):
+            if raises(block.axes, a):
+                weights = tail(amount, (1 + a) * count * width)
+                blend(along, pixels, weights, count, wide, n)
+                accumulate(tail(sums, a * width), g, along, state, n)
+
+
+def add_shares(
+    plane: Array, lattice: Lattice, block: Block, task: BandedTask, moved: int, n: int
+) -> None:
+    """Add the shares of a block's values to a plane, which begins ``moved`` after the task's."""
+    at, shares = tail(block.indices, block.table[AT]), tail(block.reals, block.table[PIXELS])
+    count, wide, shifts = block.table[EACH], unsigned(block.table[WIDTH]), lattice.shifts
+    if task.banded:
+        low, high = task.low - moved, task.high - moved
+        spread_band(plane, at, shifts, shares, low, high, count, wide, n)
+    elif JOINED:
+        spread_pairs(plane, at, shifts, shares, count, wide, n)
+    else:
+        spread(plane, at, shifts, shares, count, wide, n)
+
+
+def backward_inside(
+    job: Backward, lattice: Lattice, block: Block, task: BandedTask, points: Line, span: Span
+) -> None:
+    """Scatter the values of every plane to their taps in ``shadow``, and sum the grid's gradient.
+
+    ``strides`` are the image's, the shadow's, or both's.  Where the call is ``banded``, only taps
+    whose offset in the shadow's plane is in [low, high) are written; otherwise [low, high) is the
+    whole plane.  A pixel is always added to in the order of items and ranges of points, however
+    the work is divided: the sums are the same bit for bit.
+    """
+    item = span.item
+    start = span.start
+    inside = span.inside
+    n = span.n
+    width = block.table[WIDTH]
+    count = block.table[EACH]
+    wide = unsigned(width)
+    at = tail(block.indices, block.table[AT])
+    state = tail(block.indices, block.table[STATE])
+    sums = tail(block.reals, block.table[SUMS])
+    slid = tail(block.indices, block.table[SLID])
+    pixels = tail(block.reals, block.table[PIXELS])
+    amount = tail(block.reals, block.table[AMOUNT])
+    g = tail(block.reals, block.table[NUMBERS])
+    x = tail(block.reals, block.table[FRACTION])
+    y = tail(x, width)
+    z = tail(x, 2 * width)
+    orders = 2 if job.needs.grid else 1
+    kinds = 1 + block.table[AXES] if job.needs.grid else 1
+    lines = block.table[AMOUNT] + count * width
+    sums_of = item * job.gradient.item + (
+        0 if AFFINE else task.first * block.table[AXES] * job.needs.grid
+    )
+    slopes = tail(job.gradient.memory, sums_of)
+    slides = LINEAR and block.table[SLIDES] and any_slide(slid, n)
+    if inside and not LINEAR:
+        weigh_inside(block, orders, n)
+        if job.needs.image or not FOURS:
+            multiply_out(block, 1 if FOURS else kinds, n)
+        if FOURS:
+            multiply_rows(block, lines, block.table[AXES], n)
+    if inside:
+        clear_sums(sums, block.table[AXES] * job.needs.grid, width, n)
+    for p in range(task.planes, task.end if inside else task.planes):
+        fetch_block(
+            block.table,
+            tail(job.values.memory, job.values.starts[p] + item * job.values.item),
+            task.first + start,
+            job.values.step,
+            g,
+            n,
+        )
+        if inside < n:
+            replace(state, g, real(0), n)
+        if lattice.far and job.needs.image:
+            plane = tail(job.shadow.memory, job.shadow.starts[p] + item * job.shadow.item)
+            fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
+        if job.needs.grid:
+            plane = tail(job.image.memory, job.image.starts[p] + item * job.image.item)
+            slope_plane(plane, p, bool(slides), lattice, block, n)
+        if job.needs.image:
+            plane = tail(job.shadow.memory, job.shadow.starts[p] + item * job.shadow.item)
+            if LINEAR:
+                if slides:
+                    share_sliding(g, pixels, x, y, z, slid, wide, n)
+                else:
+                    share_linear(g, pixels, x, y, z, slid, wide, n)
+            else:
+                share(g, amount, pixels, count, wide, n)
+            add_shares(plane, lattice, block, task, int64(0), n)
+    if job.needs.grid and inside:
+        if LINEAR:
+            steepen(sums, block.measures, block.table[AXES], width, n)
+        if AFFINE:
+            some = tail(slopes, chunk(task.first + start, block.table) * MAP)
+            settle_map(
+                sums,
+                block.axes,
+                block.measures,
+                block.table[AXES],
+                task.first + start,
+                some,
+                width,
+                n,
+            )
+        else:
+            settle_sums(sums, tail(slopes, start * block.table[AXES]), block.table[AXES], width, n)
+
+
+def backward_edges(
+    job: Backward,
+    lattice: Lattice,
+    block: Block,
+    task: BandedTask,
+    points: Line,
+    item: int,
+    which: Array,
+    n: int,
+) -> None:
+    """`backward` at the ``n`` listed edges of an item."""
+    width = block.table[WIDTH]
+    count = block.table[EACH]
+    step = unsigned(job.values.step)
+    wide = unsigned(width)
+    places = tail(block.indices, block.table[PLACES])
+    lost = tail(block.indices, block.table[LOST])
+    sums = tail(block.reals, block.table[SUMS])
+    put = tail(block.indices, block.table[PUT])
+    pixels = tail(block.reals, block.table[PIXELS])
+    amount = tail(block.reals, block.table[AMOUNT])
+    g = tail(block.reals, block.table[NUMBERS])
+    along = tail(block.reals, block.table[ALONG])
+    orders = 2 if job.needs.grid else 1
+    kinds = 1 + block.table[AXES] if job.needs.grid else 1
+    sums_of = item * job.gradient.item + (
+        0 if AFFINE else task.first * block.table[AXES] * job.needs.grid
+    )
+    slopes = tail(job.gradient.memory, sums_of)
+    prepare_edges(block, points, orders, kinds, lattice.strides, task.first, which, n)
+    clear_sums(sums, block.table[AXES] * job.needs.grid, width, n)
+    for p in range(task.planes, task.end):
+        here = job.values.starts[p] + item * job.values.item + task.first * job.values.step
+        fetch_edges(tail(job.values.memory, here), step, put, g, n)
+        fills = block.table[FILLS] and job.dropped[p] != real(0)
+        silence(places, lost, g, fills, count, wide, n)
+        if job.needs.grid:
+            plane = tail(job.image.memory, job.image.starts[p] + item * job.image.item)
+            collect_present(plane, places, pixels, count, wide, n)
+            mask(places, pixels, job.dropped[p], count, wide, n)
+            for a in range(block.table[AXES]):
+                if raises(block.axes, a):
+                    weights = tail(amount, (1 + a) * count * width)
+                    blend(along, pixels, weights, count, wide, n)
+                    accumulate_edges(tail(sums, a * width), g, along, n)
+        if job.needs.image:
+            plane = tail(job.shadow.memory, job.shadow.starts[p] + item * job.shadow.item)
+            share(g, amount, pixels, count, wide, n)
+            spread_present(plane, places, pixels, task.low, task.high, count, wide, n)
+    if job.needs.grid and AFFINE:
+        settle_map_edges(
+            sums, block.axes, block.measures, block.table, task.first, which, slopes, n
+        )
+    elif job.needs.grid:
+        settle_sums_edges(sums, slopes, which, block.table[AXES], width, n)
+
+
+def derive_run(
+    job: BackwardRuns, block: Block, task: BandedTask, item: int, point: int, count: int,
+    fills: bool, late: int,
+) -> None:  # fmt: skip
+    """Both gradients at one point, of whose taps the first ``count`` that are listed are pixels.
+
+    What is dropped counts, too, if a fill does; ``late`` is 1 at an edge, see `chunk`.
+    """
+    width, taps, size = block.table[WIDTH], unsigned(block.table[EACH]), unsigned(job.length)
+    wide, here = unsigned(width), tail(block.indices, block.table[HERE])
+    tap, amount = tail(block.indices, block.table[LISTED]), tail(block.reals, block.table[AMOUNT])
+    g, along = tail(block.reals, block.table[RUN]), tail(block.reals, block.table[SUMS])
+    axes = block.table[AXES]
+    for a in range(axes):
+        along[a] = real(0)
+    for p in range(task.planes, task.end if count or fills else task.planes):
+        offset = job.values.starts[p] + item * job.values.item
+        offset += (task.first + point) * job.values.step
+        fetch(tail(job.values.memory, offset), unsigned(1), g, size)
+        pixels = tail(job.image.memory, job.image.starts[p] + item * job.image.item)
+        plane = tail(job.shadow.memory, job.shadow.starts[p] + item * job.shadow.item)
+        for k in range(taps):
+            if job.needs.grid:
+                if k < count:
+                    product = dot(tail(pixels, here[k]), g, size)
+                else:
+                    product = dot_outside(tail(job.dropped, p * job.length), g, size)
+                for a in range(axes):
+                    if raises(block.axes, a):
+                        kind = unsigned(1 + a) * taps * wide
+                        along[a] += product * amount[kind + unsigned(tap[k])]
+            mine = k < count and (not task.banded or task.low <= here[k] < task.high)
+            if job.needs.image and mine:
+                add_run(tail(plane, here[k]), g, amount[unsigned(tap[k])], size)
+    slopes = tail(job.gradient.memory, item * job.gradient.item)
+    if job.needs.grid and AFFINE:
+        some = tail(slopes, (chunk(task.first + point, block.table) + late) * MAP)
+        add_to_map(along, 1, block.axes, block.measures, axes, task.first + point, some)
+    elif job.needs.grid:
+        for a in range(axes):
+            slopes[(task.first + point) * axes + a] = along[a]
+
+
+def backward_runs_inside(
+    job: BackwardRuns, lattice: Lattice, block: Block, task: BandedTask, points: Line, span: Span
+) -> None:
+    """As `backward_inside`, where the channels of a pixel lie side by side."""
+    if span.inside:
+        at, state = tail(block.indices, block.table[AT]), tail(block.indices, block.table[STATE])
+        here = tail(block.indices, block.table[HERE])
+        tap = tail(block.indices, block.table[LISTED])
+        wide, taps = unsigned(block.table[WIDTH]), unsigned(block.table[EACH])
+        weigh_inside(block, 2 if job.needs.grid else 1, span.n)
+        multiply_out(block, 1 + block.table[AXES] if job.needs.grid else 1, span.n)
+        for j in range(span.n):
+            if state[j] == 0:
+                count = list_inside(at[j], lattice.shifts, taps, wide, j, here, tap)
+                point = span.start + int64(j)
+                derive_run(job, block, task, span.item, point, count, False, 0)
+
+
+def backward_runs_edges(
+    job: BackwardRuns, lattice: Lattice, block: Block, task: BandedTask, points: Line, item: int,
+    which: Array, n: int,
+) -> None:  # fmt: skip
+    """As `backward_edges`, where the channels of a pixel lie side by side."""
+    places, lost = tail(block.indices, block.table[PLACES]), tail(block.indices, block.table[LOST])
+    here, tap = tail(block.indices, block.table[HERE]), tail(block.indices, block.table[LISTED])
+    wide, taps = unsigned(block.table[WIDTH]), unsigned(block.table[EACH])
+    orders = 2 if job.needs.grid else 1
+    kinds = 1 + block.table[AXES] if job.needs.grid else 1
+    prepare_edges(block, points, orders, kinds, lattice.strides, task.first, which, n)
+    for j in range(n):
+        count = list_present(places, taps, wide, j, here, tap)
+        fills = bool(block.table[FILLS] and not lost[j])
+        derive_run(job, block, task, item, int64(which[j]), count, fills, 1)
+
+
+def raises(axes: Array, a: int) -> bool:
+    """Whether the next derivative along an axis is other than zero, whatever the pixels are."""
+    return bool(axes[a * COLUMNS + ORDER] + 1 < axes[a * COLUMNS + POWERS])
+
+
+def chunk(point: int, block: Array) -> int:
+    """Where a point's share of the gradient of a map is summed: there is one for several blocks.
+
+    What edges add comes after it, in a place of its own, because it is not known when they do.
+    """
+    first: int = 2 * (point // (CHUNK * block[WIDTH]))
+    return first
+
+
+def add_to_map(
+    sums: Array, step: int, axes: Array, measures: Array, count: int, point: int, some: Array
+) -> None:
+    """Add what a point's gradient is for the rows of a map; its axes are ``step`` apart."""
+    for b in range(count):
+        own = own_coordinate(axes, measures, b, point)
+        for a in range(count):
+            some[a * (count + 1) + b] += sums[a * step] * own
+    for a in range(count):
+        some[a * (count + 1) + count] += sums[a * step]
+
+
+def settle_map(
+    sums: Array, axes: Array, measures: Array, count: int, first: int, some: Array, width: int,
+    n: int,
+) -> None:  # fmt: skip
+    """The sums of a block -> the gradient of the map that its points are sent by."""
+    extent, i = axes[EXTENT], 0
+    while i < n:
+        place = (first + i) % extent
+        many = unsigned(minimum(extent - place, int64(n) - i))
+        for a in range(count):
+            line = tail(sums, a * width + i)
+            whole, row = total(line, many), tail(some, a * (count + 1))
+            row[0] += measures[START] * whole + measures[STEP] * moment(line, place, many)
+            for b in range(1, count):
+                row[b] += whole * own_coordinate(axes, measures, b, first + i)
+            row[count] += whole
+        i += int64(many)
+
+
+def settle_map_edges(
+    sums: Array, axes: Array, measures: Array, block: Array, first: int, which: Array,
+    slopes: Array, n: int,
+) -> None:  # fmt: skip
+    """As settle_map, at the listed points."""
+    for j in range(n):
+        point = first + int64(which[j])
+        some = tail(slopes, (chunk(point, block) + 1) * MAP)
+        add_to_map(tail(sums, j), block[WIDTH], axes, measures, block[AXES], point, some)
+
+
+def total(numbers: Array, n: int) -> Any:
+    """The sum of so many numbers."""
+    result = real(0)
+    for i in range(n):
+        result += numbers[i]
+    return result
+
+
+def moment(numbers: Array, place: int, n: int) -> Any:
+    """The sum of numbers times their places, of which the first is ``place``."""
+    result = real(0)
+    for i in range(n):
+        result += numbers[i] * real(integer(place) + integer(i))
+    return result
+
+
+def fetch_block(block: Array, values: Array, begin: int, step: int, numbers: Array, n: int) -> None:
+    """As settle_block, from stored values to numbers."""
+    done = int64(0)
+    while done < int64(n):
+        many = unsigned(next_piece(block, begin + done, int64(n) - done))
+        here = tail(values, find_piece(block, begin + done) * step)
+        fetch(here, unsigned(step), tail(numbers, done), many)
+        done += int64(many)
+
+
+def clear_sums(sums: Array, axes: int, width: int, n: int) -> None:
+    """Sums along each axis that start at 0."""
+    for a in range(axes):
+        fill(tail(sums, a * width), real(0), n)
+
+
+def steepen(sums: Array, measures: Array, axes: int, width: int, n: int) -> None:
+    """Sums for each pixel along an axis -> for each unit of the coordinate."""
+    for a in range(axes):
+        scale(tail(sums, a * width), measures[a * MEASURES + STEEP], n)
+
+
+def settle_sums(sums: Array, gradient: Array, axes: int, width: int, n: int) -> None:
+    """The sums of a block -> the grid's gradient, (point, axis)."""
+    for a in range(axes):
+        settle_axis(tail(sums, a * width), tail(gradient, a), unsigned(axes), n)
+
+
+def settle_sums_edges(
+    sums: Array, gradient: Array, which: Array, axes: int, width: int, n: int
+) -> None:
+    """As settle_sums, at the listed points."""
+    for a in range(axes):
+        settle_axis_edges(tail(sums, a * width), which, tail(gradient, a), unsigned(axes), n)
+
+
+# What lowering compiles before the drivers.
+SUMS_OF = (total, moment)
+PLANES = (slope_plane, add_shares)
