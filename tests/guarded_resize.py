@@ -13,6 +13,7 @@ import numpy as np
 from guarded import Guarded, maker
 
 import gridsample
+from gridsample.backends import numpy as binding
 from gridsample.kernels import resize as kernels
 from gridsample.ops import resizing
 
@@ -22,7 +23,7 @@ SIZES = (((9, 12), (4, 6)), ((9, 12), (20, 31)), ((5, 8), (9, 3)), ((8, 6), (4, 
 def main(side: str) -> None:
     """Run every driver on guarded arrays."""
     zeros = maker(side)
-    for module in (resizing, kernels):
+    for module in (binding, resizing, kernels):
         module.np = Guarded(zeros)  # type: ignore[attr-defined]
     count = 0
     for dtype, channels, axis in itertools.product(

@@ -20,14 +20,9 @@ from typing import TYPE_CHECKING, Any
 from gridsample import methods
 from gridsample._version import __version__
 from gridsample.fields import affine_grid, identity_grid
-from gridsample.ops.sampling import (
-    grid_gradient,
-    grid_hessian,
-    grid_sample,
-    grid_sample_vjp,
-    splat,
-    splat_count,
-)
+from gridsample.ops.derivatives import grid_gradient, grid_hessian
+from gridsample.ops.sampling import grid_sample, grid_sample_vjp
+from gridsample.ops.splatting import splat, splat_count
 
 if TYPE_CHECKING:
     from gridsample.explanation.tapwise import Explanation, explain

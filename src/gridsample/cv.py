@@ -18,11 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from gridsample.backends import backend_of
 from gridsample.chunked.strips import Positions, joined, sample, sample_axis, saturated
 from gridsample.definitions.checks import as_array, as_reals, check_constant, check_dense
 from gridsample.definitions.plan import NARROW_TYPES
 from gridsample.ops.affine import affine_sample
-from gridsample.ops.sampling import grid_sample, library
+from gridsample.ops.sampling import grid_sample
 
 Array = np.ndarray[Any, Any]
 
@@ -95,7 +96,7 @@ def as_image(src: Any) -> Array:
         TypeError: it is no array of numbers.
         ValueError: it has another rank, or no pixels.
     """
-    if library(src) != "numpy":
+    if not backend_of(src=src).plain:
         raise TypeError(
             f"src is a {type(src).__module__}.{type(src).__qualname__}; accepted: NumPy arrays; "
             "for tensors there are gridsample.grid_sample and gridsample.ndimage"

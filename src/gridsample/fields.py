@@ -8,9 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridsample.definitions.checks import as_array, check_dense
-from gridsample.definitions.plan import check_flag, check_output, check_theta, coordinates
-from gridsample.ops.sampling import BINDINGS, find_binding, hand_over, is_overridden, library
+from gridsample.backends import backend_of, hand_over, is_overridden
+from gridsample.backends.maps import grid_along
+from gridsample.definitions.plan import (
+    GRID_TYPES,
+    check_flag,
+    check_output,
+    check_theta,
+    coordinates,
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -82,25 +88,15 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) ->
     if is_overridden(theta):
         return hand_over(affine_grid, locals(), theta)
     corners = check_flag(align_corners, "align_corners")
-    binding = find_binding(theta=theta)
-    check_dense(theta=theta)
-    if library(theta) in BINDINGS:
-        return binding.affine_grid(theta, size, corners)
-    shape = check_output(size, 3, 5)
-    matrices = as_array(theta, "theta")
-    check_theta(matrices.shape, shape)
-    batch, _, *out = shape
-    rank = len(out)
-    if matrices.dtype.name not in ("float16", "float32", "float64"):
-        raise TypeError(f"theta has dtype {matrices.dtype}; accepted: float16, float32, float64")
-    kind = matrices.dtype
-    real = np.float64 if kind.name == "float64" else np.float32
-    matrices = matrices.astype(real)
-    grid = np.empty((batch, *out, rank), real)
-    with np.errstate(invalid="ignore", over="ignore"):  # what is no number stays none
-        grid[...] = matrices[:, :, rank].reshape(batch, *(1,) * rank, rank)
-        for a, n in enumerate(out):
-            column = matrices[:, :, rank - 1 - a].reshape(batch, *(1,) * rank, rank)
-            along = coordinates(n, corners, real).reshape(n, *(1,) * (rank - 1 - a), 1)
-            grid += column * along
-    return grid.astype(kind.newbyteorder("="), copy=False)
+    backend = backend_of(theta=theta)
+    (maps,) = backend.take(theta=theta)
+    to_check, to_use = backend.extents(size)
+    shape = check_output(to_check, 3, 5)
+    check_theta(backend.shape(maps), shape)
+    if backend.type_name(maps.dtype, "theta") not in GRID_TYPES:
+        raise TypeError(
+            f"theta has dtype {maps.dtype}; accepted: float16, float32, float64, and bfloat16 for "
+            "tensors"
+        )
+    grid = grid_along(backend, maps, (shape if to_use is None else to_use)[2:], corners)
+    return backend.give(grid, theta)

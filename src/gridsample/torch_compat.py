@@ -25,6 +25,7 @@ from torch import Tensor
 from torch.overrides import has_torch_function_unary, has_torch_function_variadic
 
 from gridsample import fields
+from gridsample.backends import hand_over
 from gridsample.backends.torch import contacts
 from gridsample.backends.torch.contacts import torchs
 from gridsample.backends.torch.operators import is_channels_last, is_plain
@@ -95,7 +96,7 @@ def grid_sample(
         TypeError: an argument is not a tensor.
     """
     if has_torch_function_variadic(input, grid):
-        return api.hand_over(grid_sample, locals(), input, grid)  # type: ignore[no-any-return]
+        return hand_over(grid_sample, locals(), input, grid)  # type: ignore[no-any-return]
     return sample(Manner(strict, 4), input, grid, mode, padding_mode, align_corners)
 
 
@@ -120,7 +121,7 @@ def affine_grid(
         TypeError: theta is not a tensor, or size does not consist of integers.
     """
     if has_torch_function_unary(theta):
-        return api.hand_over(affine_grid, locals(), theta)  # type: ignore[no-any-return]
+        return hand_over(affine_grid, locals(), theta)  # type: ignore[no-any-return]
     return make_grid(Manner(strict, 4), theta, size, align_corners)
 
 
@@ -159,7 +160,7 @@ def interpolate(
         TypeError: the input is not a tensor, or the size does not consist of integers.
     """
     if has_torch_function_unary(input):
-        return api.hand_over(interpolate, locals(), input)  # type: ignore[no-any-return]
+        return hand_over(interpolate, locals(), input)  # type: ignore[no-any-return]
     options = size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
     return resized(input, options, strict)
 

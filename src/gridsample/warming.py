@@ -24,11 +24,12 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from gridsample.backends.numpy import real_type
 from gridsample.definitions.plan import find_method, is_differentiable
 from gridsample.kernels.compile import folders
 from gridsample.kernels.threads import cores
 from gridsample.ops.affine import affine_sample, affine_sample_vjp
-from gridsample.ops.resizing import interpolate, interpolate_vjp, real_type
+from gridsample.ops.resizing import interpolate, interpolate_vjp
 from gridsample.ops.sampling import grid_sample, grid_sample_vjp
 
 # Channels, and whether they come last: few and many planes; pixels of one register, and of more.

@@ -21,6 +21,7 @@ from torch.utils import backend_registration
 import gridsample
 from gridsample import torch_compat
 from gridsample.backends.torch import elsewhere, resizing
+from gridsample.definitions.options import Resizing
 
 ATEN = torch.library.Library("aten", "IMPL")
 CALLS: list[str] = []  # operators that were called with tensors that are far
@@ -209,9 +210,8 @@ def test_torchs_own_resizing_is_used(rank: int) -> None:
                 continue
             CALLS.clear()
             x = Far(image.clone()).requires_grad_()
-            found = resizing.resize(
-                x, (3,) * rank, (method,) * rank, False, smooth, (0.0,) * rank, "exact", False, None
-            )
+            how = Resizing((3,) * rank, (method,) * rank, False, smooth, (0.0,) * rank)
+            found = resizing.resize(x, how, False)
             found.sum().backward()
             name = f"aten::{resizing.torchs_operator(names[rank], rank, smooth)}"
             assert name in CALLS

@@ -72,6 +72,27 @@ def test_an_affine_grid_is_made_where_the_matrices_are() -> None:
     np.testing.assert_allclose(grid.memory, gridsample.affine_grid(theta, (1, 1, 3, 4)), atol=1e-15)
 
 
+def test_resizing_maps_and_drop_ins_take_arrays_too() -> None:
+    from gridsample import ndimage
+
+    image, _ = inputs()
+    theta, size = np.eye(2, 3)[np.newaxis] * 0.5, (1, 1, 3, 6)
+    upstream = np.ones((1, 2, 3, 6))
+    for function, *arrays in (
+        (lambda i: gridsample.interpolate(i, (7, 3), mode="cubic"), image),
+        (lambda u, i: gridsample.interpolate_vjp(u, i, (3, 6), mode="linear"), upstream, image),
+        (lambda i, t: gridsample.affine_sample(i, t, size), image, theta),
+        (lambda u, i, t: gridsample.affine_sample_vjp(u, i, t, size)[1], upstream, image, theta),
+        (lambda i: ndimage.zoom(i, 1.5, order=1), image[0, 0]),
+        (ndimage.map_coordinates, image[0, 0], np.ones((2, 3))),
+        (lambda i: ndimage.rotate(i, 30), image[0, 0]),
+        (ndimage.spline_filter, image[0, 0]),
+    ):
+        found = function(*map(ndarray, arrays))
+        assert type(found) is ndarray
+        np.testing.assert_allclose(found.memory, function(*arrays), rtol=1e-12, atol=1e-12)
+
+
 def test_other_arrays_beside_them_are_refused() -> None:
     image, grid = inputs()
     with pytest.raises(TypeError, match=r"grid is a numpy\.ndarray.*CuPy arrays for all"):

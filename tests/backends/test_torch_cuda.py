@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import gridsample
-from gridsample.backends.torch import cuda
+from gridsample.backends.torch import cuda, schemas
 from gridsample.definitions.methods import sampling_names
 from gridsample.definitions.plan import BOUNDARIES, COORDS
 
@@ -127,7 +127,7 @@ def test_affine_maps(rank: int, last: bool) -> None:
     for affine in (True, False):
         leaves = [t.cuda().requires_grad_() for t in (image, theta.reshape(2, rank, rank + 1))]
         if affine:
-            out = cuda.affine(*leaves, size, *options)
+            out = cuda.affine(*leaves, size, schemas.record(*options, (0,) * rank))
         else:
             grid = gridsample.affine_grid(leaves[1], size)
             out = gridsample.grid_sample(leaves[0], grid, *options)

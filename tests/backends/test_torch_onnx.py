@@ -205,9 +205,9 @@ def test_a_torch_that_is_too_old_is_told_so(monkeypatch: pytest.MonkeyPatch) -> 
 )
 def test_what_no_node_says_is_refused(options: dict[str, Any]) -> None:
     from gridsample.backends.torch.onnx import check_expressible
-    from gridsample.backends.torch.operators import How
+    from gridsample.backends.torch.schemas import record
 
-    how = How(["linear"] * 2, ["zeros"] * 2, False, [0, 0])
+    how = record(["linear"] * 2, ["zeros"] * 2, False, [0, 0])
     image, grid = torch.ones(1, 1, 4, 4), torch.zeros(1, 2, 2, 2)
     assert check_expressible(image, grid, how) == ("bilinear", "zeros")
     with pytest.raises(ValueError, match="ONNX's GridSample has one mode"):

@@ -18,7 +18,7 @@ from gridsample.definitions.methods import METHODS
 def main(side: str) -> None:
     """Resize up and down, with as few and as many rows as there are ways to go about them."""
     zeros = maker(side)
-    for name in ("ops.resizing", "kernels.resize"):
+    for name in ("backends.numpy", "ops.resizing", "kernels.resize"):
         importlib.import_module(f"gridsample.{name}").np = Guarded(zeros)  # type: ignore[attr-defined]
     runs = 0
     shapes: list[tuple[tuple[int, ...], Any]] = [

@@ -10,7 +10,7 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 import gridsample
-from gridsample.backends.numpy import plan_call
+from gridsample.backends.numpy import BACKEND
 from gridsample.definitions.options import Options
 from gridsample.kernels import cpu
 from gridsample.kernels.cpu import blocks, work
@@ -144,7 +144,7 @@ def test_rows_that_are_cut_into_strips_change_nothing(mode, axis, rank, monkeypa
 
 def find_layout(image, grid, options):
     """The block layout that such a call's points have."""
-    plan, _ = plan_call(image, grid, Options(**options))
+    plan = BACKEND.settle(image, grid, Options(**options)).plan
     block = organize(plan, (0,) * len(plan.spatial), 1, 32, 0).block
     measures = describe_axes(plan, (0,) * len(plan.spatial)).reals
     return blocks.lay_blocks(block, measures, grid.reshape(-1), 1, grid.shape[-1], plan.points)

@@ -34,7 +34,7 @@ pytest.importorskip("triton")
 
 from benchmarks import gpu as benchmarks_of_gpu
 from benchmarks import registers
-from gridsample.backends.torch import cuda, derivatives, operators
+from gridsample.backends.torch import cuda, derivatives, operators, schemas
 from gridsample.definitions.methods import keys
 from gridsample.definitions.plan import BFLOAT16, COORDS, make_plan
 from gridsample.kernels import gpu, reference
@@ -348,7 +348,8 @@ def test_the_affine_function_and_its_derivatives(name: str) -> None:
     upstream = torch.from_numpy(cases.pixels(rng, size, name)).requires_grad_()
     leaves = image, theta
     outs = [
-        cuda.affine(image, theta, size, *options), gridsample.grid_sample(image, grid, *options)
+        cuda.affine(image, theta, size, schemas.record(*options, (0, 0))),
+        gridsample.grid_sample(image, grid, *options),
     ]  # fmt: skip
     firsts = [torch.autograd.grad(out, leaves, upstream, retain_graph=True) for out in outs]
     eps = 64 * max(float(torch.finfo(kind).eps), DOUBLE / 8)
@@ -366,9 +367,10 @@ def test_the_affine_function_and_its_derivatives(name: str) -> None:
 
 def test_the_affine_function_refuses_what_does_not_go_together() -> None:
     image, theta = torch.zeros(1, 1, 4, 4), torch.zeros(2, 2, 3)
+    how = schemas.record(["linear"] * 2, ["zeros"] * 2, False, (0, 0))
     for bad, size in ((theta, (1, 1, 3, 3)), (theta[:, :, :2], (2, 1, 3, 3)), (theta, (2, 1, 3))):
         with pytest.raises(ValueError, match="theta"):
-            cuda.affine(image, bad, size, ("linear",) * 2, ("zeros",) * 2, False)
+            cuda.affine(image, bad, size, how)
 
 
 # The operators: types, derivatives, exact sums ----------------------------------------------------
@@ -540,7 +542,7 @@ class Context:
     """What the formulas look at, as autograd gives it."""
 
     def __init__(self, tensors: tuple[Tensor, ...], options: tuple[Any, ...]) -> None:
-        self.saved_tensors, self.how = tensors, operators.How(*options)
+        self.saved_tensors, self.how = tensors, schemas.record(*options)
         self.needs_input_grad = (True,) * 3
 
 

@@ -9,14 +9,14 @@ can be worked on one after the other, they are: n taps along each of D axes inst
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from gridsample.ops.sampling import grid_sample, library
+from gridsample.backends import backend_of
+from gridsample.ops.sampling import grid_sample
 
 # Points of a strip: their coordinates take less than a core's own cache.
 POINTS = 1 << 15
@@ -24,11 +24,6 @@ POINTS = 1 << 15
 # The positions along each axis, slowest axis first, of output rows first to last; anything that
 # broadcasts to the shape of those rows.
 Positions = Callable[[int, int], Sequence[Any]]
-
-
-def namespace(array: Any) -> Any:
-    """The module whose functions take an array: torch, which a tensor's program has, or NumPy."""
-    return sys.modules["torch"] if library(array) == "torch" else np
 
 
 def sample(
@@ -42,8 +37,8 @@ def sample(
     """Sample an image (*spatial, C) where ``positions`` says: (*shape, C).
 
     Args:
-        image: a NumPy array, or a torch tensor, which is sampled in one piece, since its
-            derivatives need the whole grid.
+        image: an array; one that is not `gridsample.backends.base.Backend.plain` is sampled in one
+            piece, since derivatives need the whole grid.
         positions: pixels along each axis; see `Positions`.
         shape: the output's shape without channels.
         out: an array for the result, of the image's dtype, or None.
@@ -52,10 +47,12 @@ def sample(
     """
     rank, rows, rest = image.ndim - 1, shape[0], tuple(shape[1:])
     options |= {"coords": "pixel", "channel_axis": -1}
-    if library(image) == "torch":
+    backend = backend_of(image=image)
+    if not backend.plain:
         axes = positions(0, rows)[::-1]
         # What is written as one row or one column stands for all of them.
-        grid = namespace(image).stack([x.expand(rows, *rest) for x in axes], -1)
+        xp = backend.xp
+        grid = xp.stack([xp.broadcast_to(x, (rows, *rest)) for x in axes], -1)
         return grid_sample(image[None], grid[None], **options)[0]
     if out is None:
         out = np.empty((*shape, image.shape[-1]), image.dtype.newbyteorder("="))

@@ -299,8 +299,10 @@ RESIZERS = "interpolate, gridsample.nn's Upsample and Downsample and 'gridsample
 
 
 @functools.lru_cache(maxsize=1024)
-def method_of(spelling: str) -> Method:
+def method_of(spelling: str | Method) -> Method:
     """The method of a name, or of what `spell` made of it; it may be one that only resizes."""
+    if isinstance(spelling, Method):
+        return spelling
     if spelling.startswith("["):
         return Method.of_text(spelling)
     return find_method(spelling, resizing=True)
@@ -315,8 +317,8 @@ def check_boundary(name: str, argument: str = "padding_mode") -> str:
 
 def check_boundaries(names: tuple[str, ...]) -> tuple[str, ...]:
     """The names of each axis's boundary, if they are some that go together."""
-    names = tuple(check_boundary(name) for name in names)
-    if {"zeros", "constant"} <= set(names):
+    names = tuple([check_boundary(name) for name in names])
+    if "zeros" in names and "constant" in names:
         raise ValueError(
             f"padding_mode {names!r} mixes 'zeros' and 'constant', of which a corner outside "
             "along both axes could be either; accepted: 'constant' in place of 'zeros', with the "

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import ModuleType
 from typing import Any
 
-from gridsample.definitions.checks import as_array, check_dense
+from gridsample.backends import Backend, backend_of, hand_over, is_overridden
+from gridsample.backends.maps import gradient_of, grid_of
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import Mode, check_flag, check_output, check_theta
-from gridsample.ops.sampling import BINDINGS, find_binding, hand_over, is_overridden, library
+from gridsample.definitions.plan import (
+    GRID_TYPES,
+    Mode,
+    Shape,
+    check_flag,
+    check_output,
+    check_theta,
+)
+from gridsample.ops.arrays import (
+    Array,
+    back,
+    check_differentiable,
+    check_upstream,
+    coefficient_type,
+    filtered,
+    out_shape,
+    planes,
+)
 
 
 def affine_sample(
@@ -75,11 +91,11 @@ def affine_sample(
     if is_overridden(input, theta):
         return hand_over(affine_sample, locals(), input, theta)
     options = Options(
-        mode, padding_mode, align_corners, check_map_coords(coords), fill_value, extrapolate,
-        prefilter, channel_axis, threads,
+        mode=mode, padding_mode=padding_mode, align_corners=align_corners,
+        coords=check_map_coords(coords), fill_value=fill_value, extrapolate=extrapolate,
+        prefilter=prefilter, channel_axis=channel_axis, threads=threads,
     )  # fmt: skip
-    binding = find_binding(input=input, theta=theta)
-    return binding.affine_sample(input, *check_maps(theta, size), options)
+    return sample(backend_of(input=input, theta=theta), input, theta, size, options)
 
 
 def affine_sample_vjp(
@@ -150,16 +166,16 @@ def affine_sample_vjp(
     if is_overridden(grad_output, input, theta):
         return hand_over(affine_sample_vjp, locals(), grad_output, input, theta)  # type: ignore[no-any-return]
     options = Options(
-        mode, padding_mode, align_corners, check_map_coords(coords), fill_value, extrapolate,
-        prefilter, channel_axis, threads,
+        mode=mode, padding_mode=padding_mode, align_corners=align_corners,
+        coords=check_map_coords(coords), fill_value=fill_value, extrapolate=extrapolate,
+        prefilter=prefilter, channel_axis=channel_axis, threads=threads,
     )  # fmt: skip
-    binding: ModuleType = find_binding(grad_output=grad_output, input=input, theta=theta)
-    maps, out = check_maps(theta, size)
-    result: tuple[Any, Any] = binding.affine_sample_vjp(
-        grad_output, input, maps, out, options, check_flag(need_input, "need_input"),
-        check_flag(need_theta, "need_theta"),
-    )  # fmt: skip
-    return result
+    backend = backend_of(grad_output=grad_output, input=input, theta=theta)
+    needed = check_flag(need_input, "need_input"), check_flag(need_theta, "need_theta")
+    return sample_vjp(backend, (grad_output, input, theta), size, options, needed)
+
+
+# What is asked for --------------------------------------------------------------------------------
 
 
 def check_map_coords(coords: Any) -> str:
@@ -169,16 +185,75 @@ def check_map_coords(coords: Any) -> str:
     return str(coords)
 
 
-def check_maps(theta: Any, size: Sequence[int]) -> tuple[Any, tuple[int, ...]]:
-    """Affine maps, and the spatial shape of what is sampled by them."""
+def check_maps(backend: Backend, theta: Array, size: Sequence[int]) -> Shape:
+    """The spatial shape of what is sampled by affine maps, if those go with it."""
     shape = check_output(size, 3, 5)
-    check_dense(theta=theta)
-    maps = theta if library(theta) in BINDINGS else as_array(theta, "theta")
-    check_theta(tuple(maps.shape), shape)
-    kind = str(maps.dtype).removeprefix("torch.")
-    if kind not in ("float16", "bfloat16", "float32", "float64"):
+    check_theta(backend.shape(theta), shape)
+    if backend.type_name(theta.dtype, "theta") not in GRID_TYPES:
         raise TypeError(
-            f"theta has dtype {maps.dtype}; accepted: float16, float32, float64, and bfloat16 "
+            f"theta has dtype {theta.dtype}; accepted: float16, float32, float64, and bfloat16 "
             "for tensors"
         )
-    return maps, shape[2:]
+    return shape[2:]
+
+
+def settle(
+    backend: Backend, image: Array, theta: Array, out: Shape, options: Options
+) -> tuple[Options, Shape]:
+    """The checked record, and the shape of the grid that the maps stand for."""
+    items, rank, _ = backend.shape(theta)
+    points = (items, *out, rank)
+    kind = backend.type(backend.type_name(theta.dtype, "theta"))
+    stand_in = backend.full(points, 0, kind, theta)  # takes no memory
+    return backend.settle(image, stand_in, options), points
+
+
+# Over a backend -----------------------------------------------------------------------------------
+
+
+def sample(backend: Backend, input: Any, theta: Any, size: Sequence[int], options: Options) -> Any:
+    """`affine_sample`."""
+    image, maps = backend.bring(input=input, theta=theta)
+    out = check_maps(backend, maps, size)
+    how, _ = settle(backend, image, maps, out, options)
+    last = how.channel_axis == -1
+    pixels = planes(backend, image, last)
+    source = filtered(backend, pixels, maps, how) if how.prefilter else pixels
+    result = backend.affine(source, maps, out, how, image.dtype)
+    if result is None:
+        grid = grid_of(backend, maps, out, how)
+        result = backend.gather(source, grid, how, image.dtype)
+    return backend.give(back(backend, result, last), input)
+
+
+def sample_vjp(
+    backend: Backend, given: tuple[Any, Any, Any], size: Sequence[int], options: Options,
+    needed: tuple[bool, bool],
+) -> tuple[Any, Any]:  # fmt: skip
+    """`affine_sample_vjp` of grad_output, input and theta."""
+    upstream, image, maps = backend.bring(
+        **dict(zip(("grad_output", "input", "theta"), given, strict=True))
+    )
+    out = check_maps(backend, maps, size)
+    how, points = settle(backend, image, maps, out, options)
+    last = how.channel_axis == -1
+    shape = out_shape(backend.shape(image), points, last)
+    upstream = check_upstream(backend, upstream, image, shape)
+    if needed[0]:
+        check_differentiable(backend, image)
+    values, pixels = planes(backend, upstream, last), planes(backend, image, last)
+    source = filtered(backend, pixels, maps, how) if how.prefilter and needed[1] else pixels
+    kind = coefficient_type(backend, image, maps) if how.prefilter else image.dtype
+    found = backend.affine_backward(values, source, maps, out, how, needed, kind)
+    if found is None:
+        grid = grid_of(backend, maps, out, how)
+        found = backend.backward(values, source, grid, how, needed, kind)
+        if needed[1]:
+            found = found[0], gradient_of(backend, found[1], out, how)
+    first, second = found
+    if first is not None:
+        if how.prefilter:
+            first = filtered(backend, first, maps, how, adjoint=True)
+            first = backend.astype(first, image.dtype)
+        first = back(backend, first, last)
+    return backend.give(first, given[1]), backend.give(second, given[2])

@@ -6,9 +6,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from gridsample.definitions.checks import as_array, check_dense
+from gridsample.backends import backend_of, hand_over, is_overridden
 from gridsample.definitions.plan import check_boundary, check_flag, check_threads
-from gridsample.ops.sampling import find_binding, hand_over, is_overridden
 
 
 def spline_filter(
@@ -68,19 +67,16 @@ def spline_filter(
     """
     if is_overridden(input):
         return hand_over(spline_filter, locals(), input)
-    from gridsample.kernels.prefilter import extension
-
-    binding = find_binding(input=input)
-    check_dense(input=input)
-    image = as_array(input, "input") if binding.__name__.endswith(".numpy") else input
+    backend = backend_of(input=input)
+    (image,) = backend.bring(input=input)
     check_threads(threads)
     chosen = check_axes(axes, len(image.shape))
     corners = check_flag(align_corners, "align_corners")
     needed = check_order(order) > 1
-    extended = [extension(one, corners) for one in check_names(boundary, chosen)] if needed else []
-    return binding.spline_filter(
-        image, order, extended, chosen, check_flag(adjoint, "adjoint"), threads
-    )
+    names = check_names(boundary, chosen) if needed else []
+    transposed = check_flag(adjoint, "adjoint")
+    result = backend.prefilter(image, order, names, chosen, corners, transposed, threads)
+    return backend.give(result, input)
 
 
 def check_order(order: Any) -> int:

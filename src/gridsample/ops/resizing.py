@@ -7,34 +7,30 @@ transposed matrices.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from gridsample.backends import backend_of, hand_over, is_overridden
+from gridsample.backends.numpy import channels_second, real_type
 from gridsample.definitions import tables
-from gridsample.definitions.checks import as_array, check_dense
 from gridsample.definitions.methods import METHODS, spell
-from gridsample.definitions.options import changed
+from gridsample.definitions.options import Resizing, changed
 from gridsample.definitions.plan import (
-    WIDE_TYPES,
     Mode,
     as_whole,
     channels_last,
     check_extent,
     check_flag,
-    check_image_type,
     check_threads,
     find_method,
-    is_differentiable,
     per_axis,
-    type_name,
     unknown,
 )
 from gridsample.kernels import of_resizing
-from gridsample.ops.sampling import find_binding, hand_over, is_overridden, library
+from gridsample.ops.arrays import back, is_differentiable, planes
 
 Array = np.ndarray[Any, Any]
 Factor = float | Sequence[float]
@@ -44,17 +40,6 @@ ROUNDINGS = ("exact", "pillow", "torch")
 
 
 # What is asked for --------------------------------------------------------------------------------
-
-
-class Resizing(NamedTuple):
-    """A call without its array; per axis in the array's order, (depth, height, width)."""
-
-    size: tuple[int, ...]
-    methods: tuple[str, ...]
-    align_corners: bool
-    antialias: bool
-    scales: tuple[float, ...]
-    rounding: str = "exact"
 
 
 def find_methods(mode: Mode, rank: int, antialias: bool) -> tuple[str, ...]:
@@ -111,7 +96,10 @@ def plan_resizing(
     align_corners: bool | None,
     recompute_scale_factor: bool | None,
     antialias: bool,
+    *,
     rounding: str = "exact",
+    channel_axis: int = 1,
+    threads: int | None = None,
 ) -> Resizing:
     """Validate a call, by PyTorch's rules; ``spatial`` is the image's shape."""
     rank = len(spatial)
@@ -143,12 +131,14 @@ def plan_resizing(
                 + (f" from scale_factor={scale_factor!r}" if name == "output" else "")
             )
     return Resizing(
-        outputs,
-        methods,
-        check_flag(align_corners, "align_corners"),
-        smooths,
-        scales,
-        check_rounding(rounding),
+        size=outputs,
+        methods=methods,
+        align_corners=check_flag(align_corners, "align_corners"),
+        antialias=smooths,
+        scales=scales,
+        rounding=check_rounding(rounding),
+        channel_axis=channel_axis,
+        threads=threads,
     )
 
 
@@ -275,19 +265,15 @@ def interpolate(
     """
     if is_overridden(input):
         return hand_over(interpolate, locals(), input)
-    find_binding(input=input)  # which refuses what it does not know
-    check_dense(input=input)
-    options = size, scale_factor, mode, align_corners, recompute_scale_factor, antialias, rounding
-    if library(input) == "torch":
-        from gridsample.backends.torch import resizing
-
-        last = check_image(input.shape, channel_axis, threads)
-        planes = input.movedim(-1, 1) if last else input
-        asked = plan_resizing(tuple(planes.shape[2:]), *options)
-        result = resizing.resize(planes, *asked, False, threads)
-        return result.movedim(1, -1) if last else result
-    image, last = as_image(input, "input", channel_axis, threads)
-    return resize_array(image, plan_resizing(image.shape[2:], *options), last, False, threads)
+    backend = backend_of(input=input)
+    (image,) = backend.take(input=input)
+    last = check_image(backend.shape(image), channel_axis, threads)
+    pixels = planes(backend, image, last)
+    asked = plan_resizing(
+        pixels.shape[2:], size, scale_factor, mode, align_corners, recompute_scale_factor,
+        antialias, rounding=rounding, channel_axis=-1 if last else 1, threads=threads,
+    )  # fmt: skip
+    return backend.give(back(backend, backend.resize(pixels, asked, False), last), input)
 
 
 def interpolate_vjp(
@@ -337,38 +323,25 @@ def interpolate_vjp(
     """
     if is_overridden(grad_output, input):
         return hand_over(interpolate_vjp, locals(), grad_output, input)
-    options = size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
-    find_binding(input=input, grad_output=grad_output)
-    if "torch" in (library(input), library(grad_output)):
-        from gridsample.backends.torch import resizing
-        from gridsample.backends.torch.asked import check_tensors
-
-        check_tensors(input=input, grad_output=grad_output)
-        for name, tensor in (("input", input), ("grad_output", grad_output)):
-            if not (tensor.is_floating_point() or tensor.is_complex()):
-                raise TypeError(f"{name} has dtype {tensor.dtype}, of which there is no gradient")
-        if grad_output.is_complex() and not input.is_complex():
-            raise TypeError(
-                f"grad_output has dtype {grad_output.dtype}, but input is real: {input.dtype}"
-            )
-        last = check_image(input.shape, channel_axis, threads)
-        planes, values = (t.movedim(-1, 1) if last else t for t in (input, grad_output))
-        asked = plan_resizing(tuple(planes.shape[2:]), *options)
-        check_upstream(values.shape, planes.shape, asked)
-        asked = changed(asked, size=tuple(planes.shape[2:]))
-        result = resizing.resize(values, *asked, True, threads).to(input.dtype)
-        return result.movedim(1, -1) if last else result
-    image, last = as_image(input, "input", channel_axis, threads)
-    values, _ = as_image(grad_output, "grad_output", channel_axis, threads)
+    backend = backend_of(input=input, grad_output=grad_output)
+    image, values = backend.take(input=input, grad_output=grad_output)
     for name, array in (("input", image), ("grad_output", values)):
-        if not is_differentiable(array.dtype):
+        if not is_differentiable(backend, array):
             raise TypeError(f"{name} has dtype {array.dtype}, of which there is no gradient")
-    if values.dtype.kind == "c" and image.dtype.kind != "c":
+    names = [backend.type_name(array.dtype) for array in (image, values)]
+    if [one.startswith("complex") for one in names] == [False, True]:
         raise TypeError(f"grad_output has dtype {values.dtype}, but input is real: {image.dtype}")
-    asked = plan_resizing(image.shape[2:], *options)
-    check_upstream(values.shape, image.shape, asked)
-    asked = changed(asked, size=image.shape[2:])
-    return resize_array(values, asked, last, True, threads).astype(image.dtype, copy=False)
+    last = check_image(backend.shape(image), channel_axis, threads)
+    check_image(backend.shape(values), channel_axis, threads)
+    pixels, values = planes(backend, image, last), planes(backend, values, last)
+    asked = plan_resizing(
+        pixels.shape[2:], size, scale_factor, mode, align_corners, recompute_scale_factor,
+        antialias, channel_axis=-1 if last else 1, threads=threads,
+    )  # fmt: skip
+    check_upstream(values.shape, pixels.shape, asked)
+    asked = changed(asked, size=tuple(pixels.shape[2:]))
+    result = backend.astype(backend.resize(values, asked, True), image.dtype)
+    return backend.give(back(backend, result, last), input)
 
 
 def check_upstream(values: Sequence[int], image: Sequence[int], asked: Resizing) -> None:
@@ -379,48 +352,6 @@ def check_upstream(values: Sequence[int], image: Sequence[int], asked: Resizing)
             f"grad_output must have the output's shape, {shape} with the channels first, "
             f"got {tuple(values)}"
         )
-
-
-# NumPy arrays -------------------------------------------------------------------------------------
-
-
-def as_image(given: Any, name: str, channel_axis: int, threads: int | None) -> tuple[Array, bool]:
-    """An array with its channels first, and whether they came last."""
-    array = as_array(given, name)
-    last = check_image(array.shape, channel_axis, threads)
-    real_type(array.dtype)
-    return (channels_second(array) if last else array), last
-
-
-def channels_second(array: Array) -> Array:
-    """(N, *spatial, C) as (N, C, *spatial); `np.moveaxis` takes longer than small images do."""
-    return array.transpose(0, -1, *range(1, array.ndim - 1))
-
-
-@functools.lru_cache
-def real_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type that sums of an image's numbers are made in; a type that has none is refused."""
-    check_image_type(dtype)
-    return np.dtype(np.float64 if type_name(dtype) in WIDE_TYPES else np.float32)
-
-
-def resize_array(
-    image: Array, asked: Resizing, last: bool, transposed: bool, threads: int | None
-) -> Array:
-    """Resize (N, C, *spatial) to the size asked for, by the matrices or their transposes."""
-    kernels = of_resizing()
-    shape, dtype = (*image.shape[:2], *asked.size), image.dtype.newbyteorder("=")
-    if last:
-        shape = (shape[0], *shape[2:], shape[1])
-    check_extent("the result", shape, dtype.itemsize)
-    result = np.empty(shape, dtype)
-    planes = channels_second(result) if last else result
-    if result.size:
-        ends = image.shape[2:], asked.size
-        inputs, outputs = ends[::-1] if transposed else ends
-        maps = tables.axis_maps(inputs, outputs, *asked[1:5], transposed)
-        kernels.resize(maps, image, planes, real_type(dtype), threads, asked.rounding)
-    return result
 
 
 # A band of rows at a time -------------------------------------------------------------------------
@@ -473,7 +404,12 @@ def resize_rows(
     asked = plan_resizing(spatial, size, scale_factor, mode, align_corners, None, antialias)
     check_extent("a row of the result", (*asked.size[1:], shape[-1]), 16)
     others = tables.axis_maps(
-        spatial[1:], asked.size[1:], asked.methods[1:], *asked[2:4], asked.scales[1:]
+        spatial[1:],
+        asked.size[1:],
+        asked.methods[1:],
+        asked.align_corners,
+        asked.antialias,
+        asked.scales[1:],
     )
     name = asked.methods[0]
     leading = tables.Axis(

@@ -1,90 +1,24 @@
-"""The public functions: find the binding of the caller's arrays and hand over.
-
-A framework is used only if an array already came from it; here nothing but NumPy is ever imported.
-"""
+"""Sampling at the coordinates of a grid, and both gradients of that, for every array library."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
-import numpy as np
-
-from gridsample.backends import numpy as of_numpy
+from gridsample.backends import Backend, backend_of, hand_over, is_overridden
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import Mode, check_flag
-
-# Libraries that have a binding, and those that are known to have none.
-BINDINGS = ("torch", "cupy")
-FOREIGN = ("jax", "jaxlib", "dask", "tensorflow")
-
-# Torch's `has_torch_function`, once it is known: to import it takes longer than its answer.
-CHECK: list[Callable[..., bool]] = []
-
-
-def library(array: Any) -> str:
-    """The library that an array's type, or one that it is derived from, comes from."""
-    if type(array) is np.ndarray:
-        return "numpy"
-    for kind in type(array).__mro__:
-        name: str = kind.__module__.partition(".")[0]
-        if name in BINDINGS or name in FOREIGN:
-            return name
-    return "numpy"
-
-
-def is_overridden(*arrays: Any) -> bool:
-    """Whether `__torch_function__`, of an argument or of a mode, is to get a call on tensors."""
-    for one in arrays:
-        if type(one) is not np.ndarray and hasattr(type(one), "__torch_function__"):
-            if not CHECK:
-                from gridsample.backends.torch import contacts
-
-                CHECK.append(contacts.has_torch_function)
-            return CHECK[0](arrays)
-    return False
-
-
-def hand_over(function: Callable[..., Any], given: dict[str, Any], *arrays: Any) -> Any:
-    """Let `__torch_function__` do what was asked of one of our functions.
-
-    Args:
-        function: the public function.
-        given: its arguments by name, in order: what ``locals()`` is where it begins.
-        arrays: those of them that may override it, its first ones.
-    """
-    from gridsample.backends.torch import contacts
-
-    options = [*given.items()][len(arrays) :]
-    return contacts.handle_torch_function(function, arrays, *arrays, **dict(options))
-
-
-def find_binding(**arrays: Any) -> ModuleType:
-    """The binding for the library that the arrays come from.
-
-    Raises:
-        TypeError: an array comes from a library that has no binding.
-    """
-    found = "numpy"
-    for name, array in arrays.items():
-        source = library(array)
-        if source in FOREIGN:
-            raise TypeError(
-                f"{name} is a {type(array).__module__}.{type(array).__qualname__}; "
-                "accepted: NumPy arrays, torch tensors and, where torch is installed, CuPy arrays"
-            )
-        found = source if source in BINDINGS else found
-    # Statements that `torch.compile` can follow.
-    if found == "torch":
-        from gridsample.backends import torch
-
-        return torch
-    if found == "cupy":
-        from gridsample.backends.torch import dlpack
-
-        return dlpack
-    return of_numpy
+from gridsample.definitions.plan import Mode, check_flag, check_grid_gradient
+from gridsample.ops.arrays import (
+    Array,
+    as_grid,
+    back,
+    check_differentiable,
+    check_upstream,
+    coefficient_type,
+    filtered,
+    out_shape,
+    planes,
+    sum_type,
+)
 
 
 def grid_sample(
@@ -190,11 +124,18 @@ def grid_sample(
     if is_overridden(input, grid):
         return hand_over(grid_sample, locals(), input, grid)
     options = Options(
-        mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter,
-        channel_axis, threads,
+        mode=mode, padding_mode=padding_mode, align_corners=align_corners, coords=coords,
+        fill_value=fill_value, extrapolate=extrapolate, prefilter=prefilter,
+        channel_axis=channel_axis, threads=threads,
     )  # fmt: skip
-    binding = find_binding(input=input, grid=grid)
-    return binding.grid_sample(input, grid, options, return_mask, out)
+    backend = backend_of(input=input, grid=grid)
+    masked = check_flag(return_mask, "return_mask")
+    if out is None and not masked:
+        found = backend.whole(input, grid, options)
+        if found is not None:
+            return found
+    result, mask = sample(backend, input, grid, options, masked, out)
+    return (result, mask) if masked else result
 
 
 def grid_sample_vjp(
@@ -271,255 +212,73 @@ def grid_sample_vjp(
     if is_overridden(grad_output, input, grid):
         return hand_over(grid_sample_vjp, locals(), grad_output, input, grid)  # type: ignore[no-any-return]
     options = Options(
-        mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter,
-        channel_axis, threads,
+        mode=mode, padding_mode=padding_mode, align_corners=align_corners, coords=coords,
+        fill_value=fill_value, extrapolate=extrapolate, prefilter=prefilter,
+        channel_axis=channel_axis, threads=threads,
     )  # fmt: skip
-    binding = find_binding(grad_output=grad_output, input=input, grid=grid)
+    backend = backend_of(grad_output=grad_output, input=input, grid=grid)
     needed = check_flag(need_input, "need_input"), check_flag(need_grid, "need_grid")
-    result: tuple[Any, Any] = binding.grid_sample_vjp(grad_output, input, grid, options, *needed)
-    return result
+    return sample_vjp(backend, grad_output, input, grid, options, needed)
 
 
-def grid_gradient(
-    input: Any,
-    grid: Any,
-    mode: Mode = "bilinear",
-    padding_mode: Mode = "zeros",
-    align_corners: bool = False,
-    *,
-    coords: str = "normalized",
-    fill_value: Any = 0,
-    extrapolate: bool = True,
-    prefilter: bool = True,
-    channel_axis: int = 1,
-    threads: int | None = None,
-) -> Any:
-    """Compute the derivatives of a sampled image along each coordinate of a grid.
-
-    The derivative of `grid_sample`'s sum along a coordinate is the same sum with that axis's
-    weights differentiated:
-
-        out[n, c, point, k] = d grid_sample(input, grid)[n, c, point] / d grid[n, point, k]
-
-    It is per unit of the coordinate.  For normalized coordinates, multiply it by 2 / size, or by
-    2 / (size - 1) with align_corners, to get the derivative per pixel.  With coords="pixel" or
-    "displacement", it is per pixel already.
-
-    Args:
-        input: the image, as in `grid_sample`.
-        grid: the coordinates, as in `grid_sample`.
-        mode: the interpolation method, as in `grid_sample`; the gradient of "nearest" is 0.
-        padding_mode: the boundary, as in `grid_sample`.
-        align_corners: the meaning of -1 and 1, as in `grid_sample`.
-        coords: the units of coordinates, as in `grid_sample`.
-        fill_value: the value outside, as in `grid_sample`.
-        extrapolate: whether to extend the image, as in `grid_sample`; the gradient of the fill
-            value is 0.
-        prefilter: whether to prefilter splines, as in `grid_sample`.
-        channel_axis: 1 or -1, as in `grid_sample`; the axis of x, y, z comes after the channels.
-        threads: the maximum number of threads, as in `grid_sample`.
-
-    Returns:
-        (N, C, *out, D), or (N, *out, C, D) for channel_axis=-1, with the last axis in x, y, z
-        order.  The dtype is that of the product of an entry of input and an entry of grid.  It is 0
-        where a coordinate is NaN.
-
-    Raises:
-        TypeError: an argument is not accepted by `grid_sample`.
-        ValueError: an argument is not accepted by `grid_sample`.
-
-    Example:
-        >>> import numpy as np, gridsample
-        >>> image = np.array([[[[0.0, 10.0], [20.0, 30.0]]]])
-        >>> gridsample.grid_gradient(image, np.array([[[0.5, 0.5]]]), coords="pixel")
-        array([[[[10., 20.]]]])
-    """
-    if is_overridden(input, grid):
-        return hand_over(grid_gradient, locals(), input, grid)
-    options = Options(
-        mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter,
-        channel_axis, threads,
-    )  # fmt: skip
-    return find_binding(input=input, grid=grid).grid_derivatives(input, grid, options, 1)
+# Over a backend -----------------------------------------------------------------------------------
 
 
-def grid_hessian(
-    input: Any,
-    grid: Any,
-    mode: Mode = "bilinear",
-    padding_mode: Mode = "zeros",
-    align_corners: bool = False,
-    *,
-    coords: str = "normalized",
-    fill_value: Any = 0,
-    extrapolate: bool = True,
-    prefilter: bool = True,
-    channel_axis: int = 1,
-    threads: int | None = None,
-) -> Any:
-    """Compute the second derivatives of a sampled image along the coordinates of a grid.
-
-        out[n, c, point, j, k] =
-            d^2 grid_sample(input, grid)[n, c, point] / d grid[n, point, j] d grid[n, point, k]
-
-    They are per unit of both coordinates; see `grid_gradient`.  The result is symmetric in j and k.
-    For "linear", only the mixed derivatives differ from 0.
-
-    Args:
-        input: the image, as in `grid_sample`.
-        grid: the coordinates, as in `grid_sample`.
-        mode: the interpolation method, as in `grid_sample`.
-        padding_mode: the boundary, as in `grid_sample`.
-        align_corners: the meaning of -1 and 1, as in `grid_sample`.
-        coords: the units of coordinates, as in `grid_sample`.
-        fill_value: the value outside, as in `grid_sample`.
-        extrapolate: whether to extend the image, as in `grid_gradient`.
-        prefilter: whether to prefilter splines, as in `grid_sample`.
-        channel_axis: 1 or -1, as in `grid_gradient`.
-        threads: the maximum number of threads, as in `grid_sample`.
-
-    Returns:
-        (N, C, *out, D, D), or (N, *out, C, D, D) for channel_axis=-1, with the dtype of
-        `grid_gradient`.  It is 0 where a coordinate is NaN.
-
-    Raises:
-        TypeError: an argument is not accepted by `grid_sample`.
-        ValueError: an argument is not accepted by `grid_sample`.
-
-    Example:
-        >>> import numpy as np, gridsample
-        >>> parabola = np.arange(8.0)[np.newaxis, np.newaxis] ** 2
-        >>> gridsample.grid_hessian(
-        ...     parabola, np.array([[[3.3]]]), "catmull-rom", coords="pixel"
-        ... ).round(12)
-        array([[[[[2.]]]]])
-    """
-    if is_overridden(input, grid):
-        return hand_over(grid_hessian, locals(), input, grid)
-    options = Options(
-        mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter,
-        channel_axis, threads,
-    )  # fmt: skip
-    return find_binding(input=input, grid=grid).grid_derivatives(input, grid, options, 2)
+def sample(
+    backend: Backend, input: Any, grid: Any, options: Options, masked: bool, out: Any
+) -> tuple[Any, Any]:
+    """`grid_sample`, and the mask, or None."""
+    image, points = backend.bring(input=input, grid=grid)
+    points = as_grid(backend, points, options)
+    how = backend.settle(image, points, options)
+    last = how.channel_axis == -1
+    if out is not None:
+        shape = out_shape(backend.shape(image), backend.shape(points), last)
+        backend.check_out(out, shape, image, points)
+    pixels = planes(backend, image, last)
+    source = filtered(backend, pixels, points, how) if how.prefilter else pixels
+    if out is None:
+        made = backend.gather(source, points, how, image.dtype)
+        result = backend.give(back(backend, made, last), input)
+    else:
+        backend.gather(source, points, how, image.dtype, planes(backend, out, last))
+        result = out
+    mask = share_inside(backend, pixels, points, how) if masked else None
+    return result, backend.give(mask, input)
 
 
-def splat(
-    values: Any,
-    grid: Any,
-    size: Any,
-    mode: Mode = "bilinear",
-    padding_mode: Mode = "zeros",
-    align_corners: bool = False,
-    *,
-    coords: str = "normalized",
-    extrapolate: bool = True,
-    prefilter: bool = True,
-    normalize: bool = False,
-    channel_axis: int = 1,
-    threads: int | None = None,
-) -> Any:
-    """Add values to an image at the coordinates of a grid: the exact transpose of `grid_sample`.
-
-    Each value is added to the pixels that `grid_sample` would read at its point, with the same
-    weights:
-
-        out[n, c, pixel] = sum over points of weight(point, pixel) * values[n, c, point]
-
-    Hence sum(splat(v, grid, size) * image) = sum(v * grid_sample(image, grid)) for every image of
-    this size, with the same options and the fill value 0.  If `grid_sample` prefilters the image,
-    the transpose of that filter is applied last.  This operation is also known as scattering or
-    pushing.
-
-    Args:
-        values: (N, C, *out); bool, any integer dtype, float16 to float64, complex64 or complex128.
-            Tensors may also be bfloat16, and the result is differentiable.
-        grid: the coordinates of the values, (N, *out, D), as in `grid_sample`.  If N is 1 here or
-            in the values, it is broadcast.  A point with a NaN coordinate contributes nothing.
-        size: the spatial shape of the result, such as (height, width); a number for one axis.
-        mode: the interpolation method, as in `grid_sample`.
-        padding_mode: the boundary, as in `grid_sample`, which folds values outside into the image.
-            Under "zeros" and "constant", they are dropped.
-        align_corners: the meaning of -1 and 1, as in `grid_sample`.
-        coords: the units of coordinates, as in `grid_sample`.
-        extrapolate: False to drop values whose position itself is outside the image.
-        prefilter: whether to apply the transpose of the prefilter; False adds to the coefficients
-            of a spline.
-        normalize: whether to divide by `splat_count` where that is not 0, so that the result of
-            equal values is that value.
-        channel_axis: 1, or -1 for channels-last values and result, (N, *out, C) and (N, *size, C).
-        threads: the maximum number of threads, as in `grid_sample`.  The result is bitwise
-            identical for every number.
-
-    Returns:
-        (N, C, *size), with the dtype of the values; float32 for bool and 8- and 16-bit integers,
-        float64 for other integers.
-
-    Raises:
-        TypeError: a dtype or the type of an option is not accepted.
-        ValueError: shapes do not match, or a name is unknown or ambiguous.
-
-    Example:
-        >>> import numpy as np, gridsample
-        >>> values, grid = np.array([[[8.0, 1.0]]]), np.array([[[0.25], [2.0]]])
-        >>> gridsample.splat(values, grid, 4, coords="pixel")
-        array([[[6., 2., 1., 0.]]])
-        >>> gridsample.splat(values, grid, 4, coords="pixel", normalize=True)
-        array([[[8., 8., 1., 0.]]])
-    """
-    if is_overridden(values, grid):
-        return hand_over(splat, locals(), values, grid)
-    options = Options(
-        mode, padding_mode, align_corners, coords, 0, extrapolate, prefilter,
-        channel_axis, threads,
-    )  # fmt: skip
-    return find_binding(values=values, grid=grid).splat(values, grid, size, options, normalize)
+def share_inside(backend: Backend, image: Array, grid: Array, how: Options) -> Array:
+    """The share of each point's weight that is on the image: a sample of ones among zeros."""
+    kind = sum_type(backend, image, grid)
+    how = how.changed(padding_mode=("constant",) * len(how.mode), fill_value=())
+    ones = backend.full((1, 1, *image.shape[2:]), 1, kind, image)
+    mask = backend.gather(ones, grid, how, kind)
+    mask = backend.xp.where(backend.xp.isnan(mask), 0, mask)  # a point that is nowhere
+    return back(backend, mask, how.channel_axis == -1)
 
 
-def splat_count(
-    grid: Any,
-    size: Any,
-    mode: Mode = "bilinear",
-    padding_mode: Mode = "zeros",
-    align_corners: bool = False,
-    *,
-    coords: str = "normalized",
-    extrapolate: bool = True,
-    prefilter: bool = True,
-    channel_axis: int = 1,
-    threads: int | None = None,
-) -> Any:
-    """Sum the weights that fall on each pixel of an image: the `splat` of ones.
-
-        out[n, 0, pixel] = sum over points of weight(point, pixel)
-
-    Args:
-        grid: the coordinates of the points, (N, *out, D), as in `grid_sample`.
-        size: the spatial shape of the result, as in `splat`.
-        mode: the interpolation method, as in `grid_sample`.
-        padding_mode: the boundary, as in `splat`.
-        align_corners: the meaning of -1 and 1, as in `grid_sample`.
-        coords: the units of coordinates, as in `grid_sample`.
-        extrapolate: False to drop points outside the image, as in `splat`.
-        prefilter: whether to apply the transpose of the prefilter, as in `splat`.
-        channel_axis: 1, or -1 for (N, *size, 1).
-        threads: the maximum number of threads, as in `grid_sample`.
-
-    Returns:
-        (N, 1, *size), float64 for a float64 grid and float32 otherwise.
-
-    Raises:
-        TypeError: an argument is not accepted by `splat`.
-        ValueError: an argument is not accepted by `splat`.
-
-    Example:
-        >>> import numpy as np, gridsample
-        >>> gridsample.splat_count(np.array([[[0.25], [2.0]]]), 4, coords="pixel")
-        array([[[0.75, 0.25, 1.  , 0.  ]]])
-    """
-    if is_overridden(grid):
-        return hand_over(splat_count, locals(), grid)
-    options = Options(
-        mode, padding_mode, align_corners, coords, 0, extrapolate, prefilter,
-        channel_axis, threads,
-    )  # fmt: skip
-    return find_binding(grid=grid).splat_count(grid, size, options)
+def sample_vjp(
+    backend: Backend, grad_output: Any, input: Any, grid: Any, options: Options,
+    needed: tuple[bool, bool],
+) -> tuple[Any, Any]:  # fmt: skip
+    """`grid_sample_vjp`."""
+    upstream, image, given = backend.bring(grad_output=grad_output, input=input, grid=grid)
+    points = as_grid(backend, given, options)
+    check_grid_gradient(given.dtype, needed[1] and points is not given)
+    how = backend.settle(image, points, options)
+    last = how.channel_axis == -1
+    shape = out_shape(backend.shape(image), backend.shape(points), last)
+    upstream = check_upstream(backend, upstream, image, shape)
+    if needed[0]:
+        check_differentiable(backend, image)
+    values, pixels = planes(backend, upstream, last), planes(backend, image, last)
+    # The image's numbers matter to the grid's gradient alone.
+    source = filtered(backend, pixels, points, how) if how.prefilter and needed[1] else pixels
+    kind = coefficient_type(backend, image, points) if how.prefilter else image.dtype
+    first, second = backend.backward(values, source, points, how, needed, kind)
+    if first is not None and how.prefilter:
+        first = filtered(backend, first, points, how, adjoint=True)
+        first = backend.astype(first, image.dtype)
+    if first is not None:
+        first = back(backend, first, last)
+    return backend.give(first, input), backend.give(second, grid)

@@ -1,183 +1,333 @@
 """PyTorch tensors: differentiable to any order, in every transform that torch has.
 
-Operators are registered with torch (`operators`, and `filtering` for splines), each with rules for
-derivatives (`derivatives`) and for batches (`batching`).  Here is how the public functions call
-them, with what they are asked for (`asked`).
+Operators are registered with torch (`operators`, `filtering` for splines, `resizing`), each with
+rules for derivatives (`derivatives`) and for batches (`batching`).  Here they are put together to
+the `Backend` that the public functions are written over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import functools
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from gridsample.backends.torch import batching, derivatives, elsewhere, onnx, operators  # noqa: F401
-from gridsample.backends.torch.affine import affine_grid, affine_sample, affine_sample_vjp
-from gridsample.backends.torch.asked import (
-    as_fill,
-    as_grid,
-    check_call,
-    check_tensors,
-    keyed,
-    prepare,
+from gridsample.backends.torch import (
+    affine,
+    batching,  # noqa: F401
+    contacts,
+    derivatives,
+    elsewhere,
+    filtering,
+    onnx,
+    operators,
+    resizing,
 )
-from gridsample.backends.torch.contacts import shape_of
-from gridsample.backends.torch.elsewhere import by_cpu, is_elsewhere
-from gridsample.backends.torch.filtering import REALS, prefilter, spline_filter
-from gridsample.backends.torch.operators import How
+from gridsample.backends.torch.operators import numpy_type
+from gridsample.backends.torch.quick import TYPES
+from gridsample.backends.torch.schemas import flat
 from gridsample.backends.torch.traced import traceable
-from gridsample.backends.torch.transpose import splat, splat_count
-from gridsample.definitions.options import Options
-from gridsample.definitions.plan import check_flag, check_grid_gradient, check_threads
+from gridsample.definitions.checks import check_dense
+from gridsample.definitions.options import (
+    Options,
+    Resizing,
+    checked,
+    fill_numbers,
+    keyed,
+    looked_up,
+)
+from gridsample.definitions.plan import Shape, type_name
 
-__all__ = [
-    "affine_grid",
-    "affine_sample",
-    "affine_sample_vjp",
-    "grid_derivatives",
-    "grid_sample",
-    "grid_sample_vjp",
-    "splat",
-    "splat_count",
-    "spline_filter",
-]
-
+# By name, and the names of all.
+NAMED = {type_name(array): kind for kind, array in TYPES.items()}
+NAMES = {kind: name for name, kind in NAMED.items()}
 
 # Sampling, without a look for a shorter way.
-gather: Callable[..., Tensor] = traceable(operators.gather)
+gather_fully = traceable(operators.gather)
 
 
-# The functions ------------------------------------------------------------------------------------
+# What is asked for --------------------------------------------------------------------------------
 
 
-def grid_sample(
-    image: Tensor, grid: Tensor, options: Options, return_mask: bool = False, out: Any = None
-) -> Any:
-    """`gridsample.grid_sample` for tensors."""
-    threads = options.threads
-    check_threads(threads)
-    masked = check_flag(return_mask, "return_mask")
-    if out is not None:
-        raise TypeError("out is taken with NumPy arrays only; tensors get a new tensor")
-    call, plain = None, operators.is_plain(image, grid)
-    if not plain:
-        check_tensors(input=image, grid=grid)
-        if is_elsewhere(image):
-            found = None if masked else elsewhere.grid_sample(image, grid, options)
-            return by_cpu(grid_sample, image, grid, options, masked) if found is None else found
-    if not grid.is_floating_point():
-        grid = as_grid(grid, options)
-    if plain:
-        asked, call = prepare(image.shape, image.dtype, grid.shape, grid.dtype, *keyed(options))
-    else:
-        asked = check_call(shape_of(image), shape_of(grid), options)
-    how = asked.how if threads is None else asked.how.changed(threads=threads)
-    if options.fill_value.__class__ is not int or options.fill_value:
-        how = how.changed(fill=as_fill(image, options, asked))
-    last = asked.last
-    planes = image.movedim(-1, 1) if last else image
-    if asked.orders:
-        result = sample_spline(planes, grid, asked.orders, how)
-    elif call is not None:
-        result = derivatives.plain_gather(planes, grid, how, call)
-    else:
-        result = find_sampler()(planes, grid, *how)
-    result = result.movedim(1, -1) if last else result
-    return (result, share_inside(planes, grid, how, last)) if masked else result
+def check_tensors(given: dict[str, Any]) -> None:
+    """Refuse what is no dense tensor, and tensors that are not on one device."""
+    check_dense(**given)
+    first = None
+    for name, one in given.items():
+        if not isinstance(one, Tensor):
+            other = next(key for key, two in given.items() if isinstance(two, Tensor))
+            kind = type(one)
+            raise TypeError(
+                f"{name} is a {kind.__module__}.{kind.__qualname__}, but {other} is a tensor; "
+                f"accepted: torch.Tensor for all; make it one: "
+                f"{name} = torch.as_tensor({name}, device={other}.device)"
+            )
+        first = (name, one.device) if first is None else first
+        if one.device != first[1]:
+            raise ValueError(
+                f"{first[0]} and {name} must be on one device, got {first[1]} and {one.device}"
+            )
 
 
-def find_sampler() -> Callable[..., Tensor]:
-    """What samples an image: a kernel, or a node of the model that is being written."""
-    return onnx.gather_as_node if onnx.exporting() else gather
+@functools.lru_cache(maxsize=1024, typed=True)
+def prepared(
+    image: torch.Size, image_type: torch.dtype, grid: torch.Size, grid_type: torch.dtype,
+    *options: Any,
+) -> Options:  # fmt: skip
+    """The record for tensors of plain memory; its plan is an `operators.Call`.
 
-
-def sample_spline(image: Tensor, grid: Tensor, orders: Sequence[int], how: How) -> Tensor:
-    """Sample the spline that meets an image."""
-    result = find_sampler()(prefilter(image, grid, orders, how), grid, *how)
-    if operators.differentiable(image):
-        return result.to(image.dtype)
-    return operators.as_integers(result, image.dtype, how.fill)
-
-
-def share_inside(image: Tensor, grid: Tensor, how: How, last: bool) -> Tensor:
-    """The share of each point's weight that is on an image: a sample of ones among zeros."""
-    wide = torch.float64 in (REALS[image.dtype], grid.dtype)
-    one = torch.ones((), dtype=torch.float64 if wide else torch.float32, device=image.device)
-    how = how.changed(padding_mode=("constant",) * len(how.mode), fill=())
-    mask = find_sampler()(one.expand(1, 1, *image.shape[2:]), grid, *how)
-    mask = torch.where(mask.isnan(), 0, mask)  # a point that is nowhere
-    return mask.movedim(1, -1) if last else mask
-
-
-def grid_sample_vjp(
-    grad_output: Tensor, image: Tensor, grid: Tensor, options: Options, need_input: bool = True,
-    need_grid: bool = True,
-) -> tuple[Tensor | None, Tensor | None]:  # fmt: skip
-    """`gridsample.grid_sample_vjp` for tensors; the gradients can be differentiated again."""
-    check_threads(options.threads)
-    check_tensors(grad_output=grad_output, input=image, grid=grid)
-    given, grid = grid, as_grid(grid, options)
-    check_grid_gradient(given.dtype, need_grid and grid is not given)
-    asked = check_call(shape_of(image), shape_of(grid), options)
-    if is_elsewhere(image):
-        needed = need_input, need_grid
-        found = by_cpu(grid_sample_vjp, grad_output, image, given, options, *needed)
-        return found  # type: ignore[no-any-return]
-    if grad_output.dim() != grid.dim():
-        raise ValueError(
-            f"grad_output must have the output's {grid.dim()} dimensions, "
-            f"got shape {tuple(grad_output.shape)}"
-        )
-    if need_input:
-        operators.check_differentiable(image)
-    if image.is_complex() and grad_output.is_floating_point():
-        grad_output = grad_output.to(grad_output.dtype.to_complex())
-    how = asked.how.changed(threads=options.threads, fill=as_fill(image, options, asked))
-    last, filtered = asked.last, bool(asked.orders)
-    values, planes = (tensor.movedim(-1, 1) if last else tensor for tensor in (grad_output, image))
-    source = prefilter(planes, grid, asked.orders, how) if filtered else planes
-    first, second = derivatives.backward(values, source, grid, need_input, need_grid, *how)
-    if need_input and filtered:
-        first = prefilter(first, grid, asked.orders, how, adjoint=True).to(image.dtype)
-    if last and need_input:
-        first = first.movedim(1, -1)
-    return first if need_input else None, second if need_grid else None
-
-
-def grid_derivatives(image: Tensor, grid: Tensor, options: Options, degree: int) -> Tensor:
-    """All derivatives of one degree of a sample along its coordinates, on ``degree`` more axes.
-
-    `gridsample.grid_gradient` and `gridsample.grid_hessian` for tensors.  The gradient of one real
-    channel is what backward makes of ones, all axes in one sweep.
+    Where an image is filtered first, there is none: what is sampled has another type.
     """
-    check_threads(options.threads)
-    check_tensors(input=image, grid=grid)
-    grid = as_grid(grid, options)
-    if is_elsewhere(image):
-        return by_cpu(grid_derivatives, image, grid, options, degree)  # type: ignore[no-any-return]
-    asked = check_call(shape_of(image), shape_of(grid), options)
-    how = asked.how.changed(threads=options.threads, fill=as_fill(image, options, asked))
-    planes = image.movedim(-1, 1) if asked.last else image
-    operators.numpy_type(image.dtype, "input")
-    rank, kind = grid.shape[-1], torch.promote_types(image.dtype, grid.dtype)
-    if asked.orders:
-        planes = prefilter(planes, grid, asked.orders, how)
-    if degree == 1 and planes.shape[1] == 1 and kind == grid.dtype:
-        items = grid.shape[0] if planes.shape[0] == 1 else planes.shape[0]
-        points = grid.expand(items, *grid.shape[1:])
-        ones = torch.ones((), dtype=kind, device=grid.device).expand(items, 1, *grid.shape[1:-1])
-        gradient: Tensor = derivatives.backward(ones, planes, points, False, True, *how)[1]
-        result = gradient.unsqueeze(1)
-    else:
-        single = [(a,) for a in range(rank)]
-        every: Any = single if degree == 1 else [(*j, *k) for j in single for k in single]
+    given = tuple(image)
+    how = checked(Options._make(options), given, tuple(grid))
+    if how.prefilter:
+        return how
+    size = (given[0], given[-1], *given[1:-1]) if how.channels_last() else given
+    return how.changed(plan=operators.find_call_for(size, image_type, tuple(grid), grid_type, how))
+
+
+def with_fill(how: Options, options: Options, image: Tensor) -> Options:
+    """A checked record with its fill value: numbers, of a complex image two for each."""
+    if options.fill_value.__class__ is int and not options.fill_value:
+        return how
+    channels = contacts.shape_of(image)[-1 if how.channels_last() else 1]
+    fill = fill_numbers(options, "constant" in how.padding_mode, image.dtype, channels)
+    if not fill:
+        return how
+    if any([isinstance(one, int) and int(float(one)) != one for one in fill]):
+        raise ValueError(
+            f"fill_value of tensors must be exact in float64, got {options.fill_value!r}"
+        )
+    parts = [float(one) for one in fill] if not image.is_complex() else [
+        part for one in fill for part in (complex(one).real, complex(one).imag)
+    ]  # fmt: skip
+    return how.changed(fill_value=tuple(parts), plan=how.plan)
+
+
+# The backend --------------------------------------------------------------------------------------
+
+
+class Torch:
+    """`gridsample.backends.base.Backend` for torch's tensors."""
+
+    xp: Any = torch
+    plain = False
+
+    # Arrays and types
+
+    def take(self, **given: Any) -> list[Tensor]:
+        """The tensors."""
+        check_tensors(given)
+        return list(given.values())
+
+    def bring(self, **given: Any) -> list[Tensor]:
+        """The tensors, on the CPU where their own device has no kernels."""
+        tensors = self.take(**given)
+        if elsewhere.is_elsewhere(tensors[0]):
+            elsewhere.warn_once(tensors[0].device.type)
+            return [one.cpu() for one in tensors]
+        return tensors
+
+    def give(self, result: Tensor | None, like: Tensor) -> Tensor | None:
+        """The result on the device that the argument came from."""
+        if result is None or result.device == like.device:
+            return result
+        found: Tensor = elsewhere.back(result, like.device)
+        return found
+
+    def shape(self, array: Tensor) -> Shape:
+        """The shape of a tensor; in a trace, integers all the same."""
+        return contacts.shape_of(array)
+
+    def extents(self, size: Any) -> tuple[Any, Any]:
+        """A size as numbers; in a trace they may be tensors, which the program is to follow."""
+        if not contacts.is_tracing():
+            return size, None
+        given = tuple(size)
+        return [contacts.known(n) for n in given], given
+
+    def type_name(self, dtype: torch.dtype, name: str = "input") -> str:
+        """NumPy's name of a type, or "bfloat16"."""
+        found = NAMES.get(dtype)
+        if found is None:
+            numpy_type(dtype, name)  # refuses it
+        return str(found)
+
+    def as_dtype(self, given: Any) -> torch.dtype | None:
+        """A type as torch has it."""
+        if isinstance(given, torch.dtype):
+            return given
+        return NAMED[np.dtype(given).name] if isinstance(given, (type, np.dtype, str)) else None
+
+    def asarray(self, given: Any, like: Tensor) -> Tensor:
+        """A tensor on a device."""
+        return torch.as_tensor(given, device=like.device)
+
+    def type(self, name: str) -> torch.dtype:
+        """The type of a name."""
+        return NAMED[name]
+
+    def promote(self, *types: torch.dtype) -> torch.dtype:
+        """The type of a product."""
+        return functools.reduce(torch.promote_types, types)
+
+    def astype(self, array: Tensor, dtype: torch.dtype) -> Tensor:
+        """The tensor in another type."""
+        return array if array.dtype == dtype else array.to(dtype)
+
+    def permute(self, array: Tensor, axes: Sequence[int]) -> Tensor:
+        """The tensor with its axes in another order."""
+        return array.permute(*axes)
+
+    def full(self, shape: Sequence[int], number: float, dtype: torch.dtype, like: Tensor) -> Tensor:
+        """One number, seen in all places."""
+        one = torch.full((), number, dtype=dtype, device=like.device)
+        return one.expand(tuple(shape))
+
+    def ratio(self, values: Tensor, count: Tensor) -> Tensor:
+        """values / count, divided by 1 where that is 0, so that no derivative there is NaN."""
+        return values / torch.where(count == 0, 1, count)
+
+    def line(
+        self, size: Any, align_corners: bool | None, dtype: torch.dtype, like: Tensor
+    ) -> Tensor:
+        """Coordinates of pixel centres, or their indices."""
+        return affine.line(size, align_corners).to(like.device, dtype)
+
+    def quiet(self) -> Any:
+        """A block; torch's arithmetic does not warn."""
+        return contextlib.nullcontext()
+
+    # Sampling
+
+    def settle(self, image: Tensor, grid: Tensor, options: Options) -> Options:
+        """The checked record."""
+        if operators.is_plain(image, grid):
+            return self.settle_plain(image, grid, options)
+        how = checked(options, contacts.shape_of(image), contacts.shape_of(grid))
+        return with_fill(how, options, image)
+
+    def settle_plain(self, image: Tensor, grid: Tensor, options: Options) -> Options:
+        """The checked record for tensors of plain memory, with a plan."""
+        key = keyed(options)
+        how = looked_up(prepared, image.shape, image.dtype, grid.shape, grid.dtype, *key)
+        return with_fill(how, options, image)
+
+    def whole(self, image: Any, grid: Any, options: Options) -> Tensor | None:
+        """Small tensors of plain memory, of which all is known; and what torch's operators do."""
+        if operators.is_plain(image, grid):
+            how = self.settle_plain(image, grid, options) if grid.is_floating_point() else None
+            if how is None or how.plan is None:
+                return None
+            last = how.channel_axis == -1
+            planes = image.movedim(-1, 1) if last else image
+            result = derivatives.plain_gather(planes, grid, how, how.plan)
+            return result.movedim(1, -1) if last else result
+        if isinstance(image, Tensor) and elsewhere.is_elsewhere(image):
+            check_tensors({"input": image, "grid": grid})
+            how = self.settle(image, grid, options)
+            return elsewhere.grid_sample(image, grid, how)
+        return None
+
+    def check_out(self, out: Any, shape: Shape, image: Tensor, grid: Tensor) -> None:
+        """Refuse it: a tensor that is written into has no derivatives."""
+        raise TypeError("out is taken with NumPy arrays only; tensors get a new tensor")
+
+    def gather(
+        self, image: Tensor, grid: Tensor, how: Options, dtype: torch.dtype, out: Any = None
+    ) -> Tensor:
+        """Sample, by a kernel, or as a node of the model that is being written."""
+        if onnx.exporting():
+            result = onnx.gather_as_node(image, grid, *flat(how))
+        elif how.plan is not None:
+            result = derivatives.plain_gather(image, grid, how, how.plan)
+        else:
+            result = gather_fully(image, grid, *flat(how))
+        if result.dtype == dtype:
+            return result
+        if dtype.is_floating_point or dtype.is_complex:
+            return result.to(dtype)
+        return operators.as_integers(result, dtype, how.fill_value)
+
+    def gathers(
+        self, image: Tensor, grid: Tensor, how: Options, orders: Sequence[Shape],
+        dtype: torch.dtype,
+    ) -> Tensor:  # fmt: skip
+        """Derivatives of several orders.
+
+        All first ones of a single real channel are what backward makes of ones, in one sweep.
+        """
+        numpy_type(image.dtype, "input")
+        rank = grid.shape[-1]
+        first = [tuple([int(k == a) for k in range(rank)]) for a in range(rank)]
+        if image.shape[1] == 1 and dtype == grid.dtype and list(orders) == first:
+            items = grid.shape[0] if image.shape[0] == 1 else image.shape[0]
+            points = grid.expand(items, *grid.shape[1:])
+            one = torch.ones((), dtype=dtype, device=grid.device)
+            ones = one.expand(items, 1, *grid.shape[1:-1])
+            gradient: Tensor = derivatives.backward(ones, image, points, False, True, how)[1]
+            return gradient.unsqueeze(1)
         parts = {}
-        for axes in {tuple(sorted(axes)) for axes in every}:
-            # torch.compile cannot follow a tuple's count before torch 2.9, nor itertools.product.
-            order = [sum([axis == a for axis in axes]) for a in range(rank)]
-            parts[axes] = derivatives.gather(planes, grid, *how.changed(order=order))
-        result = torch.stack([parts[tuple(sorted(axes))] for axes in every], -1)
-        result = torch.unflatten(result, -1, (rank,) * degree).to(kind)
-    return result.movedim(1, -1 - degree) if asked.last else result
+        for order in orders:
+            if order not in parts:
+                parts[order] = derivatives.gather(image, grid, how.changed(order=order))
+        return torch.stack([parts[order] for order in orders], -1).to(dtype)
+
+    def scatter(
+        self, values: Tensor, grid: Tensor, spatial: Shape, how: Options, dtype: torch.dtype
+    ) -> Tensor:
+        """The transpose of gather."""
+        size = (*contacts.shape_of(values)[:2], *spatial)
+        result: Tensor = derivatives.scatter(self.astype(values, dtype), grid, size, how)
+        return result
+
+    def backward(
+        self, values: Tensor, image: Tensor, grid: Tensor, how: Options,
+        needed: tuple[bool, bool], dtype: torch.dtype,
+    ) -> tuple[Tensor | None, Tensor | None]:  # fmt: skip
+        """Both gradients of gather; they can be differentiated again."""
+        if needed[0]:
+            operators.check_differentiable(image)
+        source = image.to(dtype) if needed[0] else image
+        first, second = derivatives.backward(values, source, grid, *needed, how)
+        return first if needed[0] else None, second if needed[1] else None
+
+    def affine(
+        self, image: Tensor, theta: Tensor, out: Shape, how: Options, dtype: torch.dtype
+    ) -> Tensor | None:
+        """Sample where kernels make the coordinates."""
+        if not affine.can_fuse(image, theta, how, dtype):
+            return None
+        return affine.sample(image, theta, out, how).to(dtype)
+
+    def affine_backward(
+        self, values: Tensor, image: Tensor, theta: Tensor, out: Shape, how: Options,
+        needed: tuple[bool, bool], dtype: torch.dtype,
+    ) -> tuple[Tensor | None, Tensor | None] | None:  # fmt: skip
+        """Both gradients where kernels make the coordinates; they can be differentiated again."""
+        source = image.to(dtype) if needed[0] else image
+        if not operators.is_plain(values, source, theta):
+            return None
+        return affine.gradients(values, source, theta, out, how, needed)
+
+    def prefilter(
+        self, image: Tensor, order: int, boundaries: Sequence[str], axes: Sequence[int],
+        align_corners: bool, adjoint: bool, threads: int | None,
+    ) -> Tensor:  # fmt: skip
+        """B-spline coefficients, or the transpose."""
+        from gridsample.kernels.prefilter import extension
+
+        extended = [extension(one, align_corners) for one in boundaries] if order > 1 else []
+        result: Tensor = filtering.whole(image, order, extended, list(axes), adjoint, threads)
+        return result
+
+    def resize(self, image: Tensor, how: Resizing, transposed: bool) -> Tensor:
+        """Resize, by one operator; on a device that there are no kernels for, as torch does."""
+        return resizing.resize(image, how, transposed)
+
+
+BACKEND = Torch()

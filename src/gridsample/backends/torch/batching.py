@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gridsample.backends.torch.operators import LIBRARY, How, backward, gather, scatter
+from gridsample.backends.torch.operators import LIBRARY, backward, gather, scatter
+from gridsample.backends.torch.schemas import flat, on_record
+from gridsample.definitions.options import Options
 
 CHANNELS, POINTS, ITEMS = "channels", "points", "items"
 
@@ -85,11 +87,10 @@ class Join(NamedTuple):
             return grid.movedim(1, self.axis)
         return torch.unflatten(grid, 0, self.lengths)
 
-    def how(self, options: Sequence[Any], is_complex: bool) -> How:
+    def how(self, how: Options, is_complex: bool) -> Options:
         """How to sample: where a fill is told for each channel, it is told for the new ones too."""
-        how = How(*options)
-        each = len(how.fill) > 1 + is_complex
-        return how.changed(fill=[*how.fill] * self.joined) if each else how
+        each = len(how.fill_value) > 1 + is_complex
+        return how.changed(fill_value=how.fill_value * self.joined) if each else how
 
     @property
     def joined(self) -> int:
@@ -114,35 +115,33 @@ def find_join(image: Sequence[int], grid: Sequence[int]) -> Join:
     return Join(0, ITEMS, (batch, items), image[2])
 
 
-def batched_gather(info: Any, axes: Any, image: Tensor, grid: Tensor, *options: Any) -> Any:
+def batched_gather(info: Any, axes: Any, image: Tensor, grid: Tensor, how: Options) -> Any:
     """Gather of a batch."""
     image, grid = to_front(image, axes[0]), to_front(grid, axes[1])
     join = find_join(image.shape, grid.shape)
-    how = join.how(options, image.is_complex())
-    return join.values_back(gather(join.planes(image), join.grid(grid), *how)), 0
+    how = join.how(how, image.is_complex())
+    return join.values_back(gather(join.planes(image), join.grid(grid), *flat(how))), 0
 
 
 def batched_scatter(
-    info: Any, axes: Any, values: Tensor, grid: Tensor, size: Sequence[int], *options: Any
+    info: Any, axes: Any, values: Tensor, grid: Tensor, size: Sequence[int], how: Options
 ) -> Any:
     """Scatter of a batch."""
     values, grid = spread(to_front(values, axes[0]), info.batch_size), to_front(grid, axes[1])
     whole = (info.batch_size, *size)
     join = find_join(whole, grid.shape)
-    image = scatter(join.values(values), join.grid(grid), join.size(whole), *options)
+    image = scatter(join.values(values), join.grid(grid), join.size(whole), *flat(how))
     return join.planes_back(image), 0
 
 
 def batched_backward(
     info: Any, axes: Any, values: Tensor, image: Tensor, grid: Tensor,
-    need_input: bool, need_grid: bool, *options: Any,
+    need_input: bool, need_grid: bool, how: Options,
 ) -> Any:  # fmt: skip
     """Backward of a batch.  A tensor that all of it shares has a gradient for each all the same."""
     image = to_front(image, axes[1])
     if not need_grid:
-        shadow, _ = batched_scatter(
-            info, (axes[0], axes[2]), values, grid, image.shape[1:], *options
-        )
+        shadow, _ = batched_scatter(info, (axes[0], axes[2]), values, grid, image.shape[1:], how)
         return (shadow.to(image.dtype), values.new_empty(0)), (0, None)
     image = spread(image, info.batch_size) if need_input else image
     values, grid = (
@@ -152,7 +151,7 @@ def batched_backward(
     join = find_join(image.shape, grid.shape)
     shadow, gradient = backward(
         join.values(values), join.planes(image), join.grid(grid), need_input, True,
-        *join.how(options, image.is_complex()),
+        *flat(join.how(how, image.is_complex())),
     )  # fmt: skip
     if not need_input:
         return (shadow, join.grid_back(gradient)), (None, 0)
@@ -164,4 +163,4 @@ for name, rule in (
     ("scatter", batched_scatter),
     ("backward", batched_backward),
 ):
-    torch.library.register_vmap(f"gridsample::{name}", rule, lib=LIBRARY)
+    torch.library.register_vmap(f"gridsample::{name}", on_record(name, rule, more=2), lib=LIBRARY)

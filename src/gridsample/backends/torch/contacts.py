@@ -1,4 +1,4 @@
-"""Every contact with what torch does not promise to keep, as far as standing in for it needs any.
+"""Every contact with what torch does not promise to keep.
 
 `install` puts functions in the place of `torch.nn.functional`'s.  It changes what torch's function
 objects do, and not what those names refer to: a function that was imported before, one in a table
@@ -19,19 +19,34 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._functorch.utils import enable_single_level_autograd_function
+from torch._subclasses.functional_tensor import FunctionalTensorMode
+from torch.autograd import forward_ad
+from torch.autograd.forward_ad import _set_fwd_grad_enabled as forward_gradients
+from torch.autograd.function import _SingleLevelFunction as SingleLevelFunction
 from torch.nn import functional
 from torch.overrides import handle_torch_function, has_torch_function
 
 __all__ = [
+    "FunctionalTensorMode",
+    "SingleLevelFunction",
+    "below",
+    "forward_gradients",
     "handle_torch_function",
+    "has_kernel",
     "has_torch_function",
+    "inside",
     "install",
+    "is_overheard",
     "is_tracing",
+    "kind",
     "known",
     "layout_of",
+    "recorded",
     "restore",
     "shape_of",
     "torchs",
+    "transforms_are_active",
     "untraced",
     "words_of",
 ]
@@ -198,3 +213,56 @@ def words_of(call: Callable[[], object]) -> str:
         warnings.simplefilter("always")
         call()
     return str(seen[0].message)
+
+
+# Dispatch -----------------------------------------------------------------------------------------
+
+
+def kind(tensor: Tensor) -> tuple[type, int]:
+    """A tensor's class, and what the dispatcher sees in it: device, layout, batch and more."""
+    return type(tensor), torch._C._dispatch_keys(tensor).raw_repr()
+
+
+def is_overheard() -> bool:
+    """Whether somebody has to hear of what is done to tensors."""
+    return bool(
+        torch.compiler.is_compiling()
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._len_torch_function_stack()
+        or torch._C._get_tracing_state() is not None
+        or forward_ad._current_level >= 0
+    )
+
+
+def transforms_are_active() -> bool:
+    """Whether a transform of `torch.func` is in force."""
+    return bool(torch._C._are_functorch_transforms_active())
+
+
+def has_kernel(device: str, name: str) -> bool:
+    """Whether torch has a kernel of an operator for a device."""
+    key = torch._C._dispatch_key_for_device(device)
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", key))
+
+
+def below(operator: Any, keys: Any, *arguments: Any) -> Any:
+    """What an operator computes, without a record of it."""
+    with torch._C._AutoDispatchBelowAutograd():
+        return operator.redispatch(keys & torch._C._after_autograd_keyset, *arguments)
+
+
+def inside(operator: Any, keys: Any, *arguments: Any) -> Any:
+    """As below, from the forward of a rule, where records are off: outer transforms need them."""
+    with torch.enable_grad(), forward_gradients(True):
+        return below(operator, keys, *arguments)
+
+
+def recorded(rule: Any, *arguments: Any) -> Any:
+    """Call an operator with its rules.
+
+    It is entered once for each transform that is in force (`torch.func`), innermost first, and has
+    to deal with that one alone: hence the single level.
+    """
+    with enable_single_level_autograd_function():
+        return rule.apply(*arguments)

@@ -19,12 +19,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._subclasses.functional_tensor import FunctionalTensorMode
 
+from gridsample.backends.torch.contacts import FunctionalTensorMode
 from gridsample.backends.torch.operators import (
     LIBRARY,
     Call,
-    How,
     call_for,
     check_values,
     differentiable,
@@ -33,6 +32,8 @@ from gridsample.backends.torch.operators import (
     empty_gather,
     fake_backward_twice,
 )
+from gridsample.backends.torch.schemas import flat, on_record
+from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Plan
 from gridsample.kernels import gpu
 
@@ -292,25 +293,25 @@ def export_is_on() -> bool:
 # The operators ------------------------------------------------------------------------------------
 
 
-def cuda_gather(image: Tensor, grid: Tensor, *options: Any) -> Tensor:
+def gather_on_gpu(image: Tensor, grid: Tensor, how: Options) -> Tensor:
     """Gather, for CUDA tensors."""
-    call = call_for(image.shape, image, grid, *options)
-    return run_gather(call, image, grid, How(*options).fill)
+    call = call_for(image.shape, image, grid, how)
+    return run_gather(call, image, grid, how.fill_value)
 
 
-def cuda_scatter(values: Tensor, grid: Tensor, size: Sequence[int], *options: Any) -> Tensor:
+def scatter_on_gpu(values: Tensor, grid: Tensor, size: Sequence[int], how: Options) -> Tensor:
     """Scatter, for CUDA tensors."""
-    call = call_for(size, values, grid, *options)
+    call = call_for(size, values, grid, how)
     check_values(values, call.plan, "values")
     outputs = empty(size, values, values.dtype), grid.new_empty(0)
     return run_backward(call, values, None, grid, outputs, (True, False))[0]
 
 
-def cuda_backward(
-    values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool, *options: Any
+def backward_on_gpu(
+    values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool, how: Options
 ) -> tuple[Tensor, Tensor]:
     """Backward, for CUDA tensors."""
-    call = call_for(image.shape, image, grid, *options)
+    call = call_for(image.shape, image, grid, how)
     check_values(values, call.plan, "grad_output")
     if need_input and not differentiable(image):
         raise TypeError(
@@ -319,19 +320,24 @@ def cuda_backward(
         )
     outputs = empty_backward(image, grid, need_input, need_grid)
     needed = need_input, need_grid
-    return run_backward(call, values, image, grid, outputs, needed, How(*options).fill)
+    return run_backward(call, values, image, grid, outputs, needed, how.fill_value)
 
 
-def cuda_twice(
+def twice_on_gpu(
     values: Tensor, image: Tensor, grid: Tensor, by_image: Tensor | None, by_grid: Tensor | None,
-    need_values: bool, need_image: bool, need_grid: bool, *options: Any,
+    need_values: bool, need_image: bool, need_grid: bool, how: Options,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """The backward of backward, for CUDA tensors; what is not needed is an empty tensor."""
-    call = call_for(image.shape, image, grid, *options)
+    call = call_for(image.shape, image, grid, how)
     needed = need_values, need_image, need_grid
-    fill = How(*options).fill
+    fill = how.fill_value
     return run_twice(call, values, image, grid, by_image, by_grid, needed, fill)
 
+
+cuda_gather = on_record("gather", gather_on_gpu)
+cuda_scatter = on_record("scatter", scatter_on_gpu)
+cuda_backward = on_record("backward", backward_on_gpu)
+cuda_twice = on_record("backward_twice", twice_on_gpu)
 
 for name, compute in (
     ("gather", cuda_gather),
@@ -349,20 +355,14 @@ for name, compute in (
 # Affine maps, of which no grid is made ------------------------------------------------------------
 
 
-def affine(
-    image: Tensor, theta: Tensor, size: Sequence[int], mode: Sequence[str],
-    padding: Sequence[str], corners: bool, fill: Fill = (),
-) -> Tensor:  # fmt: skip
+def affine(image: Tensor, theta: Tensor, size: Sequence[int], how: Options) -> Tensor:
     """Sample at the grid that `gridsample.affine_grid` would make, which takes no memory.
 
     Args:
         image: (N, C, *spatial), or N = 1, of any type that is sampled.
         theta: (N, D, D + 1), or N = 1: the rows of maps, float16 to float64.
         size: (N, C, *out), of the output; N is theta's.
-        mode: a name for each axis, in x, y, z order.
-        padding: a boundary for each axis, likewise.
-        corners: whether -1 and 1 are the centres of the corner pixels, of image and output.
-        fill: what "constant" has outside: see `Fill`.
+        how: a checked record: normalized coordinates, extrapolated.
 
     Returns:
         (N, C, *out) of the image's type.  There are derivatives of any order to image and theta;
@@ -373,12 +373,12 @@ def affine(
         ValueError: shapes that do not go together, or unknown names.
     """
     made: Tensor = Affine.apply(  # type: ignore[no-untyped-call]
-        image, theta, tuple(size), (tuple(mode), tuple(padding), bool(corners)), tuple(fill)
+        image, theta, tuple(size), how
     )
     return made
 
 
-def call_of_maps(image: Tensor, theta: Tensor, size: Sequence[int], options: Any) -> Call:
+def call_of_maps(image: Tensor, theta: Tensor, size: Sequence[int], how: Options) -> Call:
     """The call for the grid that maps stand for."""
     rank = image.dim() - 2
     if theta.shape[1:] != (rank, rank + 1) or len(size) != rank + 2 or size[0] != len(theta):
@@ -389,8 +389,7 @@ def call_of_maps(image: Tensor, theta: Tensor, size: Sequence[int], options: Any
         )
     shape = (len(theta), *size[2:], rank)
     grid = torch.empty(shape, dtype=theta.dtype, device="meta")
-    mode, padding, corners = options
-    return call_for(image.shape, image, grid, mode, padding, corners, (0,) * rank)
+    return call_for(image.shape, image, grid, how)
 
 
 class Affine(torch.autograd.Function):
@@ -398,15 +397,16 @@ class Affine(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, image: Tensor, theta: Tensor, size: Sequence[int], options: Any, fill: Fill
+        ctx: Any, image: Tensor, theta: Tensor, size: Sequence[int], how: Options
     ) -> Tensor:
         """Sample."""
-        call = call_of_maps(image, theta, size, options)
+        call = call_of_maps(image, theta, size, how)
         ctx.save_for_backward(image, theta)
-        ctx.call, ctx.size, ctx.options, ctx.fill = call, size, options, fill
+        ctx.call, ctx.size, ctx.how = call, size, how
         out = empty(call.plan.shape, image, call.dtype)
         if out.numel():
-            sample_into(call, image, theta.detach(), out, fill, how_to(image, affine=True))
+            launch = how_to(image, affine=True)
+            sample_into(call, image, theta.detach(), out, how.fill_value, launch)
         return out
 
     @staticmethod
@@ -419,9 +419,11 @@ class Affine(torch.autograd.Function):
             results = through_grid(ctx, upstream, image, theta)
         else:
             needed = need_image, need_theta
-            results = run_affine_backward(ctx.call, upstream, image, theta, needed, ctx.fill)
+            results = run_affine_backward(
+                ctx.call, upstream, image, theta, needed, ctx.how.fill_value
+            )
         by_image, by_theta = results
-        return by_image if need_image else None, by_theta if need_theta else None, None, None, None
+        return by_image if need_image else None, by_theta if need_theta else None, None, None
 
 
 def run_affine_backward(
@@ -442,19 +444,18 @@ def run_affine_backward(
 
 def through_grid(ctx: Any, upstream: Tensor, image: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
     """As run_affine_backward, of operators that have derivatives themselves."""
-    if any(ctx.fill):
+    if any(ctx.how.fill_value):
         raise ValueError(
-            f"affine has no second derivatives with a fill, got {ctx.fill}; accepted: fill 0, or "
-            "gridsample.affine_grid and grid_sample in its place"
+            f"affine has no second derivatives with a fill, got {ctx.how.fill_value}; accepted: "
+            "fill 0, or gridsample.affine_grid and grid_sample in its place"
         )
     sizes = ctx.size[2:]
     make = functools.partial(torch.arange, dtype=theta.dtype, device=theta.device)
-    lines = [(2 * make(n) + 1 - n) / max(n - ctx.options[2], 1) for n in sizes]
+    lines = [(2 * make(n) + 1 - n) / max(n - ctx.how.align_corners, 1) for n in sizes]
     axes = torch.meshgrid(*lines, indexing="ij")
     places = torch.stack((*axes[::-1], torch.ones_like(axes[0])), -1).flatten(0, -2)
     grid = (places @ theta.mT).reshape(len(theta), *sizes, -1)
-    order = [0] * len(sizes)
     first, second = torch.ops.gridsample.backward(
-        upstream, image, grid, differentiable(image), True, *ctx.options, order
+        upstream, image, grid, differentiable(image), True, *flat(ctx.how)
     )
     return first, second.reshape(len(theta), len(places), -1).mT @ places

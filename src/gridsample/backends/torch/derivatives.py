@@ -21,21 +21,27 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
-from torch.autograd.forward_ad import _set_fwd_grad_enabled
-from torch.autograd.function import _SingleLevelFunction as Function
 
 from gridsample.backends.torch import cuda, operators
+from gridsample.backends.torch.contacts import SingleLevelFunction as Function
+from gridsample.backends.torch.contacts import (
+    below,
+    forward_gradients,
+    inside,
+    recorded,
+    transforms_are_active,
+)
 from gridsample.backends.torch.operators import (
     LIBRARY,
     Call,
-    How,
     is_plain,
     run_backward,
     run_gather,
 )
+from gridsample.backends.torch.schemas import flat, on_record
 from gridsample.backends.torch.traced import traceable
+from gridsample.definitions.options import Options
 
 Maybe = Tensor | None
 
@@ -52,27 +58,29 @@ def has_record(*tensors: Tensor) -> bool:
 
 
 def shortened(operator: Any, compute: Any, tensors: int) -> Any:
-    """An operator, called as the function that computes it where there is no more to do.
+    """An operator, of a record, called as the function that computes it where that is all.
 
     Its first arguments are so many tensors.
     """
     full = traceable(operator)
 
     def call(*arguments: Any) -> Any:
-        given = arguments[:tensors]
-        short = is_plain(*given) and not has_record(*given)
-        return (compute if short else full)(*arguments)
+        *given, how = arguments
+        some = given[:tensors]
+        if is_plain(*some) and not has_record(*some):
+            return compute(*given, how)
+        return full(*given, *flat(how))
 
     return call
 
 
-gather = shortened(operators.gather, operators.cpu_gather, 2)
-scatter = shortened(operators.scatter, operators.cpu_scatter, 2)
-backward = shortened(operators.backward, operators.cpu_backward, 3)
-backward_twice = shortened(operators.backward_twice, operators.cpu_backward_twice, 3)
+gather = shortened(operators.gather, operators.gather_on_cpu, 2)
+scatter = shortened(operators.scatter, operators.scatter_on_cpu, 2)
+backward = shortened(operators.backward, operators.backward_on_cpu, 3)
+backward_twice = shortened(operators.backward_twice, operators.backward_twice_on_cpu, 3)
 
 
-def fuses(values: Tensor, image: Tensor, grid: Tensor, how: How, *upstream: Maybe) -> bool:
+def fuses(values: Tensor, image: Tensor, grid: Tensor, how: Options, *upstream: Maybe) -> bool:
     """Whether `backward_twice` may stand for the formulas: it has no derivative of its own.
 
     On a CPU it sums no fill; on a GPU it takes real numbers alone.
@@ -80,25 +88,25 @@ def fuses(values: Tensor, image: Tensor, grid: Tensor, how: How, *upstream: Mayb
     there = [values, image, grid, *(tensor for tensor in upstream if tensor is not None)]
     if (
         upstream[1] is None
-        or torch._C._are_functorch_transforms_active()
+        or transforms_are_active()
         or has_record(*there)
         or not all(type(one) in (Tensor, torch.nn.Parameter) for one in there)
     ):
         return False
     if values.device.type == "cpu":
-        return is_plain(*there) and operators.differentiable(image) and not how.blends
+        return is_plain(*there) and operators.differentiable(image) and not how.blends()
     real = all(one.is_floating_point() for one in there)
     return values.device.type in cuda.DEVICES and real
 
 
-def pull(image: Tensor, grid: Tensor, how: How) -> Tensor:
+def pull(image: Tensor, grid: Tensor, how: Options) -> Tensor:
     """The transpose of scatter: gather without its fill, and 0 where a point is nowhere."""
-    how = how.linear
-    result: Tensor = gather(image, grid, *how)
+    how = how.linear()
+    result: Tensor = gather(image, grid, how)
     if any(how.order) or surely_somewhere(grid):
         return result
     still = image.new_zeros(()).expand(1, 1, *image.shape[2:])
-    return torch.where(gather(still, grid, *how).isnan(), 0, result)
+    return torch.where(gather(still, grid, how).isnan(), 0, result)
 
 
 def surely_somewhere(grid: Tensor) -> bool:
@@ -112,44 +120,44 @@ def surely_somewhere(grid: Tensor) -> bool:
 # Derivatives along a direction in the space of grids ----------------------------------------------
 
 
-def directions(along: Tensor, how: How) -> Iterator[tuple[Tensor, How]]:
+def directions(along: Tensor, how: Options) -> Iterator[tuple[Tensor, Options]]:
     """For each axis: the direction's part (N, 1, *out), and how with its order raised."""
     for axis in range(along.shape[-1]):
         yield along[..., axis].unsqueeze(1), how.raised(axis)
 
 
-def gather_along(image: Tensor, grid: Tensor, along: Tensor, how: How) -> Maybe:
+def gather_along(image: Tensor, grid: Tensor, along: Tensor, how: Options) -> Maybe:
     """How gather changes as the grid moves."""
-    return total(part * gather(image, grid, *raised) for part, raised in directions(along, how))
+    return total(part * gather(image, grid, raised) for part, raised in directions(along, how))
 
 
 def scatter_along(
-    values: Tensor, grid: Tensor, along: Tensor, size: Sequence[int], how: How
+    values: Tensor, grid: Tensor, along: Tensor, size: Sequence[int], how: Options
 ) -> Maybe:
     """How scatter changes as the grid moves."""
     return total(
-        scatter(part * values, grid, size, *raised) for part, raised in directions(along, how)
+        scatter(part * values, grid, size, raised) for part, raised in directions(along, how)
     )
 
 
 def backward_along(
     values: Tensor, image: Tensor, grid: Tensor, along: Tensor, needed: Sequence[bool],
-    how: How,
+    how: Options,
 ) -> tuple[Maybe, Maybe]:  # fmt: skip
     """How the needed ones of both gradients change as the grid moves."""
     if not any(needed):
         return None, None
     sweeps = [
-        backward(part * values, image, grid, *needed, *raised)
+        backward(part * values, image, grid, *needed, raised)
         for part, raised in directions(along, how)
     ]
     first, second = (total(sweep[k] for sweep in sweeps) if needed[k] else None for k in (0, 1))
     return first, second
 
 
-def grid_gradient(values: Tensor, image: Tensor, grid: Tensor, how: How) -> Tensor:
+def grid_gradient(values: Tensor, image: Tensor, grid: Tensor, how: Options) -> Tensor:
     """The grid's gradient of gather."""
-    gradient: Tensor = backward(values, image, grid, False, True, *how)[1]
+    gradient: Tensor = backward(values, image, grid, False, True, how)[1]
     return gradient
 
 
@@ -165,29 +173,7 @@ def total(terms: Iterable[Maybe], dtype: torch.dtype | None = None) -> Maybe:
 # The rules ----------------------------------------------------------------------------------------
 
 
-def below(operator: Any, keys: Any, *arguments: Any) -> Any:
-    """What an operator computes, without a record of it."""
-    with torch._C._AutoDispatchBelowAutograd():
-        return operator.redispatch(keys & torch._C._after_autograd_keyset, *arguments)
-
-
-def inside(operator: Any, keys: Any, *arguments: Any) -> Any:
-    """As below, from the forward of a rule, where records are off: outer transforms need them."""
-    with torch.enable_grad(), _set_fwd_grad_enabled(True):
-        return below(operator, keys, *arguments)
-
-
-def recorded(rule: Any, *arguments: Any) -> Any:
-    """Call an operator with its rules.
-
-    It is entered once for each transform that is in force (`torch.func`), innermost first, and has
-    to deal with that one alone: hence the single level.
-    """
-    with enable_single_level_autograd_function():
-        return rule.apply(*arguments)
-
-
-def remember(ctx: Any, how: How, *tensors: Tensor) -> None:
+def remember(ctx: Any, how: Options, *tensors: Tensor) -> None:
     """Keep what a rule needs."""
     ctx.save_for_backward(*tensors)
     ctx.save_for_forward(*tensors)
@@ -204,10 +190,10 @@ class Gather(Function):
     """The rules of gather."""
 
     @staticmethod
-    def forward(ctx: Any, image: Tensor, grid: Tensor, how: How, keys: Any) -> Any:
+    def forward(ctx: Any, image: Tensor, grid: Tensor, how: Options, keys: Any) -> Any:
         """Gather."""
         remember(ctx, how, image, grid)
-        result = inside(operators.gather, keys, image, grid, *how)
+        result = inside(operators.gather, keys, image, grid, *flat(how))
         ctx.dtype = result.dtype
         return result
 
@@ -218,7 +204,7 @@ class Gather(Function):
         if upstream is None or not any(needed):
             return (None,) * 4
         image, grid = ctx.saved_tensors
-        gradients = backward(upstream, image, grid, *needed, *ctx.how)
+        gradients = backward(upstream, image, grid, *needed, ctx.how)
         return (
             *(one if need else None for one, need in zip(gradients, needed, strict=True)),
             None,
@@ -228,11 +214,11 @@ class Gather(Function):
     @staticmethod
     def jvp(ctx: Any, d_image: Maybe, d_grid: Maybe, *_: Any) -> Any:
         """Linear in the image."""
-        with _set_fwd_grad_enabled(True):  # as for `inside`
+        with forward_gradients(True):  # as for `inside`
             image, grid = primals(ctx)
             return total(
                 (
-                    None if d_image is None else gather(d_image, grid, *ctx.how.linear),
+                    None if d_image is None else gather(d_image, grid, ctx.how.linear()),
                     None if d_grid is None else gather_along(image, grid, d_grid, ctx.how),
                 ),
                 ctx.dtype,
@@ -244,12 +230,12 @@ class Scatter(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, values: Tensor, grid: Tensor, size: Sequence[int], how: How, keys: Any
+        ctx: Any, values: Tensor, grid: Tensor, size: Sequence[int], how: Options, keys: Any
     ) -> Any:
         """Scatter."""
         remember(ctx, how, values, grid)
         ctx.size = size
-        return inside(operators.scatter, keys, values, grid, size, *how)
+        return inside(operators.scatter, keys, values, grid, size, *flat(how))
 
     @staticmethod
     def backward(ctx: Any, upstream: Maybe) -> Any:
@@ -260,7 +246,7 @@ class Scatter(Function):
         need_values, need_grid = ctx.needs_input_grad[:2]
         return (
             pull(upstream, grid, ctx.how).to(values.dtype) if need_values else None,
-            grid_gradient(values, upstream, grid, ctx.how.linear) if need_grid else None,
+            grid_gradient(values, upstream, grid, ctx.how.linear()) if need_grid else None,
             None,
             None,
             None,
@@ -270,11 +256,11 @@ class Scatter(Function):
     def jvp(ctx: Any, d_values: Maybe, d_grid: Maybe, *_: Any) -> Any:
         """Linear in the values."""
         how, size = ctx.how, ctx.size
-        with _set_fwd_grad_enabled(True):
+        with forward_gradients(True):
             values, grid = primals(ctx)
             return total(
                 (
-                    None if d_values is None else scatter(d_values, grid, size, *how),
+                    None if d_values is None else scatter(d_values, grid, size, how),
                     None if d_grid is None else scatter_along(values, grid, d_grid, size, how),
                 ),
                 values.dtype,
@@ -287,12 +273,12 @@ class Backward(Function):
     @staticmethod
     def forward(
         ctx: Any, values: Tensor, image: Tensor, grid: Tensor, needed: Sequence[bool],
-        how: How, keys: Any,
+        how: Options, keys: Any,
     ) -> Any:  # fmt: skip
         """Both gradients of gather."""
         remember(ctx, how, values, image, grid)
         ctx.needed = needed
-        results = inside(operators.backward, keys, values, image, grid, *needed, *how)
+        results = inside(operators.backward, keys, values, image, grid, *needed, *flat(how))
         ctx.mark_non_differentiable(
             *(one for one, need in zip(results, needed, strict=True) if not need)
         )
@@ -306,7 +292,7 @@ class Backward(Function):
         how = ctx.how
         if fuses(values, image, grid, how, u, w):
             needed = need_values, need_image, need_grid
-            results = backward_twice(values, image, grid, u, w, *needed, *how)
+            results = backward_twice(values, image, grid, u, w, *needed, how)
             return (
                 *(one if need else None for one, need in zip(results, needed, strict=True)),
                 *(None,) * 3,
@@ -316,7 +302,7 @@ class Backward(Function):
             if need_values:
                 for_values = pull(u, grid, how)
             if need_grid:
-                for_grid = grid_gradient(values, u, grid, how.linear)
+                for_grid = grid_gradient(values, u, grid, how.linear())
         if w is not None:
             if need_values:
                 for_values = total((for_values, gather_along(image, grid, w, how)))
@@ -334,13 +320,13 @@ class Backward(Function):
     def jvp(ctx: Any, d_values: Maybe, d_image: Maybe, d_grid: Maybe, *_: Any) -> Any:
         """The product rule."""
         how, needed = ctx.how, ctx.needed
-        with _set_fwd_grad_enabled(True):
+        with forward_gradients(True):
             values, image, grid = primals(ctx)
             terms: list[Sequence[Maybe]] = []
             if d_values is not None:
-                terms.append(backward(d_values, image, grid, *needed, *how))
+                terms.append(backward(d_values, image, grid, *needed, how))
             if d_image is not None and needed[1]:
-                terms.append((None, grid_gradient(values, d_image, grid, how.linear)))
+                terms.append((None, grid_gradient(values, d_image, grid, how.linear())))
             if d_grid is not None:
                 terms.append(backward_along(values, image, grid, d_grid, needed, how))
             return tuple(
@@ -356,7 +342,7 @@ class PlainGather(Gather):
     """The rules of gather for plain tensors: the dispatcher is not asked."""
 
     @staticmethod
-    def forward(ctx: Any, image: Tensor, grid: Tensor, how: How, call: Call) -> Any:
+    def forward(ctx: Any, image: Tensor, grid: Tensor, how: Options, call: Call) -> Any:
         """Gather."""
         ctx.save_for_backward(image, grid)
         ctx.set_materialize_grads(False)
@@ -376,7 +362,7 @@ class PlainGather(Gather):
         return first if need_image else None, second if need_grid else None, None, None
 
 
-def plain_gather(image: Tensor, grid: Tensor, how: How, call: Call) -> Tensor:
+def plain_gather(image: Tensor, grid: Tensor, how: Options, call: Call) -> Tensor:
     """Gather, for plain tensors."""
     if has_record(image, grid):
         result: Tensor = PlainGather.apply(image, grid, how, call)  # type: ignore[attr-defined]
@@ -394,29 +380,29 @@ def tracked(*tensors: Tensor) -> bool:
     return any(unpack(tensor).tangent is not None for tensor in tensors)
 
 
-def autograd_gather(keys: Any, image: Tensor, grid: Tensor, *options: Any) -> Any:
+def autograd_gather(keys: Any, image: Tensor, grid: Tensor, how: Options) -> Any:
     """Gather, with a record where one is kept."""
     if tracked(image, grid):
-        return recorded(Gather, image, grid, How(*options), keys)
-    return below(operators.gather, keys, image, grid, *options)
+        return recorded(Gather, image, grid, how, keys)
+    return below(operators.gather, keys, image, grid, *flat(how))
 
 
-def autograd_scatter(keys: Any, values: Tensor, grid: Tensor, size: Any, *options: Any) -> Any:
+def autograd_scatter(keys: Any, values: Tensor, grid: Tensor, size: Any, how: Options) -> Any:
     """Scatter, with a record where one is kept."""
     if tracked(values, grid):
-        return recorded(Scatter, values, grid, size, How(*options), keys)
-    return below(operators.scatter, keys, values, grid, size, *options)
+        return recorded(Scatter, values, grid, size, how, keys)
+    return below(operators.scatter, keys, values, grid, size, *flat(how))
 
 
 def autograd_backward(
     keys: Any, values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool,
-    *options: Any,
+    how: Options,
 ) -> Any:  # fmt: skip
     """Backward, with a record where one is kept."""
     needed = need_input, need_grid
     if tracked(values, image, grid):
-        return recorded(Backward, values, image, grid, needed, How(*options), keys)
-    return below(operators.backward, keys, values, image, grid, *needed, *options)
+        return recorded(Backward, values, image, grid, needed, how, keys)
+    return below(operators.backward, keys, values, image, grid, *needed, *flat(how))
 
 
 for name, rule in (
@@ -424,4 +410,4 @@ for name, rule in (
     ("scatter", autograd_scatter),
     ("backward", autograd_backward),
 ):
-    LIBRARY.impl(name, rule, "Autograd", with_keyset=True)
+    LIBRARY.impl(name, on_record(name, rule, more=1), "Autograd", with_keyset=True)

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from gridsample.backends.torch import cuda, onnx
-from gridsample.backends.torch.asked import as_fill, check_call
-from gridsample.backends.torch.operators import How
+from gridsample.backends.torch.contacts import has_kernel
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import check_boundary, method_of
 
@@ -73,8 +72,7 @@ def warn_once(device: str) -> None:
 @functools.cache
 def has_kernels(device: str, *names: str) -> bool:
     """Whether torch has kernels of operators for a device, and does not fall back to others."""
-    key = torch._C._dispatch_key_for_device(device)
-    return all(torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{one}", key) for one in names)
+    return all(has_kernel(device, one) for one in names)
 
 
 def try_torchs(
@@ -98,12 +96,10 @@ def try_torchs(
         return None
 
 
-def grid_sample(image: Tensor, grid: Tensor, options: Options) -> Tensor | None:
+def grid_sample(image: Tensor, grid: Tensor, how: Options) -> Tensor | None:
     """`gridsample.grid_sample` by torch's own operator; None where that cannot do it."""
-    asked = check_call(tuple(image.shape), tuple(grid.shape), options)
-    as_fill(image, options, asked)
-    how = asked.how
-    planes = image.movedim(-1, 1) if asked.last else image
+    last = how.channel_axis == -1
+    planes = image.movedim(-1, 1) if last else image
     chosen = torchs_numbers(planes, grid, how)
     if chosen is None:
         return None
@@ -115,10 +111,10 @@ def grid_sample(image: Tensor, grid: Tensor, options: Options) -> Tensor | None:
         f"grid_sampler_{len(how.mode)}d",
         recorded=torch.is_grad_enabled() and (image.requires_grad or grid.requires_grad),
     )
-    return sampled.movedim(1, -1) if asked.last and sampled is not None else sampled
+    return sampled.movedim(1, -1) if last and sampled is not None else sampled
 
 
-def torchs_numbers(image: Tensor, grid: Tensor, how: How) -> tuple[int, int] | None:
+def torchs_numbers(image: Tensor, grid: Tensor, how: Options) -> tuple[int, int] | None:
     """By which numbers torch knows a mode and a boundary; None where it cannot do what is asked."""
     rank = len(how.mode)
     methods = {method_of(name).name for name in how.mode}

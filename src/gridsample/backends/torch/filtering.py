@@ -15,14 +15,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.forward_ad import _set_fwd_grad_enabled
-from torch.autograd.function import _SingleLevelFunction as Function
 
-from gridsample.backends.torch.derivatives import below, inside, recorded, tracked
-from gridsample.backends.torch.elsewhere import by_cpu, is_elsewhere
+from gridsample.backends.torch.contacts import SingleLevelFunction as Function
+from gridsample.backends.torch.contacts import below, forward_gradients, inside, recorded
+from gridsample.backends.torch.derivatives import tracked
 from gridsample.backends.torch.operators import (
     LIBRARY,
-    How,
     count,
     empty,
     is_channels_last,
@@ -52,35 +50,6 @@ REALS = {
 COEFFICIENTS = {
     kind: real.to_complex() if kind.is_complex else real for kind, real in REALS.items()
 }
-
-
-def spline_filter(
-    image: Tensor, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool,
-    threads: int | None,
-) -> Tensor:  # fmt: skip
-    """`gridsample.spline_filter` for tensors."""
-    options = order, list(extended), list(axes), adjoint, threads
-    if is_elsewhere(image):
-        return by_cpu(spline_filter, image, *options)  # type: ignore[no-any-return]
-    result: Tensor = whole(image, *options)
-    return result
-
-
-def prefilter(
-    image: Tensor, grid: Tensor, orders: Sequence[int], how: How, adjoint: bool = False
-) -> Tensor:
-    """Coefficients in an image's place, or the transpose of that, in the type of the sums."""
-    from gridsample.kernels.prefilter import extension
-
-    if grid.dtype == torch.float64:
-        image = image.to(torch.complex128 if image.is_complex() else torch.float64)
-    for order in sorted({*orders} - {0, 1}):
-        axes = [a for a, one in enumerate(orders) if one == order]
-        image = spline_filter(
-            image, order, [extension(how.padding_mode[a], how.align_corners) for a in axes],
-            [image.dim() - 1 - a for a in axes], adjoint, how.threads,
-        )  # fmt: skip
-    return image
 
 
 # What is computed ---------------------------------------------------------------------------------
@@ -160,7 +129,7 @@ class Prefilter(Function):
     @staticmethod
     def jvp(ctx: Any, along: Tensor | None, *_: Any) -> Any:
         """Linear."""
-        with _set_fwd_grad_enabled(True):  # outer transforms need it
+        with forward_gradients(True):  # outer transforms need it
             return None if along is None else operator(along, *ctx.options)
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gridsample.backends.torch.operators import How
+from gridsample.backends.torch.schemas import record
+from gridsample.definitions.options import Options
 from gridsample.definitions.plan import check_boundary, check_shapes, method_of
 
 # The names of opset 16; on its way to a later one, the exporter renames them.
@@ -26,7 +27,7 @@ def exporting() -> bool:
     return torch.compiler.is_compiling() and torch.onnx.is_in_onnx_export()
 
 
-def check_expressible(image: Tensor, grid: Tensor, how: How) -> tuple[str, str]:
+def check_expressible(image: Tensor, grid: Tensor, how: Options) -> tuple[str, str]:
     """The mode and the boundary of all axes, in ONNX's names."""
     rank = check_shapes(tuple(image.shape), tuple(grid.shape), False)
     methods = {method_of(name).name for name in how.mode}
@@ -80,7 +81,7 @@ def one_type(image: Tensor, grid: Tensor) -> torch.dtype:
 
 def gather_as_node(image: Tensor, grid: Tensor, *options: Any) -> Tensor:
     """The operator gather as a node of an ONNX model; it holds zeros until that runs."""
-    how = How(*options)
+    how = record(*options)
     name, boundary = check_expressible(image, grid, how)
     rank, out, kind = len(how.mode), grid.shape[1:-1], one_type(image, grid)
     items = grid.shape[0] if image.shape[0] == 1 else image.shape[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +16,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from gridsample.backends.torch.onnx import node
+from gridsample.backends.torch.schemas import resizing_of
+from gridsample.definitions.options import Resizing
 from gridsample.definitions.plan import method_of
 from gridsample.definitions.tables import Axis, aligns, copies, rounded_order
 
@@ -44,26 +46,13 @@ CARRIED = (
 )
 
 
-class Resizing(NamedTuple):
-    """How to resize, as the operator is told; an entry for each axis, in the array's order."""
-
-    size: Sequence[Any]
-    methods: Sequence[str]
-    align_corners: bool
-    antialias: bool
-    scales: Sequence[float]
-    transposed: bool
-    threads: int | None = None
-    rounding: str = "exact"
-
-
-def check_expressible(image: Tensor, asked: Resizing) -> None:
+def check_expressible(image: Tensor, asked: Resizing, transposed: bool) -> None:
     """Refuse what Resize does not do.
 
     Raises:
         ValueError: a gradient, or a mode or a type that Resize or its runtimes do not have.
     """
-    if asked.transposed:
+    if transposed:
         raise ValueError("ONNX has no operator for the gradient of resizing, only for resizing")
     methods, smooths = set(asked.methods), asked.antialias
     aligned = asked.align_corners and any(map(aligns, methods))
@@ -102,8 +91,8 @@ def stages(image: Tensor, asked: Resizing) -> list[tuple[int, ...]]:
 
 def resize_as_node(image: Tensor, *options: Any) -> Tensor:
     """The operator resize as nodes of an ONNX model; they hold zeros until that runs."""
-    asked = Resizing(*options)
-    check_expressible(image, asked)
+    asked, transposed = resizing_of(*options)
+    check_expressible(image, asked, transposed)
     whole = not image.is_floating_point()
     asked = asked._replace(rounding=asked.rounding if whole else "exact")
     values = image.to(torch.float32)

@@ -9,10 +9,10 @@
     backward_twice(grad_output, input, grid, by_input, by_grid, ...)
                                               the gradients of that, likewise; it has no derivative
 
-What stands at the end of each is one record, `How`.  Gather is linear in the input but for the
-fill; the transpose, scatter, has none.  A CPU tensor's memory is handed to the kernels as it lies.
-A result is channels-last in memory where the tensor that it is made from is, and contiguous
-elsewhere.
+At the end of each stand the fields of one record, `Options` (`schemas`).  Gather is linear in the
+input but for the fill; the transpose, scatter, has none.  A CPU tensor's memory is handed to the
+kernels as it lies.  A result is channels-last in memory where the tensor that it is made from is,
+and contiguous elsewhere.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from gridsample.backends.torch import quick
+from gridsample.backends.torch.contacts import is_overheard, kind
 from gridsample.backends.torch.quick import TYPES
-from gridsample.definitions.options import changed
+from gridsample.backends.torch.schemas import SAMPLING, on_record, record
+from gridsample.definitions.methods import Method
+from gridsample.definitions.options import Options
 from gridsample.definitions.plan import (
     BFLOAT16,
-    BOUNDARIES,
     Plan,
     Shape,
     check_grid_type,
@@ -44,70 +45,19 @@ from gridsample.definitions.plan import (
 )
 from gridsample.kernels import on_cpu
 
-Names = Sequence[str]
 Maybe = Tensor | None
 Order = Sequence[int]
 
 
-class How(NamedTuple):
-    """What all operators take after their tensors, in the order of `SCHEMA`.
-
-    Attributes:
-        mode: how pixels are weighed, for each axis in x, y, z order; as
-            `gridsample.definitions.methods.spell` writes it.
-        padding_mode: what is outside, a name for each axis.
-        align_corners: whether -1 and 1 are the centres of the corner pixels.
-        order: a derivative order for each axis.
-        coords: what coordinates count.  Under "displacement" the grid may have more axes than the
-            image: the last ones are the image's.
-        extrapolate: whether a position outside has taps, rather than the fill.
-        fill: nothing for 0, a number, or one for each channel; of a complex image each is two, its
-            real and imaginary part.
-        threads: how many threads to use; None for as many as torch uses.
-    """
-
-    mode: Names
-    padding_mode: Names
-    align_corners: bool
-    order: Order
-    coords: str = "normalized"
-    extrapolate: bool = True
-    fill: Sequence[float] = ()
-    threads: int | None = None
-
-    def changed(self, **fields: Any) -> How:
-        """The same with other values in some fields."""
-        return changed(self, **fields)
-
-    @property
-    def linear(self) -> How:
-        """The same without a fill: what is linear in the image."""
-        return self.changed(fill=()) if self.fill else self
-
-    @property
-    def blends(self) -> bool:
-        """Whether the fill is summed with pixels, so that derivatives along the grid see it."""
-        return bool(self.fill) and any(BOUNDARIES[name].filled for name in self.padding_mode)
-
-    def raised(self, axis: int) -> How:
-        """The same with the order along an axis raised by one."""
-        return self.changed(order=[n + (k == axis) for k, n in enumerate(self.order)])
-
-
-SCHEMA = (
-    "str[] mode, str[] padding_mode, bool align_corners, int[] order, "
-    'str coords="normalized", bool extrapolate=True, float[] fill=[], int? threads=None'
-)
-
 # Annotated because torch gives its methods no types.
 LIBRARY: Any = torch.library.Library("gridsample", "DEF")  # type: ignore[no-untyped-call]
 for signature in (
-    f"gather(Tensor input, Tensor grid, {SCHEMA}) -> Tensor",
-    f"scatter(Tensor values, Tensor grid, SymInt[] size, {SCHEMA}) -> Tensor",
+    f"gather(Tensor input, Tensor grid, {SAMPLING}) -> Tensor",
+    f"scatter(Tensor values, Tensor grid, SymInt[] size, {SAMPLING}) -> Tensor",
     "backward(Tensor grad_output, Tensor input, Tensor grid, bool need_input, bool need_grid, "
-    f"{SCHEMA}) -> (Tensor, Tensor)",
+    f"{SAMPLING}) -> (Tensor, Tensor)",
     "backward_twice(Tensor grad_output, Tensor input, Tensor grid, Tensor? by_input, "
-    f"Tensor? by_grid, bool need_values, bool need_input, bool need_grid, {SCHEMA}) "
+    f"Tensor? by_grid, bool need_values, bool need_input, bool need_grid, {SAMPLING}) "
     "-> (Tensor, Tensor, Tensor)",
 ):
     LIBRARY.define(signature, tags=torch.Tag.pt2_compliant_tag)
@@ -258,8 +208,8 @@ class Call(NamedTuple):
 @functools.lru_cache(maxsize=1024)
 def find_call(
     size: Shape, image_type: torch.dtype, grid_shape: Shape, grid_type: torch.dtype,
-    mode: tuple[str, ...], padding: tuple[str, ...], corners: bool, order: Shape, coords: str,
-    extrapolate: bool,
+    mode: tuple[str | Method, ...], padding: tuple[str, ...], corners: bool, order: Shape,
+    coords: str, extrapolate: bool,
 ) -> Call:  # fmt: skip
     """The call for an image (N, C, *spatial) of the given size."""
     image_kind, grid_kind = numpy_type(image_type, "input"), numpy_type(grid_type, "grid")
@@ -280,13 +230,19 @@ def find_call(
     return Call(plan, order, zero, gathered_type(image_type, grid_type, order), {})
 
 
-def call_for(size: Sequence[int], image: Tensor, grid: Tensor, *options: Any) -> Call:
-    """The call for an image of the given size, in the type of another tensor."""
-    how = How(*options)
+def find_call_for(
+    size: Shape, image_type: torch.dtype, grid: Shape, grid_type: torch.dtype, how: Options
+) -> Call:
+    """As `find_call`, of a checked record."""
     return find_call(
-        tuple(size), image.dtype, tuple(grid.shape), grid.dtype, tuple(how.mode),
-        tuple(how.padding_mode), how.align_corners, tuple(how.order), how.coords, how.extrapolate,
+        size, image_type, grid, grid_type, how.mode, how.padding_mode, how.align_corners,
+        tuple(how.order), how.coords, how.extrapolate,
     )  # fmt: skip
+
+
+def call_for(size: Sequence[int], image: Tensor, grid: Tensor, how: Options) -> Call:
+    """The call for an image of the given size, in the type of another tensor."""
+    return find_call_for(tuple(size), image.dtype, tuple(grid.shape), grid.dtype, how)
 
 
 def fill_of(fill: Sequence[float], plan: Plan) -> np.ndarray[Any, Any] | None:
@@ -320,32 +276,31 @@ def count(threads: int | None) -> int:
     return threads or torch.get_num_threads()
 
 
-def cpu_gather(image: Tensor, grid: Tensor, *options: Any) -> Tensor:
+def gather_on_cpu(image: Tensor, grid: Tensor, how: Options) -> Tensor:
     """Gather, for CPU tensors."""
-    how = How(*options)
-    return run_gather(call_for(image.shape, image, grid, *how), image, grid, how)
+    return run_gather(call_for(image.shape, image, grid, how), image, grid, how)
 
 
-def run_gather(call: Call, image: Tensor, grid: Tensor, how: How) -> Tensor:
+def run_gather(call: Call, image: Tensor, grid: Tensor, how: Options) -> Tensor:
     """Gather, for CPU tensors of which all is known."""
     out, threads = empty(call.plan.shape, image, call.dtype), count(how.threads)
     if call.zero:
         return out.zero_()
     if not out.numel():
         return out
-    if how.fill or not quick.gather(call.known, call.plan, call.order, image, grid, out, threads):
+    known, plan = call.known, call.plan
+    if how.fill_value or not quick.gather(known, plan, call.order, image, grid, out, threads):
         on_cpu().gather(
             call.plan, memory(image), memory(grid), memory(out), order=call.order,
-            fill=fill_of(how.fill, call.plan), threads=threads,
+            fill=fill_of(how.fill_value, call.plan), threads=threads,
         )  # fmt: skip
     return out
 
 
-def cpu_scatter(values: Tensor, grid: Tensor, size: Sequence[int], *options: Any) -> Tensor:
+def scatter_on_cpu(values: Tensor, grid: Tensor, size: Sequence[int], how: Options) -> Tensor:
     """Scatter, for CPU tensors."""
     cpu = on_cpu()
-    how = How(*options)
-    call = call_for(size, values, grid, *how)
+    call = call_for(size, values, grid, how)
     check_values(values, call.plan, "values")
     if call.zero or not values.numel():
         return empty(size, values, values.dtype).zero_()
@@ -356,12 +311,11 @@ def cpu_scatter(values: Tensor, grid: Tensor, size: Sequence[int], *options: Any
     return tensor_of(shadow, values.dtype, values)
 
 
-def cpu_backward(
-    values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool, *options: Any
+def backward_on_cpu(
+    values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool, how: Options
 ) -> tuple[Tensor, Tensor]:
     """Backward, for CPU tensors."""
-    how = How(*options)
-    call = call_for(image.shape, image, grid, *how)
+    call = call_for(image.shape, image, grid, how)
     check_values(values, call.plan, "grad_output")
     if need_input:
         check_differentiable(image)
@@ -370,14 +324,14 @@ def cpu_backward(
 
 def run_backward(
     call: Call, values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool,
-    how: How,
+    how: Options,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Backward, for CPU tensors of which all is known."""
     if call.zero or not values.numel():
         first, second = empty_backward(image, grid, need_input, need_grid)
         return first.zero_(), second.zero_()
     threads, needed = count(how.threads), (need_input, need_grid)
-    if not how.fill and values.dtype == image.dtype:
+    if not how.fill_value and values.dtype == image.dtype:
         found = quick.backward(
             call.known, call.plan, call.order, values, image, grid, needed, threads
         )
@@ -388,7 +342,7 @@ def run_backward(
             )
     shadow, gradient = on_cpu().backward(
         call.plan, memory(values), memory(image), memory(grid), need_image=need_input,
-        need_grid=need_grid, order=call.order, fill=fill_of(how.fill, call.plan),
+        need_grid=need_grid, order=call.order, fill=fill_of(how.fill_value, call.plan),
         dtype=call.plan.dtype, threads=threads,
     )  # fmt: skip
     return (
@@ -397,17 +351,16 @@ def run_backward(
     )
 
 
-def cpu_backward_twice(
+def backward_twice_on_cpu(
     values: Tensor, image: Tensor, grid: Tensor, by_image: Maybe, by_grid: Maybe,
-    need_values: bool, need_image: bool, need_grid: bool, *options: Any,
+    need_values: bool, need_image: bool, need_grid: bool, how: Options,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """The gradients of backward, for CPU tensors; one that is not needed is an empty tensor."""
     cpu = on_cpu()
-    how = How(*options)
-    call = call_for(image.shape, image, grid, *how)
+    call = call_for(image.shape, image, grid, how)
     check_values(values, call.plan, "grad_output")
-    if how.blends:
-        raise ValueError(f"backward_twice sums no fill; accepted: none, got {tuple(how.fill)}")
+    if how.blends():
+        raise ValueError(f"backward_twice sums no fill; accepted: none, got {how.fill_value}")
     needed = need_values, need_image, need_grid
     likes = values, image, grid
     if call.zero or not values.numel() or (by_image is None and by_grid is None):
@@ -455,7 +408,7 @@ def check_call(image: Tensor, grid: Tensor) -> None:
 def fake_gather(image: Tensor, grid: Tensor, *options: Any) -> Tensor:
     """Gather, of the shapes alone."""
     check_call(image, grid)
-    return empty_gather(image, grid, How(*options).order)
+    return empty_gather(image, grid, record(*options).order)
 
 
 def fake_scatter(values: Tensor, grid: Tensor, size: Sequence[int], *options: Any) -> Tensor:
@@ -482,6 +435,11 @@ def fake_backward_twice(
     return onto, first, second
 
 
+cpu_gather = on_record("gather", gather_on_cpu)
+cpu_scatter = on_record("scatter", scatter_on_cpu)
+cpu_backward = on_record("backward", backward_on_cpu)
+cpu_backward_twice = on_record("backward_twice", backward_twice_on_cpu)
+
 for name, compute, fake in (
     ("gather", cpu_gather, fake_gather),
     ("scatter", cpu_scatter, fake_scatter),
@@ -493,11 +451,6 @@ for name, compute, fake in (
 
 
 # The short way ------------------------------------------------------------------------------------
-
-
-def kind(tensor: Tensor) -> tuple[type, int]:
-    """A tensor's class, and what the dispatcher sees in it: device, layout, batch and more."""
-    return type(tensor), torch._C._dispatch_keys(tensor).raw_repr()
 
 
 KINDS = frozenset(map(kind, (torch.empty(0), torch.nn.Parameter(torch.empty(0)))))
@@ -521,16 +474,4 @@ def is_plain_anywhere(*tensors: Tensor) -> bool:
     return not is_overheard() and all(
         type(tensor) in (Tensor, torch.nn.Parameter) and tensor.device.type not in ("cpu", "meta")
         for tensor in tensors
-    )
-
-
-def is_overheard() -> bool:
-    """Whether somebody has to hear of what is done to tensors."""
-    return bool(
-        torch.compiler.is_compiling()
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._len_torch_dispatch_stack()
-        or torch._C._len_torch_function_stack()
-        or torch._C._get_tracing_state() is not None
-        or forward_ad._current_level >= 0
     )

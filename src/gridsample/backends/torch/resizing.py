@@ -13,11 +13,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.forward_ad import _set_fwd_grad_enabled
-from torch.autograd.function import _SingleLevelFunction as Function
 
-from gridsample.backends.torch.contacts import torchs
-from gridsample.backends.torch.derivatives import below, inside, recorded, tracked
+from gridsample.backends.torch.contacts import SingleLevelFunction as Function
+from gridsample.backends.torch.contacts import below, forward_gradients, inside, recorded, torchs
+from gridsample.backends.torch.derivatives import tracked
 from gridsample.backends.torch.elsewhere import by_cpu, try_torchs
 from gridsample.backends.torch.onnx import exporting
 from gridsample.backends.torch.onnx_resizing import resize_as_node
@@ -29,14 +28,15 @@ from gridsample.backends.torch.operators import (
     memory,
     numpy_type,
 )
+from gridsample.backends.torch.schemas import RESIZING, flat_resizing, resizing_of
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions import tables
+from gridsample.definitions.options import Resizing, changed
 from gridsample.definitions.plan import WIDE_TYPES, check_image_type, type_name
 from gridsample.kernels import of_resizing
 
 LIBRARY.define(
-    "resize(Tensor input, SymInt[] size, str[] method, bool align_corners, bool antialias, "
-    "float[] scale, bool transposed, int? threads=None, str rounding='exact') -> Tensor",
+    f"resize(Tensor input, {RESIZING}) -> Tensor",
     tags=torch.Tag.pt2_compliant_tag,
 )
 operator = torch.ops.gridsample.resize.default
@@ -53,38 +53,26 @@ TORCH_NAMES = {
 }
 
 
-def resize(
-    image: Tensor,
-    size: Sequence[int],
-    methods: Sequence[str],
-    align_corners: bool,
-    antialias: bool,
-    scales: Sequence[float],
-    rounding: str,
-    transposed: bool,
-    threads: int | None,
-) -> Tensor:
+def resize(image: Tensor, how: Resizing, transposed: bool) -> Tensor:
     """Resize (N, C, *spatial); on a device that there are no kernels for, as torch does."""
-    options = list(size), list(methods), align_corners, antialias, list(scales)
+    options = flat_resizing(how, transposed)
     if exporting():
-        return resize_as_node(image, *options, transposed, threads, rounding)
+        return resize_as_node(image, *options)
     if image.device.type in ("cpu", "meta"):
-        result: Tensor = whole(image, *options, transposed, threads, rounding)
+        result: Tensor = whole(image, *options)
         return result
-    found = None if transposed else resize_as_torch(image, *options)
+    found = None if transposed else resize_as_torch(image, how)
     if found is None:
-        found = by_cpu(resize, image, *options, rounding, transposed, threads)
+        found = by_cpu(resize, image, how, transposed)
     return found
 
 
-def resize_as_torch(
-    image: Tensor, size: list[int], methods: list[str], align_corners: bool, antialias: bool,
-    scales: list[float],
-) -> Tensor | None:  # fmt: skip
+def resize_as_torch(image: Tensor, how: Resizing) -> Tensor | None:
     """Resize by torch's own operator; None where that cannot do it."""
+    size, methods, scales = list(how.size), how.methods, list(how.scales)
     rank = len(size)
     name = TORCH_NAMES.get(methods[0], {}).get(rank)
-    smooths = antialias and methods[0] != "area"
+    smooths = how.antialias and methods[0] != "area"
     if (
         name is None
         or len(set(methods)) > 1
@@ -99,7 +87,7 @@ def resize_as_torch(
             None if by_scale else size,
             scales if by_scale else None,
             name,
-            align_corners if tables.aligns(methods[0]) else None,
+            how.align_corners if tables.aligns(methods[0]) else None,
             antialias=smooths,
         ),
         image,
@@ -119,31 +107,22 @@ def torchs_operator(name: str, rank: int, smooths: bool) -> str:
 # What is computed ---------------------------------------------------------------------------------
 
 
-def cpu_resize(
-    image: Tensor,
-    size: Sequence[int],
-    methods: Sequence[str],
-    align_corners: bool,
-    antialias: bool,
-    scales: Sequence[float],
-    transposed: bool,
-    threads: int | None = None,
-    rounding: str = "exact",
-) -> Tensor:
+def cpu_resize(image: Tensor, *options: Any) -> Tensor:
     """Resize, for CPU tensors."""
+    how, transposed = resizing_of(*options)
     kernels = of_resizing()
-    out = fake_resize(image, size)
+    out = fake_resize(image, how.size)
     if out.numel():
-        ends = tuple(image.shape[2:]), tuple(size)
+        ends = tuple(image.shape[2:]), tuple(how.size)
         maps = tables.axis_maps(
-            *(ends[::-1] if transposed else ends), methods, align_corners, antialias, scales,
-            transposed,
+            *(ends[::-1] if transposed else ends), how.methods, how.align_corners, how.antialias,
+            how.scales, transposed,
         )  # fmt: skip
         wide = type_name(numpy_type(image.dtype, "input")) in WIDE_TYPES
         real = torch.float64 if wide else torch.float32
         kernels.resize(
             maps, memory(image), memory(out), numpy_type(real, ""),
-            count(threads), rounding,
+            count(how.threads), how.rounding,
         )  # fmt: skip
     return out
 
@@ -173,23 +152,19 @@ class Resize(Function):
         """The adjoint leads back to the image's size."""
         if upstream is None:
             return None, None, None
-        _, *how, transposed, threads, rounding = ctx.options
-        gradient = operator(upstream, ctx.spatial, *how, not transposed, threads, rounding)
-        return gradient, None, None
+        how, transposed = resizing_of(*ctx.options)
+        how = changed(how, size=ctx.spatial)
+        return operator(upstream, *flat_resizing(how, not transposed)), None, None
 
     @staticmethod
     def jvp(ctx: Any, along: Tensor | None, *_: Any) -> Any:
         """Linear."""
-        with _set_fwd_grad_enabled(True):  # outer transforms need it
+        with forward_gradients(True):  # outer transforms need it
             return None if along is None else operator(along, *ctx.options)
 
 
-def autograd_resize(
-    keys: Any, image: Tensor, size: Any, methods: Any, align_corners: bool, antialias: bool,
-    scales: Any, transposed: bool, threads: int | None = None, rounding: str = "exact",
-) -> Any:  # fmt: skip
+def autograd_resize(keys: Any, image: Tensor, *options: Any) -> Any:
     """Resize, with a record where one is kept."""
-    options = size, methods, align_corners, antialias, scales, transposed, threads, rounding
     if tracked(image):
         return recorded(Resize, image, options, keys)
     return below(operator, keys, image, *options)

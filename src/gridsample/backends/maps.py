@@ -1,0 +1,49 @@
+"""Affine maps as grids, and the gradient of maps from that of a grid, over any backend.
+
+A backend that has kernels for maps uses this where a derivative is taken again; operations use it
+where it has none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from gridsample.backends.base import Array, Backend
+from gridsample.definitions.options import Options
+
+
+def grid_of(backend: Backend, theta: Array, out: Sequence[Any], how: Options) -> Array:
+    """The grid (N, *out, D) that maps (N, D, D + 1) stand for."""
+    corners = None if how.coords == "pixel" else how.align_corners
+    return grid_along(backend, theta, out, corners)
+
+
+def grid_along(
+    backend: Backend, theta: Array, out: Sequence[Any], align_corners: bool | None
+) -> Array:
+    """The grid that maps make of an output's own coordinates, see `Backend.line`.
+
+    The slowest axis comes first, so that nothing as large as the grid is made before the last sum.
+    """
+    rank, name = len(out), backend.type_name(theta.dtype, "theta")
+    wide = backend.type("float64" if name == "float64" else "float32")
+    rows = backend.astype(theta, wide).reshape(theta.shape[0], *(1,) * rank, rank, rank + 1)
+    grid = rows[..., rank]
+    with backend.quiet():  # what is no number stays none
+        for a, n in enumerate(out):
+            along = backend.line(n, align_corners, wide, theta).reshape(-1, *(1,) * (rank - a))
+            grid = grid + rows[..., rank - 1 - a] * along
+        return backend.astype(grid, backend.type(name))
+
+
+def gradient_of(backend: Backend, by_grid: Array, out: Sequence[int], how: Options) -> Array:
+    """The gradient of maps, of that of the grid which they stand for."""
+    corners = None if how.coords == "pixel" else how.align_corners
+    lines = [backend.line(n, corners, by_grid.dtype, by_grid) for n in out]
+    axes = backend.xp.meshgrid(*lines, indexing="ij")
+    rank, points = len(out), math.prod(out)
+    places = backend.xp.stack((*axes[::-1], backend.xp.ones_like(axes[0])), -1)
+    flat = by_grid.reshape(by_grid.shape[0], points, rank)
+    return backend.permute(flat, (0, 2, 1)) @ places.reshape(points, rank + 1)

@@ -1,0 +1,112 @@
+"""Records as the arguments of torch's operators, whose schemas can hold none, and back.
+
+This is the one place that knows the order of those arguments.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gridsample.definitions.methods import spell
+from gridsample.definitions.options import Options, Resizing
+
+# What all operators take after their tensors: fields of `Options`.
+SAMPLING = (
+    "str[] mode, str[] padding_mode, bool align_corners, int[] order, "
+    'str coords="normalized", bool extrapolate=True, float[] fill=[], int? threads=None'
+)
+
+
+def flat(how: Options) -> tuple[Any, ...]:
+    """A checked record as the operators' arguments."""
+    return (
+        [spell(one) for one in how.mode],
+        list(how.padding_mode),
+        how.align_corners,
+        list(how.order),
+        how.coords,
+        how.extrapolate,
+        list(how.fill_value),
+        how.threads,
+    )
+
+
+def record(
+    mode: Sequence[str],
+    padding_mode: Sequence[str],
+    align_corners: bool,
+    order: Sequence[int],
+    coords: str = "normalized",
+    extrapolate: bool = True,
+    fill: Sequence[float] = (),
+    threads: int | None = None,
+) -> Options:
+    """The checked record of the operators' arguments, of which the last may be left out."""
+    return Options(
+        mode=tuple(mode),
+        padding_mode=tuple(padding_mode),
+        align_corners=align_corners,
+        coords=coords,
+        fill_value=tuple(fill),
+        extrapolate=extrapolate,
+        threads=threads,
+        order=tuple(order),
+    )
+
+
+# How many arguments of each operator come before the options.
+LEADING = {"gather": 2, "scatter": 3, "backward": 5, "backward_twice": 8}
+
+
+def on_record(name: str, compute: Callable[..., Any], more: int = 0) -> Callable[..., Any]:
+    """A function of tensors and one record, as an operator is called: with the options apart.
+
+    ``more`` arguments come before those of the operator.
+    """
+    first = LEADING[name] + more
+
+    @functools.wraps(compute)
+    def call(*given: Any) -> Any:
+        return compute(*given[:first], record(*given[first:]))
+
+    return call
+
+
+# What `resize` takes after the image: fields of `Resizing`, and ``transposed``.
+RESIZING = (
+    "SymInt[] size, str[] method, bool align_corners, bool antialias, "
+    "float[] scale, bool transposed, int? threads=None, str rounding='exact'"
+)
+
+
+def flat_resizing(how: Resizing, transposed: bool) -> tuple[Any, ...]:
+    """A record as the operator's arguments."""
+    return (
+        list(how.size), list(how.methods), how.align_corners, how.antialias, list(how.scales),
+        transposed, how.threads, how.rounding,
+    )  # fmt: skip
+
+
+def resizing_of(
+    size: Sequence[int],
+    method: Sequence[str],
+    align_corners: bool,
+    antialias: bool,
+    scale: Sequence[float],
+    transposed: bool,
+    threads: int | None = None,
+    rounding: str = "exact",
+) -> tuple[Resizing, bool]:
+    """The record of the operator's arguments, of which the last may be left out; ``transposed``."""
+    how = Resizing(
+        size=tuple(size),
+        methods=tuple(method),
+        align_corners=align_corners,
+        antialias=antialias,
+        scales=tuple(scale),
+        rounding=rounding,
+        threads=threads,
+    )
+    return how, transposed

@@ -1,0 +1,165 @@
+"""Arrays in and out: what is given, where the result goes, and its rounding."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gridsample.backends import Backend, backend_of
+from gridsample.chunked.strips import float_limits
+from gridsample.definitions.checks import as_array, as_reals, check_dense
+
+
+def check_rank(*shapes: Sequence[int]) -> None:
+    """Refuse arrays without axes."""
+    if any(len(shape) < 1 for shape in shapes):
+        raise RuntimeError(f"input and output rank must be > 0, got shapes {shapes}")
+
+
+def as_image(given: Any, name: str = "input") -> Any:
+    """A dense array, of its own library; anything else as a NumPy array."""
+    (image,) = backend_of(**{name: given}).take(**{name: given})
+    return image
+
+
+def given_back(result: Any, like: Any) -> Any:
+    """A result as the caller has it, whose input is ``like``."""
+    return backend_of(like=like).give(result, like)
+
+
+def one_each(given: Any, rank: int, name: str) -> list[Any]:
+    """One entry an axis, from one or from a sequence of them."""
+    check_dense(**{name: given})
+    if isinstance(given, str) or not np.iterable(given):
+        return [given] * rank
+    entries = list(given)
+    if len(entries) != rank:
+        raise RuntimeError(
+            f"{name}: sequence argument must have length equal to input rank, {rank}, "
+            f"got {len(entries)}"
+        )
+    return entries
+
+
+def new_output(output: Any, image: Any, shape: tuple[int, ...]) -> Any:
+    """Where the result goes: the array given, or a new one of the type given or the image's.
+
+    Where results are not written in place (`Backend.plain`), a type stands for a new array.
+
+    Raises:
+        RuntimeError: the array has another shape, or is real though the input is complex.
+    """
+    backend = backend_of(image=image)
+    if not backend.plain:
+        return output_or_type(backend, output, image, shape)
+    is_complex = image.dtype.kind == "c"
+    if output is None:
+        return np.zeros(shape, image.dtype.newbyteorder("="))
+    if isinstance(output, (type, np.dtype, str)):
+        dtype = np.dtype(output)
+        if is_complex and dtype.kind != "c" and not isinstance(output, str):
+            warnings.warn("promoting specified output dtype to complex", stacklevel=3)
+            dtype = np.promote_types(dtype, np.complex64)
+        output = np.zeros(shape, dtype)
+    output = as_array(output, "output")
+    if output.shape != tuple(shape):
+        raise RuntimeError(f"output shape not correct: it must be {shape}, got {output.shape}")
+    if is_complex and output.dtype.kind != "c":
+        raise RuntimeError(f"output must have complex dtype for complex input, got {output.dtype}")
+    if output.dtype.kind not in "biufc":
+        raise RuntimeError(f"output must have numeric dtype, got {output.dtype}")
+    return output
+
+
+def output_or_type(backend: Backend, output: Any, image: Any, shape: tuple[int, ...]) -> Any:
+    """As `new_output`: the array given, or the type of a new one."""
+    if output is None:
+        return image.dtype
+    dtype = backend.as_dtype(output)
+    if dtype is None:
+        if tuple(output.shape) != tuple(shape):
+            raise RuntimeError(
+                f"output shape not correct: it must be {tuple(shape)}, got {tuple(output.shape)}"
+            )
+        output = as_image(output, "output")
+        dtype = output.dtype
+    else:
+        output = dtype
+    if kind(image) == "c" and not backend.type_name(dtype).startswith("complex"):
+        raise RuntimeError(f"output must have complex dtype for complex input, got {dtype}")
+    return output
+
+
+def store(values: Any, output: Any) -> Any:
+    """The result as the caller asked for it: in an array, or of a type."""
+    backend = backend_of(values=values)
+    if backend.as_dtype(output) is not None:
+        return backend.astype(as_type(backend, values, output), output)
+    output[...] = as_type(backend, values, output.dtype)
+    return output
+
+
+def as_type(backend: Backend, values: Any, dtype: Any) -> Any:
+    """Values that a type can hold: for integers rounded half away from zero, and saturated."""
+    if kind(values) != "f":
+        return values
+    name, xp = backend.type_name(dtype), backend.xp
+    if name == "bool":
+        return xp.trunc(values) != 0
+    if not name.startswith(("int", "uint")):
+        return values
+    low, high = float_limits(np.iinfo(name))
+    return xp.where(xp.isnan(values), 0, xp.clip(rounded(xp, values), low, high))
+
+
+def rounded(xp: Any, values: Any) -> Any:
+    """Half away from zero."""
+    return xp.trunc(values + xp.copysign(xp.ones_like(values) / 2, values))
+
+
+def kind(array: Any) -> str:
+    """What an array's numbers are: "f", "c", or integers or truth values, "i"."""
+    name = backend_of(array=array).type_name(array.dtype)
+    return "c" if name.startswith("complex") else "f" if "float" in name else "i"
+
+
+def as_like(array: Any, like: Any) -> Any:
+    """An array as one of the library (and device) of another.
+
+    Where that is not `Backend.plain`, integers become that one's reals.
+    """
+    backend = backend_of(like=like)
+    if backend.plain:
+        return array
+    array = backend.asarray(array, like)
+    return array if kind(array) in "fc" else backend.astype(array, precision(like))
+
+
+def precision(array: Any) -> Any:
+    """The type of positions in an array: its own, but that half of one does not hold them."""
+    backend = backend_of(array=array)
+    name = backend.type_name(array.dtype)
+    narrow = name in ("float16", "bfloat16", "float32", "complex64")
+    return backend.type("float32" if narrow else "float64")
+
+
+def as_real(array: Any, like: Any) -> Any:
+    """Numbers in float64; where ``like`` is not `Backend.plain`, in the precision of that."""
+    if backend_of(array=array).plain:
+        array = np.asarray(array, np.float64)
+    backend = backend_of(like=like)
+    if backend.plain:
+        return np.asarray(array)
+    return backend.astype(as_like(array, like), precision(like))
+
+
+def as_numbers(given: Any, like: Any, name: str) -> Any:
+    """What may be derived by, in its array's precision; whatever else in float64."""
+    if backend_of(like=like).plain or backend_of(given=given).plain:
+        return as_reals(given, name)
+    if kind(given) == "c":
+        raise TypeError(f"{name} must hold real numbers, got dtype {given.dtype}")
+    return as_real(as_image(given, name), like)

@@ -1,0 +1,176 @@
+"""Sampling axis by axis: `shift` and `zoom`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gridsample.backends import Backend, backend_of
+from gridsample.chunked.strips import sample_axis
+from gridsample.definitions.checks import as_reals
+from gridsample.ndimage.arrays import (
+    as_image,
+    as_like,
+    as_numbers,
+    as_real,
+    check_rank,
+    given_back,
+    new_output,
+    one_each,
+    store,
+)
+from gridsample.ndimage.modes import Spline, spline_of
+from gridsample.ndimage.positions import constant
+from gridsample.ndimage.prefilter import prepared
+
+
+def shift(
+    input: Any,
+    shift: Any,
+    output: Any = None,
+    order: int = 3,
+    mode: str = "constant",
+    cval: Any = 0.0,
+    prefilter: bool = True,
+) -> Any:
+    """The image moved along its axes: `scipy.ndimage.shift`.
+
+    Output pixel o is the input at ``o - shift``.
+
+    Args:
+        input: an image of any rank.
+        shift: in pixels: a number, or one for each axis.
+        output: as in `map_coordinates`.
+        order: as in `map_coordinates`.
+        mode: as in `map_coordinates`.
+        cval: as in `map_coordinates`.
+        prefilter: as in `map_coordinates`.
+
+    Returns:
+        An array of the input's shape, or ``output``.  For tensors, differentiable in the shift.
+
+    Raises:
+        RuntimeError: as `map_coordinates`.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample import ndimage
+        >>> ndimage.shift(np.array([4.0, 1.0, 3.0, 2.0]), 1.5, order=1, cval=9)
+        array([9. , 9. , 2.5, 2. ])
+    """
+    spline = spline_of(order, mode, cval, prefilter)
+    image = as_image(input)
+    check_rank(image.shape)
+    shifts = [as_numbers(one, image, "shift") for one in one_each(shift, image.ndim, "shift")]
+    result = new_output(output, image, tuple(image.shape))
+    steps = zip(shifts, image.shape, strict=True)
+    places = [as_like(np.arange(n), by) - by for by, n in steps]
+    return given_back(store(separable(image, places, spline), result), input)
+
+
+def zoom(
+    input: Any,
+    zoom: Any,
+    output: Any = None,
+    order: int = 3,
+    mode: str = "constant",
+    cval: Any = 0.0,
+    prefilter: bool = True,
+    *,
+    grid_mode: bool = False,
+) -> Any:
+    """The image resized: `scipy.ndimage.zoom`.
+
+    The output has ``round(n * zoom)`` pixels along an axis of n, and its pixel o is the input at
+
+        o * (n - 1) / (outputs - 1)             grid_mode=False: corner pixels' centres stay
+        (o + 1/2) * n / outputs - 1/2           grid_mode=True: their outer edges do
+
+    Args:
+        input: an image of any rank.
+        zoom: a factor, or one for each axis.
+        output: as in `map_coordinates`.
+        order: as in `map_coordinates`.
+        mode: as in `map_coordinates`.
+        cval: as in `map_coordinates`.
+        prefilter: as in `map_coordinates`.
+        grid_mode: see above.
+
+    Returns:
+        The resized image, or ``output``.
+
+    Raises:
+        RuntimeError: as `map_coordinates`.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample import ndimage
+        >>> ndimage.zoom(np.array([0.0, 6.0]), 2, order=1)
+        array([0., 2., 4., 6.])
+    """
+    spline = spline_of(order, mode, cval, prefilter)
+    image = as_image(input)
+    check_rank(image.shape)
+    factors = one_each(as_reals(zoom, "zoom").tolist(), image.ndim, "zoom")
+    shape = tuple(round(n * factor) for n, factor in zip(image.shape, factors, strict=True))
+    result = new_output(output, image, shape)
+    if grid_mode and mode in ("constant", "wrap"):
+        warnings.warn(
+            f"It is recommended to use mode = grid-{mode} instead of {mode} when grid_mode is "
+            "True.",
+            stacklevel=2,
+        )
+    places = [
+        stretched(n, outputs, bool(grid_mode))
+        for n, outputs in zip(image.shape, shape, strict=True)
+    ]
+    return given_back(store(separable(image, places, spline), result), input)
+
+
+def separable(image: Any, places: Sequence[Any], spline: Spline) -> Any:
+    """An image of any rank, sampled at positions that each axis has of its own."""
+    backend, outside = backend_of(image=image), []
+    if 0 in image.shape or any(len(place) == 0 for place in places):
+        return constant([len(place) for place in places], spline, image)
+    values = image
+    for axis, place in enumerate(places):
+        n, x = image.shape[axis], as_real(place, image)
+        if at_rest(place, n) and (spline.filters or spline.order < 2):
+            continue  # every pixel of the axis is wanted as it is
+        source = prepared(values, (axis,), spline)
+        if spline.mode.fills:
+            outside.append((axis, ~spline.inside(x, n)))
+        settled = spline.settle(backend.xp, x, source.shape[axis])
+        values = sample_axis(source, axis, settled, **spline.options)
+    if values is image:
+        return values
+    for axis, beyond in outside:
+        values = filled(backend, values, axis, beyond, spline.cval)
+    return values
+
+
+def at_rest(x: Any, n: int) -> bool:
+    """Whether positions are those of the pixels themselves, and are not derived by."""
+    return backend_of(x=x).plain and len(x) == n and bool((x == np.arange(n)).all())
+
+
+def filled(backend: Backend, values: Any, axis: int, beyond: Any, cval: Any) -> Any:
+    """Values with ``cval`` wherever the index along an axis is beyond."""
+    if backend.plain:
+        if beyond.any():
+            values[(slice(None),) * axis + (beyond,)] = cval
+        return values
+    shape = [-1 if k == axis else 1 for k in range(values.ndim)]
+    outside = backend.full((), cval, values.dtype, values)
+    return backend.xp.where(beyond.reshape(shape), outside, values)
+
+
+def stretched(n: int, outputs: int, whole: bool) -> Any:
+    """Positions of so many outputs over n pixels: over their centres, or over the whole of them."""
+    at = np.arange(outputs)
+    if whole:
+        return (at + 0.5) * (n / outputs) - 0.5 if outputs else at
+    return at * ((n - 1) / (outputs - 1) if outputs > 1 else 1.0)

@@ -1,0 +1,281 @@
+"""Sampling under matrices: `affine_transform` and `rotate`."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gridsample.backends import backend_of
+from gridsample.chunked.strips import Positions
+from gridsample.ndimage.arrays import (
+    as_image,
+    as_like,
+    as_numbers,
+    as_real,
+    check_rank,
+    given_back,
+    new_output,
+    one_each,
+    store,
+)
+from gridsample.ndimage.axes import separable
+from gridsample.ndimage.modes import Spline, spline_of
+from gridsample.ndimage.positions import as_channel, meets_tie, transform
+from gridsample.ndimage.prefilter import prepared
+from gridsample.ndimage.scipys import goes_to_scipy, scipy_function
+from gridsample.ops.affine import affine_sample
+
+
+def affine_transform(
+    input: Any,
+    matrix: Any,
+    offset: Any = 0.0,
+    output_shape: Sequence[int] | None = None,
+    output: Any = None,
+    order: int = 3,
+    mode: str = "constant",
+    cval: Any = 0.0,
+    prefilter: bool = True,
+) -> Any:
+    """The image under an affine map: `scipy.ndimage.affine_transform`.
+
+    Output pixel o is the input at ``matrix @ o + offset``, in pixels and in the array's axes: z,
+    y, x.  The matrix maps the output to the input.
+
+    Args:
+        input: as in `map_coordinates`.
+        matrix: (rank, out_rank); (rank,), the diagonal of one that has no more, which is done axis
+            by axis and for any rank; or (rank, rank + 1) or (rank + 1, rank + 1), which hold the
+            offset in their last column.
+        offset: a number, or one for each axis of the input.
+        output_shape: the output's shape; None for that of ``output``, or the input's.
+        output: as in `map_coordinates`.
+        order: as in `map_coordinates`.
+        mode: as in `map_coordinates`.
+        cval: as in `map_coordinates`.
+        prefilter: as in `map_coordinates`.
+
+    Returns:
+        An array of ``output_shape``, or ``output``.  For tensors, differentiable in the input, the
+        matrix and the offset.
+
+    Raises:
+        RuntimeError: as `map_coordinates`, or a matrix whose shape does not go with the ranks.
+        ValueError: a homogeneous matrix whose last row is not 0 ... 0 1.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample import ndimage
+        >>> image = np.arange(6.0).reshape(2, 3)
+        >>> ndimage.affine_transform(image, [[0, 1], [1, 0]], output_shape=(3, 2), order=1)
+        array([[0., 3.],
+               [1., 4.],
+               [2., 5.]])
+    """
+    spline = spline_of(order, mode, cval, prefilter)
+    image = as_image(input)
+    if output_shape is None:
+        output_shape = output.shape if isinstance(output, np.ndarray) else image.shape
+    shape = tuple(map(operator.index, output_shape))
+    check_rank(image.shape, shape)
+    result = new_output(output, image, shape)
+    matrix = as_numbers(matrix, image, "matrix")
+    matrix, offset = split_matrix(matrix, offset, image.ndim, len(shape))
+    if matrix.ndim == 1:
+        matrix, offset = (
+            [as_numbers(one, image, name) for one in each]
+            for name, each in (("matrix", matrix), ("offset", offset))
+        )
+        places = [scaled(*each) for each in zip(shape, matrix, offset, strict=True)]
+        return given_back(store(separable(image, places, spline), result), input)
+    matrix, offset = as_real(matrix, image), [as_real(one, image) for one in offset]
+    if goes_to_scipy(image):
+        elsewhere = scipy_function("affine_transform", "an input with more than three axes")
+        elsewhere(image, matrix, offset, shape, result, order, mode, cval, prefilter)
+        return result
+    fresh = not isinstance(output, np.ndarray)
+    values = as_channel(
+        lambda pixels, place: transform_affine(pixels, matrix, offset, shape, spline, place),
+        image, result, fresh,
+    )  # fmt: skip
+    return given_back(values, input)
+
+
+def rotate(
+    input: Any,
+    angle: float,
+    axes: Sequence[int] = (1, 0),
+    reshape: bool = True,
+    output: Any = None,
+    order: int = 3,
+    mode: str = "constant",
+    cval: Any = 0.0,
+    prefilter: bool = True,
+) -> Any:
+    """The image rotated in a plane of two axes: `scipy.ndimage.rotate`.
+
+    All other axes are channels: the same taps for every one of them.
+
+    Args:
+        input: an image of two axes or more, of any rank.
+        angle: in degrees.
+        axes: the two axes of the plane.
+        reshape: whether the output is made large enough to hold the whole input.
+        output: as in `map_coordinates`.
+        order: as in `map_coordinates`.
+        mode: as in `map_coordinates`.
+        cval: as in `map_coordinates`.
+        prefilter: as in `map_coordinates`.
+
+    Returns:
+        The rotated image, or ``output``.
+
+    Raises:
+        RuntimeError: as `map_coordinates`.
+        ValueError: axes that are none of the input's.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample import ndimage
+        >>> ndimage.rotate(np.arange(6.0).reshape(2, 3), 90, order=1)
+        array([[2., 5.],
+               [1., 4.],
+               [0., 3.]])
+    """
+    spline = spline_of(order, mode, cval, prefilter)
+    image = as_image(input)
+    plane = rotation_plane(axes, image.ndim)
+    c, s = turned(angle)
+    matrix = np.array([[c, s], [-s, c]])
+    sizes = np.array([image.shape[axis] for axis in plane])
+    y, x = sizes
+    bounds = np.ptp(matrix @ [[0, 0, y, y], [0, x, 0, x]], axis=1)
+    new = (bounds + 0.5).astype(int) if reshape else sizes
+    offset = (sizes - 1) / 2 - matrix @ ((new - 1) / 2)
+    others = [axis for axis in range(image.ndim) if axis not in plane]
+    shape = tuple(int(new[plane.index(k)]) if k in plane else n for k, n in enumerate(image.shape))
+    result = new_output(output, image, shape)
+    to = [*plane, *others]
+    back = sorted(range(image.ndim), key=to.__getitem__)
+    backend = backend_of(input=image)
+    moved = backend.permute(image, to)
+    flat = moved.reshape(*moved.shape[:2], -1)
+    values = transform_affine(
+        flat, as_real(matrix, image), as_real(offset, image), tuple(new.tolist()), spline
+    )
+    values = backend.permute(values.reshape(*values.shape[:2], *moved.shape[2:]), back)
+    return given_back(store(values, result), input)
+
+
+def transform_affine(
+    image: Any, matrix: Any, offset: Sequence[Any], shape: tuple[int, ...], spline: Spline,
+    output: Any = None,
+) -> Any:  # fmt: skip
+    """`transform` to matrix @ index + offset: positions are made while they are sampled."""
+    rank, plain = image.ndim - 1, backend_of(image=image).plain
+    finite = plain and bool(np.isfinite(matrix).all() and np.isfinite(offset).all())
+    fused = finite and len(shape) == rank and not spline.mode.folds
+    positions, empty = linear_positions(matrix, offset, shape), 0 in image.shape or 0 in shape
+    if not fused or empty or meets_tie(positions, shape, image.shape[:rank], spline):
+        return transform(image, positions, shape, spline, output, finite)
+    kept = output is not None and output.dtype == image.dtype
+    source = prepared(image, range(rank), spline, kept)
+    theta = np.column_stack([matrix[::-1, ::-1], spline.padded(np.array(offset)[::-1])])
+    return affine_sample(
+        source[np.newaxis], theta[np.newaxis], (1, image.shape[-1], *shape),
+        coords="pixel", channel_axis=-1, **spline.options, **spline.beyond,
+    )[0]  # fmt: skip
+
+
+def linear_positions(matrix: Any, offset: Any, shape: Sequence[int]) -> Positions:
+    """matrix @ index + offset, for output rows; summed in SciPy's order, for the last bit's sake.
+
+    A position that is an edge pixel's by that bit is inside, or outside and so ``cval``.
+    """
+    rank = len(shape)
+    sizes = [tuple(-1 if k == axis else 1 for k in range(rank)) for axis in range(rank)]
+    steps = [np.arange(n).reshape(size) for n, size in zip(shape, sizes, strict=True)]
+    steps = [as_like(step, matrix) for step in steps]
+    inner = [[row[k] * steps[k] for k in range(1, rank)] for row in matrix]
+
+    def positions(first: int, last: int) -> list[Any]:
+        rows = steps[0][first:last]
+        starts = [o + row[0] * rows for row, o in zip(matrix, offset, strict=True)]
+        return [sum(terms, start) for start, terms in zip(starts, inner, strict=True)]
+
+    return positions
+
+
+def split_matrix(matrix: Any, offset: Any, rank: int, out_rank: int) -> tuple[Any, Any]:
+    """A matrix, or its diagonal, and an offset, from all the forms that they may have.
+
+    Raises:
+        RuntimeError: shapes that do not go with the input's and the output's rank.
+        ValueError: a homogeneous matrix whose last row is not 0 ... 0 1.
+    """
+    if matrix.ndim not in (1, 2) or matrix.shape[0] < 1:
+        raise RuntimeError(f"matrix: no proper affine matrix provided: shape {matrix.shape}")
+    if matrix.ndim == 2 and tuple(matrix.shape) in ((rank, rank + 1), (rank + 1, rank + 1)):
+        expected = [0] * rank + [1]
+        if matrix.shape[0] == rank + 1 and matrix[rank].tolist() != expected:
+            raise ValueError(
+                f"matrix: a homogeneous matrix of shape {tuple(matrix.shape)} must have "
+                f"{expected} as its bottom row, got {matrix[rank].tolist()}"
+            )
+        matrix, offset = matrix[:rank, :rank], matrix[:rank, rank]
+    if matrix.shape[0] != rank:
+        raise RuntimeError(
+            f"affine matrix has wrong number of rows: {matrix.shape[0]}, "
+            f"for an input of rank {rank}"
+        )
+    if matrix.ndim == 2 and matrix.shape[1] != out_rank:
+        raise RuntimeError(
+            f"affine matrix has wrong number of columns: {matrix.shape[1]}, "
+            f"for an output of rank {out_rank}"
+        )
+    return matrix, one_each(offset, rank, "offset")
+
+
+def scaled(n: int, step: Any, offset: Any) -> Any:
+    """step * index + offset, summed as SciPy does it: at an edge the last bit decides."""
+    free = [not backend_of(one=one).plain for one in (step, offset)]
+    step, offset = (
+        one if mine else float(one) for one, mine in zip((step, offset), free, strict=True)
+    )
+    at = as_like(np.arange(n), step if free[0] else offset)
+    return (at + offset / step) * step if step != 0 else at * step + offset
+
+
+def turned(angle: float) -> tuple[float, float]:
+    """Cosine and sine of an angle in degrees, exact at every quarter turn.
+
+    Halfway between two of them the upper one is taken, which SciPy's last bits follow from.
+    """
+    quarters = math.floor(abs(angle) / 90 + 0.5)
+    rest = math.radians(abs(angle) - 90 * quarters)
+    c, s = math.cos(rest), math.sin(rest)
+    c, s = ((c, s), (-s, c), (-c, -s), (s, -c))[quarters % 4]
+    return c, s if angle >= 0 else -s
+
+
+def rotation_plane(axes: Any, rank: int) -> list[int]:
+    """Two axes in rising order.
+
+    Raises:
+        ValueError: they are not two axes of the input.
+    """
+    if rank < 2:
+        raise ValueError(f"input array should be at least 2D, got {rank} axes")
+    given = list(axes)
+    if len(given) != 2:
+        raise ValueError(f"axes should contain exactly two values, got {axes!r}")
+    if not all(float(axis).is_integer() for axis in given):
+        raise ValueError(f"axes should contain only integer values, got {axes!r}")
+    plane = sorted(int(axis) + rank * (axis < 0) for axis in given)
+    if plane[0] < 0 or plane[1] >= rank:
+        raise ValueError(f"axes: invalid rotation plane specified: {axes!r}, of {rank} axes")
+    return plane

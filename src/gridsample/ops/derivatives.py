@@ -1,0 +1,156 @@
+"""Derivatives of a sampled image along its coordinates, for every array library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gridsample.backends import Backend, backend_of, hand_over, is_overridden
+from gridsample.definitions.options import Options
+from gridsample.definitions.plan import Mode
+from gridsample.ops.arrays import as_grid, back, filtered, planes
+
+
+def grid_gradient(
+    input: Any,
+    grid: Any,
+    mode: Mode = "bilinear",
+    padding_mode: Mode = "zeros",
+    align_corners: bool = False,
+    *,
+    coords: str = "normalized",
+    fill_value: Any = 0,
+    extrapolate: bool = True,
+    prefilter: bool = True,
+    channel_axis: int = 1,
+    threads: int | None = None,
+) -> Any:
+    """Compute the derivatives of a sampled image along each coordinate of a grid.
+
+    The derivative of `grid_sample`'s sum along a coordinate is the same sum with that axis's
+    weights differentiated:
+
+        out[n, c, point, k] = d grid_sample(input, grid)[n, c, point] / d grid[n, point, k]
+
+    It is per unit of the coordinate.  For normalized coordinates, multiply it by 2 / size, or by
+    2 / (size - 1) with align_corners, to get the derivative per pixel.  With coords="pixel" or
+    "displacement", it is per pixel already.
+
+    Args:
+        input: the image, as in `grid_sample`.
+        grid: the coordinates, as in `grid_sample`.
+        mode: the interpolation method, as in `grid_sample`; the gradient of "nearest" is 0.
+        padding_mode: the boundary, as in `grid_sample`.
+        align_corners: the meaning of -1 and 1, as in `grid_sample`.
+        coords: the units of coordinates, as in `grid_sample`.
+        fill_value: the value outside, as in `grid_sample`.
+        extrapolate: whether to extend the image, as in `grid_sample`; the gradient of the fill
+            value is 0.
+        prefilter: whether to prefilter splines, as in `grid_sample`.
+        channel_axis: 1 or -1, as in `grid_sample`; the axis of x, y, z comes after the channels.
+        threads: the maximum number of threads, as in `grid_sample`.
+
+    Returns:
+        (N, C, *out, D), or (N, *out, C, D) for channel_axis=-1, with the last axis in x, y, z
+        order.  The dtype is that of the product of an entry of input and an entry of grid.  It is 0
+        where a coordinate is NaN.
+
+    Raises:
+        TypeError: an argument is not accepted by `grid_sample`.
+        ValueError: an argument is not accepted by `grid_sample`.
+
+    Example:
+        >>> import numpy as np, gridsample
+        >>> image = np.array([[[[0.0, 10.0], [20.0, 30.0]]]])
+        >>> gridsample.grid_gradient(image, np.array([[[0.5, 0.5]]]), coords="pixel")
+        array([[[[10., 20.]]]])
+    """
+    if is_overridden(input, grid):
+        return hand_over(grid_gradient, locals(), input, grid)
+    options = Options(
+        mode=mode, padding_mode=padding_mode, align_corners=align_corners, coords=coords,
+        fill_value=fill_value, extrapolate=extrapolate, prefilter=prefilter,
+        channel_axis=channel_axis, threads=threads,
+    )  # fmt: skip
+    return derivatives(backend_of(input=input, grid=grid), input, grid, options, 1)
+
+
+def grid_hessian(
+    input: Any,
+    grid: Any,
+    mode: Mode = "bilinear",
+    padding_mode: Mode = "zeros",
+    align_corners: bool = False,
+    *,
+    coords: str = "normalized",
+    fill_value: Any = 0,
+    extrapolate: bool = True,
+    prefilter: bool = True,
+    channel_axis: int = 1,
+    threads: int | None = None,
+) -> Any:
+    """Compute the second derivatives of a sampled image along the coordinates of a grid.
+
+        out[n, c, point, j, k] =
+            d^2 grid_sample(input, grid)[n, c, point] / d grid[n, point, j] d grid[n, point, k]
+
+    They are per unit of both coordinates; see `grid_gradient`.  The result is symmetric in j and k.
+    For "linear", only the mixed derivatives differ from 0.
+
+    Args:
+        input: the image, as in `grid_sample`.
+        grid: the coordinates, as in `grid_sample`.
+        mode: the interpolation method, as in `grid_sample`.
+        padding_mode: the boundary, as in `grid_sample`.
+        align_corners: the meaning of -1 and 1, as in `grid_sample`.
+        coords: the units of coordinates, as in `grid_sample`.
+        fill_value: the value outside, as in `grid_sample`.
+        extrapolate: whether to extend the image, as in `grid_gradient`.
+        prefilter: whether to prefilter splines, as in `grid_sample`.
+        channel_axis: 1 or -1, as in `grid_gradient`.
+        threads: the maximum number of threads, as in `grid_sample`.
+
+    Returns:
+        (N, C, *out, D, D), or (N, *out, C, D, D) for channel_axis=-1, with the dtype of
+        `grid_gradient`.  It is 0 where a coordinate is NaN.
+
+    Raises:
+        TypeError: an argument is not accepted by `grid_sample`.
+        ValueError: an argument is not accepted by `grid_sample`.
+
+    Example:
+        >>> import numpy as np, gridsample
+        >>> parabola = np.arange(8.0)[np.newaxis, np.newaxis] ** 2
+        >>> gridsample.grid_hessian(
+        ...     parabola, np.array([[[3.3]]]), "catmull-rom", coords="pixel"
+        ... ).round(12)
+        array([[[[[2.]]]]])
+    """
+    if is_overridden(input, grid):
+        return hand_over(grid_hessian, locals(), input, grid)
+    options = Options(
+        mode=mode, padding_mode=padding_mode, align_corners=align_corners, coords=coords,
+        fill_value=fill_value, extrapolate=extrapolate, prefilter=prefilter,
+        channel_axis=channel_axis, threads=threads,
+    )  # fmt: skip
+    return derivatives(backend_of(input=input, grid=grid), input, grid, options, 2)
+
+
+# Over a backend -----------------------------------------------------------------------------------
+
+
+def derivatives(backend: Backend, input: Any, grid: Any, options: Options, degree: int) -> Any:
+    """All derivatives of one degree of a sample along its coordinates, on ``degree`` more axes."""
+    image, points = backend.bring(input=input, grid=grid)
+    points = as_grid(backend, points, options)
+    how = backend.settle(image, points, options)
+    last, rank = how.channel_axis == -1, len(how.mode)
+    pixels = planes(backend, image, last)
+    source = filtered(backend, pixels, points, how) if how.prefilter else pixels
+    single = [(a,) for a in range(rank)]
+    every: Any = single if degree == 1 else [(*j, *k) for j in single for k in single]
+    # torch.compile cannot follow a tuple's count before torch 2.9, nor itertools.product.
+    orders = [tuple([sum([a == k for a in axes]) for k in range(rank)]) for axes in every]
+    kind = backend.promote(image.dtype, points.dtype)
+    made = backend.gathers(source, points, how, orders, kind)
+    result = made.reshape(*made.shape[:-1], *(rank,) * degree)
+    return backend.give(back(backend, result, last, degree), input)

@@ -1,0 +1,214 @@
+"""Splatting, the transpose of sampling, for every array library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gridsample.backends import Backend, backend_of, hand_over, is_overridden
+from gridsample.definitions.options import Options
+from gridsample.definitions.plan import (
+    NARROW_TYPES,
+    WIDE_TYPES,
+    Mode,
+    Shape,
+    channels_last,
+    check_flag,
+    check_size,
+    check_values,
+)
+from gridsample.ops.arrays import (
+    Array,
+    as_grid,
+    back,
+    coefficient_type,
+    filtered,
+    is_differentiable,
+    planes,
+    sum_type,
+)
+
+
+def splat(
+    values: Any,
+    grid: Any,
+    size: Any,
+    mode: Mode = "bilinear",
+    padding_mode: Mode = "zeros",
+    align_corners: bool = False,
+    *,
+    coords: str = "normalized",
+    extrapolate: bool = True,
+    prefilter: bool = True,
+    normalize: bool = False,
+    channel_axis: int = 1,
+    threads: int | None = None,
+) -> Any:
+    """Add values to an image at the coordinates of a grid: the exact transpose of `grid_sample`.
+
+    Each value is added to the pixels that `grid_sample` would read at its point, with the same
+    weights:
+
+        out[n, c, pixel] = sum over points of weight(point, pixel) * values[n, c, point]
+
+    Hence sum(splat(v, grid, size) * image) = sum(v * grid_sample(image, grid)) for every image of
+    this size, with the same options and the fill value 0.  If `grid_sample` prefilters the image,
+    the transpose of that filter is applied last.  This operation is also known as scattering or
+    pushing.
+
+    Args:
+        values: (N, C, *out); bool, any integer dtype, float16 to float64, complex64 or complex128.
+            Tensors may also be bfloat16, and the result is differentiable.
+        grid: the coordinates of the values, (N, *out, D), as in `grid_sample`.  If N is 1 here or
+            in the values, it is broadcast.  A point with a NaN coordinate contributes nothing.
+        size: the spatial shape of the result, such as (height, width); a number for one axis.
+        mode: the interpolation method, as in `grid_sample`.
+        padding_mode: the boundary, as in `grid_sample`, which folds values outside into the image.
+            Under "zeros" and "constant", they are dropped.
+        align_corners: the meaning of -1 and 1, as in `grid_sample`.
+        coords: the units of coordinates, as in `grid_sample`.
+        extrapolate: False to drop values whose position itself is outside the image.
+        prefilter: whether to apply the transpose of the prefilter; False adds to the coefficients
+            of a spline.
+        normalize: whether to divide by `splat_count` where that is not 0, so that the result of
+            equal values is that value.
+        channel_axis: 1, or -1 for channels-last values and result, (N, *out, C) and (N, *size, C).
+        threads: the maximum number of threads, as in `grid_sample`.  The result is bitwise
+            identical for every number.
+
+    Returns:
+        (N, C, *size), with the dtype of the values; float32 for bool and 8- and 16-bit integers,
+        float64 for other integers.
+
+    Raises:
+        TypeError: a dtype or the type of an option is not accepted.
+        ValueError: shapes do not match, or a name is unknown or ambiguous.
+
+    Example:
+        >>> import numpy as np, gridsample
+        >>> values, grid = np.array([[[8.0, 1.0]]]), np.array([[[0.25], [2.0]]])
+        >>> gridsample.splat(values, grid, 4, coords="pixel")
+        array([[[6., 2., 1., 0.]]])
+        >>> gridsample.splat(values, grid, 4, coords="pixel", normalize=True)
+        array([[[8., 8., 1., 0.]]])
+    """
+    if is_overridden(values, grid):
+        return hand_over(splat, locals(), values, grid)
+    options = Options(
+        mode=mode, padding_mode=padding_mode, align_corners=align_corners, coords=coords,
+        extrapolate=extrapolate, prefilter=prefilter, channel_axis=channel_axis, threads=threads,
+    )  # fmt: skip
+    backend = backend_of(values=values, grid=grid)
+    normalized = check_flag(normalize, "normalize")
+    return scatter_values(backend, values, grid, size, options, normalized)
+
+
+def splat_count(
+    grid: Any,
+    size: Any,
+    mode: Mode = "bilinear",
+    padding_mode: Mode = "zeros",
+    align_corners: bool = False,
+    *,
+    coords: str = "normalized",
+    extrapolate: bool = True,
+    prefilter: bool = True,
+    channel_axis: int = 1,
+    threads: int | None = None,
+) -> Any:
+    """Sum the weights that fall on each pixel of an image: the `splat` of ones.
+
+        out[n, 0, pixel] = sum over points of weight(point, pixel)
+
+    Args:
+        grid: the coordinates of the points, (N, *out, D), as in `grid_sample`.
+        size: the spatial shape of the result, as in `splat`.
+        mode: the interpolation method, as in `grid_sample`.
+        padding_mode: the boundary, as in `splat`.
+        align_corners: the meaning of -1 and 1, as in `grid_sample`.
+        coords: the units of coordinates, as in `grid_sample`.
+        extrapolate: False to drop points outside the image, as in `splat`.
+        prefilter: whether to apply the transpose of the prefilter, as in `splat`.
+        channel_axis: 1, or -1 for (N, *size, 1).
+        threads: the maximum number of threads, as in `grid_sample`.
+
+    Returns:
+        (N, 1, *size), float64 for a float64 grid and float32 otherwise.
+
+    Raises:
+        TypeError: an argument is not accepted by `splat`.
+        ValueError: an argument is not accepted by `splat`.
+
+    Example:
+        >>> import numpy as np, gridsample
+        >>> gridsample.splat_count(np.array([[[0.25], [2.0]]]), 4, coords="pixel")
+        array([[[0.75, 0.25, 1.  , 0.  ]]])
+    """
+    if is_overridden(grid):
+        return hand_over(splat_count, locals(), grid)
+    options = Options(
+        mode=mode, padding_mode=padding_mode, align_corners=align_corners, coords=coords,
+        extrapolate=extrapolate, prefilter=prefilter, channel_axis=channel_axis, threads=threads,
+    )  # fmt: skip
+    return count_weights(backend_of(grid=grid), grid, size, options)
+
+
+# Over a backend -----------------------------------------------------------------------------------
+
+
+def scatter_values(
+    backend: Backend, values: Any, grid: Any, size: Any, options: Options, normalize: bool
+) -> Any:
+    """`splat`."""
+    given, points = backend.bring(values=values, grid=grid)
+    points = as_grid(backend, points, options)
+    spatial = check_size(size, backend.shape(points))
+    last = channels_last(options.channel_axis, len(spatial) + 2)
+    items = check_values(backend.shape(given), backend.shape(points), last)
+    check_values_type(backend, given)
+    pixels = planes(backend, given, last)
+    kind = given.dtype if is_differentiable(backend, given) else coefficient_type(backend, given)
+    channels = pixels.shape[1]
+    size = (items, *spatial, channels) if last else (items, channels, *spatial)
+    how = backend.settle(backend.full(size, 0, kind, points), points, options)
+    # What is divided, or filtered, stays in the type of the sums until the end.
+    wide = coefficient_type(backend, given, points) if normalize or how.prefilter else kind
+    pixels = backend.astype(pixels, wide)
+    if backend.shape(pixels)[0] != items:
+        pixels = backend.xp.broadcast_to(pixels, (items, *pixels.shape[1:]))
+    result = transpose(backend, pixels, points, spatial, how, wide)
+    if normalize:
+        real = sum_type(backend, given, points)
+        ones = backend.full((points.shape[0], 1, *points.shape[1:-1]), 1, real, points)
+        result = backend.ratio(result, transpose(backend, ones, points, spatial, how, real))
+    result = backend.astype(result, kind)
+    return backend.give(back(backend, result, last), values)
+
+
+def count_weights(backend: Backend, grid: Any, size: Any, options: Options) -> Any:
+    """`splat_count`."""
+    (points,) = backend.bring(grid=grid)
+    points = as_grid(backend, points, options)
+    spatial = check_size(size, backend.shape(points))
+    last = channels_last(options.channel_axis, len(spatial) + 2)
+    kind = sum_type(backend, points)
+    items = points.shape[0]
+    size = (items, *spatial, 1) if last else (items, 1, *spatial)
+    how = backend.settle(backend.full(size, 0, kind, points), points, options)
+    ones = backend.full((points.shape[0], 1, *points.shape[1:-1]), 1, kind, points)
+    result = transpose(backend, ones, points, spatial, how, kind)
+    return backend.give(back(backend, result, last), grid)
+
+
+def transpose(
+    backend: Backend, values: Array, grid: Array, spatial: Shape, how: Options, kind: Any
+) -> Array:
+    """The transpose of sampling, the filter's included, of values (N, C, *out)."""
+    pushed = backend.scatter(values, grid, spatial, how, kind)
+    return filtered(backend, pushed, grid, how, adjoint=True) if how.prefilter else pushed
+
+
+def check_values_type(backend: Backend, values: Array) -> None:
+    """Refuse values of a type that is not splatted."""
+    if backend.type_name(values.dtype, "values") not in WIDE_TYPES + NARROW_TYPES:
+        accepted = ", ".join(WIDE_TYPES + NARROW_TYPES)
+        raise TypeError(f"values has dtype {values.dtype}; accepted: {accepted}")

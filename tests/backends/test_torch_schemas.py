@@ -1,0 +1,43 @@
+"""Records become the flat arguments of torch's operators, and come back whole."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import torch
+
+from gridsample.backends.torch import schemas
+from gridsample.definitions.methods import Method
+from gridsample.definitions.options import Options, Resizing
+from gridsample.definitions.plan import method_of
+
+OPERATORS = torch.ops.gridsample
+
+
+@pytest.mark.parametrize("name", sorted(schemas.LEADING))
+def test_the_order_of_a_records_fields_is_the_schemas(name: str) -> None:
+    arguments = [one.name for one in getattr(OPERATORS, name).default._schema.arguments]
+    assert arguments[schemas.LEADING[name] :] == [*inspect.signature(schemas.record).parameters]
+
+
+def test_the_order_of_resizings_fields_is_the_schemas() -> None:
+    arguments = [one.name for one in OPERATORS.resize.default._schema.arguments]
+    assert arguments[1:] == [*inspect.signature(schemas.resizing_of).parameters]
+
+
+def test_records_come_back_whole() -> None:
+    how = Options(
+        mode=("linear", "spline3"), padding_mode=("border", "wrap"), align_corners=True,
+        coords="pixel", fill_value=(1.5, -2.0), extrapolate=False, threads=3, order=(1, 0),
+    )  # fmt: skip
+    assert schemas.record(*schemas.flat(how)) == how
+    resizing = Resizing((3, 4), ("linear", "area"), True, True, (0.5, 0.0), "torch", threads=2)
+    assert schemas.resizing_of(*schemas.flat_resizing(resizing, True)) == (resizing, True)
+
+
+def test_a_method_of_ones_own_is_written_out() -> None:
+    own = Method("own", ((1.0, -1.0), (0.0, 1.0)), 0)
+    how = Options(mode=(own,), padding_mode=("zeros",), fill_value=(), order=(0,))
+    (mode,) = schemas.record(*schemas.flat(how)).mode
+    assert method_of(mode).text == own.text

@@ -1,0 +1,201 @@
+"""What holds for every file: sizes of functions, who names a library, who touches private names.
+
+What does not hold yet is listed, and can only become less: an exception that is no longer needed
+fails, too.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src/gridsample"
+FOLDERS = ("src", "tests", "benchmarks")
+FILES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for folder in FOLDERS
+    for path in (ROOT / folder).rglob("*.py")
+)
+
+PARAMETERS, LINES = 12, 80
+LIBRARIES = {"torch", "cupy", "numpy", "jax", "jaxlib", "dask", "tensorflow"}
+
+# The two places for what other libraries do not promise to keep.
+PRIVATE = ("src/gridsample/kernels/compile/", "src/gridsample/backends/torch/contacts.py")
+
+DRIVER = "a kernels' driver, which is to take records"
+
+# Functions with too many parameters or lines, by file and name, with the reason.
+TOO_LARGE: dict[str, str] = {
+    "src/gridsample/kernels/cpu/second.py::backward_twice": DRIVER,
+    "src/gridsample/kernels/cpu/sweeps.py::backward": DRIVER,
+    "src/gridsample/kernels/cpu/sweeps.py::backward_runs": DRIVER,
+    "src/gridsample/kernels/cpu/sweeps.py::gather_nearest": DRIVER,
+    "src/gridsample/kernels/cpu/sweeps.py::gather_runs": DRIVER,
+    "src/gridsample/kernels/cpu/taps.py::place": DRIVER,
+    "src/gridsample/kernels/cpu/taps.py::prepare_edges": DRIVER,
+    "src/gridsample/kernels/cpu/taps.py::survey": DRIVER,
+    "src/gridsample/kernels/cpu/tiles.py::gather_tiles": DRIVER,
+    "src/gridsample/kernels/gpu/__init__.py::twice": DRIVER,
+    "src/gridsample/kernels/gpu/sweeps.py::add": DRIVER,
+    "src/gridsample/kernels/gpu/sweeps.py::backward": DRIVER,
+    "src/gridsample/kernels/gpu/sweeps.py::direction": DRIVER,
+    "src/gridsample/kernels/gpu/sweeps.py::twice": DRIVER,
+    "src/gridsample/kernels/prefilter.py::filter_blocks": DRIVER,
+}
+
+# Files that touch private names of other libraries, with the reason.
+TOUCHES: dict[str, str] = {
+    "src/gridsample/kernels/gpu/build.py": "the sum that Triton's interpreter does at once",
+}
+
+# Files above `backends` that compare a library's name, with the reason.
+NAMES: dict[str, str] = {
+    "src/gridsample/kernels/threads.py": "whose threads are used, where PyTorch is loaded",
+}
+
+
+def tree_of(file: str) -> ast.Module:
+    return ast.parse((ROOT / file).read_text(encoding="utf-8"))
+
+
+# Functions ----------------------------------------------------------------------------------------
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def functions(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]:
+    """All functions of a tree, by their qualified names."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, Function):
+            yield prefix + child.name, child
+        inner = f"{prefix}{child.name}." if isinstance(child, (Function, ast.ClassDef)) else prefix
+        yield from functions(child, inner)
+
+
+def parameters(function: Function) -> int:
+    """How many parameters a function has, apart from the object that it belongs to."""
+    given = function.args
+    named = [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return len(named) - (named[:1] in (["self"], ["cls"]))
+
+
+def lines(function: Function) -> int:
+    """How many lines a function's body has, apart from what documents it."""
+    body = function.body[ast.get_docstring(function) is not None :]
+    return body[-1].end_lineno - body[0].lineno + 1 if body else 0
+
+
+def public(tree: ast.Module) -> set[str]:
+    """The names in a module's `__all__`."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return set(ast.literal_eval(node.value))
+    return set()
+
+
+PUBLIC = {name for file in FILES if file.startswith("src") for name in public(tree_of(file))}
+
+
+def too_large() -> Iterator[str]:
+    for file in FILES:
+        for name, function in functions(tree_of(file)):
+            many = parameters(function) > PARAMETERS and name.partition(".")[0] not in PUBLIC
+            if many or lines(function) > LINES:
+                yield f"{file}::{name}"
+
+
+def test_functions_fit_a_screen_and_take_a_dozen_parameters() -> None:
+    assert set(too_large()) == TOO_LARGE.keys()
+
+
+def test_sizes_are_counted_as_they_should() -> None:
+    code = 'class K:\n    def f(self, a, /, b, *c, d=1, **e):\n        "words"\n        return 1\n'
+    ((name, function),) = functions(ast.parse(code))
+    assert (name, parameters(function), lines(function)) == ("K.f", 3, 1)
+
+
+# Libraries ----------------------------------------------------------------------------------------
+
+
+def compares_a_library(tree: ast.AST) -> bool:
+    """Whether a comparison has the name of a library on one of its sides."""
+    return any(
+        isinstance(side, ast.Constant) and side.value in LIBRARIES
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare)
+        for side in (node.left, *node.comparators)
+    )
+
+
+def test_nothing_above_the_backends_asks_for_a_library() -> None:
+    asking = {
+        file
+        for file in FILES
+        if file.startswith("src/gridsample/")
+        and not file.startswith("src/gridsample/backends/")
+        and compares_a_library(tree_of(file))
+    }
+    assert asking == NAMES.keys()
+
+
+@pytest.mark.parametrize("code", ['library(x) == "torch"', 'a != "numpy"', '"torch" in found'])
+def test_comparisons_are_seen(code: str) -> None:
+    assert compares_a_library(ast.parse(code))
+
+
+# Private names ------------------------------------------------------------------------------------
+
+
+def is_foreign(module: str) -> bool:
+    top = module.partition(".")[0]
+    return top not in sys.stdlib_module_names and top not in ("gridsample", "tests", "benchmarks")
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def private_names(tree: ast.AST) -> set[str]:
+    """Private names of other libraries that a tree imports or looks up."""
+    found, known = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for one in node.names:
+                if is_foreign(one.name):
+                    known.add(one.asname or one.name.partition(".")[0])
+                    found |= {one.name} if any(map(is_private, one.name.split("."))) else set()
+        elif isinstance(node, ast.ImportFrom) and node.module and is_foreign(node.module):
+            for one in node.names:
+                known.add(one.asname or one.name)
+                whole = f"{node.module}.{one.name}"
+                found |= {whole} if any(map(is_private, whole.split("."))) else set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and is_private(node.attr):
+            root: ast.AST = node
+            while isinstance(root, ast.Attribute):
+                root = root.value
+            if isinstance(root, ast.Name) and root.id in known:
+                found.add(ast.unparse(node))
+    return found
+
+
+def test_private_names_of_others_are_touched_in_two_places() -> None:
+    touching = {
+        file
+        for file in FILES
+        if file.startswith("src/gridsample/")
+        and not file.startswith(PRIVATE)
+        and private_names(tree_of(file))
+    }
+    assert touching == TOUCHES.keys()
+
+
+def test_private_names_are_seen() -> None:
+    code = "import torch\nfrom torch._x import y\nimport os\nos._exit\ntorch._C.z\nself._mine"
+    assert private_names(ast.parse(code)) == {"torch._x.y", "torch._C"}

@@ -1,0 +1,207 @@
+"""A backend that knows nothing of kernels serves every public operation: the door for others.
+
+Tests of the public operations are run once more, with `toy_backend`'s arrays in NumPy's place.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import cases
+import numpy as np
+import pytest
+import test_affine
+import test_fields
+import test_options
+import test_resize
+import test_splat
+import toy_backend
+from oracles import assert_close
+from toy_backend import Toy
+
+import gridsample
+from gridsample import backends
+
+MODULES = (test_affine, test_fields, test_options, test_resize, test_splat)
+
+
+class Through:
+    """`gridsample`, whose functions get a `Toy` for each array, and whose Toys become arrays."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(gridsample, name)
+        return self.wrapped(found) if inspect.isfunction(found) else found
+
+    def wrapped(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        parameters = inspect.signature(function).parameters
+        arrays = {"input", "grid", "values", "theta", "grad_output"} & parameters.keys()
+
+        def call(*given: Any, **named: Any) -> Any:
+            every = dict(zip(parameters, given, strict=False)) | named
+            toys = {
+                key: Toy(one) if key in arrays and isinstance(one, np.ndarray) else one
+                for key, one in every.items()
+            }
+            self.calls += any(isinstance(one, Toy) for one in toys.values())
+            return plain(function(**toys))
+
+        return call
+
+
+def plain(found: Any) -> Any:
+    """Toys as arrays."""
+    if isinstance(found, tuple):
+        return tuple(map(plain, found))
+    return found.numbers if isinstance(found, Toy) else found
+
+
+@pytest.fixture(autouse=True)
+def through(monkeypatch: pytest.MonkeyPatch) -> Iterator[Through]:
+    known = dict(backends.LOADERS)
+    backends.register("toy_backend", lambda: toy_backend.BACKEND)
+    made = Through()
+    for module in MODULES:
+        monkeypatch.setattr(module, "gridsample", made)
+    yield made
+    backends.LOADERS.clear()
+    backends.LOADERS.update(known)
+
+
+# Each operation against NumPy's backend -----------------------------------------------------------
+
+
+def pair(function: str, *arrays: Any, **options: Any) -> None:
+    """What a function gives for Toys is what it gives for arrays."""
+    call = getattr(gridsample, function)
+    expected = call(*arrays, **options)
+    toys = [Toy(one) if isinstance(one, np.ndarray) else one for one in arrays]
+    found = call(*toys, **options)
+    several = isinstance(expected, tuple)
+    for mine, other in zip(
+        found if several else (found,), expected if several else (expected,), strict=True
+    ):
+        assert (mine is None) == (other is None)
+        if other is not None:
+            assert type(mine) is Toy
+            assert mine.dtype == other.dtype
+            assert_close(mine.numbers, other, 1e-11 if other.dtype.itemsize > 4 else 1e-5)
+
+
+METHODS = [
+    ("linear", "zeros"), ("cubic", "reflection"), ("spline3", "mirror"), ("nearest", "constant"),
+    (("catmull-rom", "spline4"), ("wrap", "antisymmetric")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("mode", "boundary"), METHODS)
+@pytest.mark.parametrize("axis", [1, -1])
+def test_every_way_to_sample(mode: Any, boundary: Any, axis: int) -> None:
+    rng = cases.generator("toy", str(mode))
+    image, grid = cases.pixels(rng, (1, 2, 4, 5)), rng.uniform(-1.3, 1.3, (2, 3, 2, 2))
+    values, theta = cases.pixels(rng, (2, 2, 3, 2)), rng.uniform(-1, 1, (2, 2, 3))
+    if axis == -1:
+        image, values = (np.moveaxis(one, 1, -1).copy() for one in (image, values))
+    how = {"mode": mode, "padding_mode": boundary, "channel_axis": axis}
+    size = (2, 2, 3, 2)
+    pair("grid_sample", image, grid, **how, return_mask=True)
+    pair("grid_sample_vjp", values, image, grid, **how)
+    pair("grid_sample_vjp", values, image, grid, **how, need_grid=False)
+    pair("affine_sample", image, theta, size, **how)
+    pair("affine_sample_vjp", values, image, theta, size, **how)
+    pair("grid_gradient", image, grid, **how)
+    pair("grid_hessian", image, grid, **how)
+    pair("splat", values, grid, (4, 5), **how, normalize="constant" not in boundary)
+    pair("splat_count", grid, (4, 5), **how)
+    fill = {"fill_value": (2.5, -1), "extrapolate": False}
+    pair("grid_sample", image, grid, **how, **fill)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int64", "float32", "complex128"])
+def test_every_kind_of_numbers(dtype: str) -> None:
+    rng = cases.generator("toy", dtype)
+    image, grid = cases.pixels(rng, (2, 1, 6), dtype), rng.uniform(-1, 1, (1, 5, 1))
+    for mode in ("linear", "spline3"):
+        pair("grid_sample", image, grid, mode, "mirror")
+        pair("splat", image, np.resize(grid, (1, 6, 1)), 4, mode, "mirror")
+    pair("spline_filter", image, 3)
+    pair("spline_filter", image, 5, "wrap", adjoint=True)
+    pair("interpolate", image, 9, mode="cubic")
+
+
+def test_grids_and_resizing() -> None:
+    rng = cases.generator("toy", "rest")
+    pair("affine_grid", rng.uniform(-1, 1, (2, 2, 3)), (2, 1, 3, 4), True)
+    image = cases.pixels(rng, (1, 2, 4, 6))
+    for mode, antialias in itertools.product(("linear", "area", "spline3"), (False, True)):
+        pair("interpolate", image, (5, 3), mode=mode, antialias=antialias)
+        upstream = cases.pixels(rng, (1, 2, 5, 3))
+        pair("interpolate_vjp", upstream, image, (5, 3), mode=mode, antialias=antialias)
+
+
+# The operations' own tests ------------------------------------------------------------------------
+
+
+def runs() -> Iterator[Any]:
+    """Tests of `MODULES` that take arrays through the operations, with all of their parameters."""
+    for name, function in OWN:
+        marks = [m for m in getattr(function, "pytestmark", []) if m.name == "parametrize"]
+        choices = []
+        for mark in marks:
+            names = [one.strip() for one in mark.args[0].split(",")] if isinstance(
+                mark.args[0], str
+            ) else list(mark.args[0])  # fmt: skip
+            choices.append(
+                [dict(zip(names, one if len(names) > 1 else (one,), strict=True))
+                 for one in mark.args[1]]
+            )  # fmt: skip
+        for k, chosen in enumerate(itertools.product(*choices)):
+            given = {key: one for part in chosen for key, one in part.items()}
+            yield pytest.param(function, given, id=f"{name}-{k}")
+
+
+OWN = [
+    (name, getattr(module, name))
+    for module, names in {
+        test_splat: (
+            "test_one_item_of_values_goes_to_every_grid",
+            "test_fields_that_displace_are_pushed_along_themselves",
+            "test_counts_are_splats_of_ones_and_equal_values_are_kept",
+            "test_types",
+            "test_nowhere_and_nothing",
+        ),
+        test_options: (
+            "test_a_complex_image_may_have_a_complex_fill",
+            "test_a_field_of_zeros_is_the_identity_at_any_size",
+            "test_fill_values_by_hand",
+            "test_gradients_are_in_the_grid_s_units",
+            "test_pixels_are_counted_from_the_first_one_s_centre",
+            "test_the_mask_by_hand",
+            "test_the_mask_is_a_sample_of_ones",
+            "test_where_the_image_ends",
+        ),
+        test_affine: (
+            "test_fill_and_extrapolate",
+            "test_maps_of_pixels",
+            "test_what_is_not_needed_is_not_made",
+        ),
+        test_fields: ("test_affine_grid_is_torchs", "test_sizes_of_zero_make_empty_grids"),
+        test_resize: (
+            "test_modes_for_each_axis_are_in_x_y_z_order",
+            "test_sizes_follow_torch",
+        ),
+    }.items()
+    for name in names
+]
+
+
+@pytest.mark.filterwarnings("ignore:Since version 1.3.0")  # of torch's affine_grid
+@pytest.mark.parametrize(("test", "given"), [*runs()])
+def test_an_operations_own_test(test: Any, given: Any, through: Through) -> None:
+    test(**given)
+    assert through.calls

@@ -1,0 +1,149 @@
+"""A backend: arrays of a class of our own, over the plain reference."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import numpy as np
+
+from gridsample.definitions import tables
+from gridsample.definitions.checks import as_array
+from gridsample.definitions.options import checked, fill_numbers
+from gridsample.definitions.plan import coordinates, find_method
+from gridsample.kernels import reference
+
+
+class Toy:
+    """An array that can do what the operations ask of one."""
+
+    def __init__(self, numbers: Any) -> None:
+        self.numbers = np.asarray(numbers)
+        self.shape, self.dtype, self.ndim = self.numbers.shape, self.numbers.dtype, np.ndim(numbers)
+
+    def reshape(self, *shape: Any) -> Toy:
+        return Toy(self.numbers.reshape(*shape))
+
+
+for name in ("__add__", "__mul__", "__matmul__", "__getitem__"):
+    setattr(Toy, name, lambda a, b, name=name: Toy(getattr(a.numbers, name)(bare(b))))
+
+
+def bare(one: Any) -> Any:
+    """The numbers of a Toy, also where it is in a list."""
+    if isinstance(one, (list, tuple)):
+        return type(one)(map(bare, one))
+    return one.numbers if isinstance(one, Toy) else one
+
+
+class Namespace:
+    def __getattr__(self, name: str) -> Any:
+        def call(*given: Any, **named: Any) -> Any:
+            made = getattr(np, name)(*map(bare, given), **named)
+            return [*map(Toy, made)] if isinstance(made, (list, tuple)) else Toy(made)
+
+        return call
+
+
+def as_reference(how: Any) -> tuple[Any, dict[str, Any]]:
+    given = [find_method(one).name for one in how.mode], how.padding_mode, how.align_corners
+    return given, {"coords": how.coords, "extrapolate": how.extrapolate}
+
+
+class ToyBackend:
+    """`gridsample.backends.base.Backend` over `gridsample.kernels.reference`."""
+
+    xp, plain, quiet = Namespace(), False, contextlib.nullcontext
+
+    def take(self, **given: Any) -> Any:
+        return [one if isinstance(one, Toy) else Toy(as_array(one, k)) for k, one in given.items()]
+
+    bring = take
+    give = staticmethod(lambda result, like: result)
+    shape = staticmethod(lambda array: array.shape)
+    extents = staticmethod(lambda size: (size, None))
+    type_name = staticmethod(lambda dtype, name="input": dtype.name)
+    type = staticmethod(np.dtype)
+    promote = staticmethod(np.result_type)
+    astype = staticmethod(lambda array, dtype: Toy(array.numbers.astype(dtype)))
+    permute = staticmethod(lambda array, axes: Toy(array.numbers.transpose(axes)))
+    full = staticmethod(lambda shape, number, dtype, like: Toy(np.full(shape, number, dtype)))
+    ratio = staticmethod(lambda a, b: Toy(a.numbers / np.where(b.numbers == 0, 1, b.numbers)))
+    whole = staticmethod(lambda image, grid, options: None)
+    affine = affine_backward = staticmethod(lambda *given: None)
+
+    def line(self, size: int, align_corners: bool | None, dtype: Any, like: Toy) -> Toy:
+        places = np.arange(size) if align_corners is None else coordinates(size, align_corners)
+        return Toy(places.astype(dtype))
+
+    def settle(self, image: Toy, grid: Toy, options: Any) -> Any:
+        how = checked(options, image.shape, grid.shape)
+        channels = image.shape[-1 if how.channels_last() else 1]
+        fill = fill_numbers(options, "constant" in how.padding_mode, image.dtype, channels)
+        return how.changed(fill_value=fill)
+
+    def gather(self, image: Toy, grid: Toy, how: Any, dtype: Any, out: None = None) -> Toy:
+        given, more = as_reference(how)
+        more["fill"] = how.fill_value or 0
+        found = reference.gather(image.numbers, grid.numbers, *given, how.order, **more)
+        return stored(found, dtype)
+
+    def gathers(self, image: Toy, grid: Toy, how: Any, orders: Any, dtype: Any) -> Toy:
+        every = (how.changed(order=one) for one in orders)
+        return self.xp.stack([self.gather(image, grid, one, dtype) for one in every], -1)
+
+    def scatter(self, values: Toy, grid: Toy, spatial: Any, how: Any, dtype: Any) -> Toy:
+        given, more = as_reference(how)
+        result = reference.scatter(values.numbers, grid.numbers, spatial, *given, how.order, **more)
+        return Toy(result.astype(dtype))
+
+    def backward(self, values: Toy, image: Toy, grid: Toy, how: Any, *rest: Any) -> Any:
+        needed, dtype = rest
+        given, more = as_reference(how)
+        more["fill"] = how.fill_value or 0
+        both = reference.gradients(values.numbers, image.numbers, grid.numbers, *given, **more)
+        every = zip(both, (dtype, grid.dtype), needed, strict=True)
+        return [Toy(one.astype(kind)) if need else None for one, kind, need in every]
+
+    def prefilter(self, image: Toy, order: int, boundaries: Any, axes: Any, *rest: Any) -> Toy:
+        align_corners, adjoint, _ = rest
+        wide = np.result_type(image.dtype, np.float32)
+        found = image.numbers.astype(wide)
+        for name, axis in zip(boundaries, axes, strict=True):
+            matrix = inverse(image.shape[axis], order, name, align_corners)
+            found = along(found, axis, matrix.T if adjoint else matrix)
+        return Toy(found.astype(wide))
+
+    def resize(self, image: Toy, how: Any, transposed: bool) -> Toy:
+        found = image.numbers
+        for axis, (n, m) in enumerate(zip(image.shape[2:], how.size, strict=True)):
+            ends = (m, n) if transposed else (n, m)
+            one = how.methods[axis : axis + 1], how.align_corners, how.antialias
+            maps = tables.axis_maps(ends[:1], ends[1:], *one, how.scales[axis : axis + 1])
+            dense = maps[0].dense()
+            found = along(found, axis + 2, dense.T if transposed else dense)
+        return stored(found, image.dtype)
+
+
+def stored(numbers: Any, dtype: Any) -> Toy:
+    """Numbers in a type; integers are rounded and saturate."""
+    if dtype.kind in "iu" and numbers.dtype.kind == "f":
+        numbers = np.rint(numbers).clip(np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return Toy(numbers.astype(dtype))
+
+
+def along(numbers: Any, axis: int, matrix: Any) -> Any:
+    """A matrix times an array along one of its axes."""
+    return np.moveaxis(np.tensordot(matrix, numbers, ([1], [axis])), 0, axis)
+
+
+def inverse(n: int, order: int, boundary: str, align_corners: bool) -> Any:
+    """The matrix that makes coefficients of a line's pixels: the spline's own, inverted."""
+    exact = ("mirror", "symmetric", "wrap", "antisymmetric", "dst1", "reflection")
+    name = boundary if boundary in exact else "mirror"
+    each, places = np.eye(n)[np.newaxis], np.arange(n, dtype=float).reshape(1, n, 1)
+    how = (f"spline{order}",), (name,), align_corners
+    return np.linalg.inv(reference.gather(each, places, *how, coords="pixel")[0].T)
+
+
+BACKEND = ToyBackend()
