@@ -22,7 +22,8 @@ Array = np.ndarray[Any, Any]
 # The modules that allocate arrays for the kernels.
 ALLOCATING = (
     "backends.numpy", "kernels.memory",
-    *(f"kernels.cpu{part}" for part in ("", ".calls", ".entry", ".layouts", ".outside", ".tilings", ".work")),
+    "kernels.cpu",
+    *(f"kernels.cpu.{name}" for name in ("calls", "entry", "layouts", "outside", "tilings", "work")),
 )  # fmt: skip
 
 

@@ -17,7 +17,8 @@ from gridsample.kernels.cpu import blocks, work
 from gridsample.kernels.cpu.calls import (
     plan_gather,
 )
-from gridsample.kernels.cpu.work import describe_axes, organize
+from gridsample.kernels.cpu.records import Line
+from gridsample.kernels.cpu.work import organize
 
 
 def compiled():
@@ -145,6 +146,5 @@ def test_rows_that_are_cut_into_strips_change_nothing(mode, axis, rank, monkeypa
 def find_layout(image, grid, options):
     """The block layout that such a call's points have."""
     plan = BACKEND.settle(image, grid, Options(**options)).plan
-    block = organize(plan, (0,) * len(plan.spatial), 1, 32, 0).block
-    measures = describe_axes(plan, (0,) * len(plan.spatial)).reals
-    return blocks.lay_blocks(block, measures, grid.reshape(-1), 1, grid.shape[-1], plan.points)
+    block = organize(plan, (0,) * len(plan.spatial), 1, 32, 0).record
+    return blocks.lay_blocks(block, Line(grid.reshape(-1), 1, grid.shape[-1]), plan.points)
