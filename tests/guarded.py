@@ -21,9 +21,8 @@ Array = np.ndarray[Any, Any]
 
 # The modules that allocate arrays for the kernels.
 ALLOCATING = (
-    "backends.numpy", "kernels.memory",
-    "kernels.cpu",
-    *(f"kernels.cpu.{name}" for name in ("calls", "entry", "layouts", "outside", "tilings", "work")),
+    "backends.numpy", "kernels.memory", "kernels.cpu", "kernels.cpu.calls", "kernels.cpu.entry",
+    "kernels.cpu.layouts", "kernels.cpu.outside", "kernels.cpu.tilings", "kernels.cpu.work",
 )  # fmt: skip
 
 
