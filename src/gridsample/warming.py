@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -184,6 +185,15 @@ def calls_for(
                         yield Call("interpolate", *how)
 
 
+@dataclass(frozen=True)
+class Case:
+    """How many items there are, what is outside, and whether points outnumber pixels."""
+
+    items: int = 1
+    boundary: str = "zeros"
+    crowded: bool = True
+
+
 class Work(NamedTuple):
     """A call's functions and operands: an image and, but for resizing, a grid or affine maps."""
 
@@ -197,8 +207,8 @@ def make(call: Call) -> int:
     from gridsample.kernels.compile.cache import tally
 
     before = tally["compiled"]
-    for items in (1,) if call.function == "affine_sample" else (1, 4):
-        work = work_of(call, items)
+    for case in cases_of(call):
+        work = work_of(call, case)
         if call.torch:
             from gridsample.backends.torch.warming import differentiate
 
@@ -211,14 +221,27 @@ def make(call: Call) -> int:
     return tally["compiled"] - before
 
 
+def cases_of(call: Call) -> list[Case]:
+    """What of a call decides which kernels it needs, besides its dtype, rank, mode and layout."""
+    if call.function == "interpolate":
+        return [Case(), Case(items=4)]
+    cases = [Case()] if call.function == "affine_sample" else [Case(), Case(items=4)]
+    if not call.last:
+        # Linear samples need no list of taps under "zeros"; many channels none by tiles, if there
+        # are few points.
+        cases += [replace(one, boundary="reflection") for one in cases]
+        cases += [replace(one, crowded=False) for one in cases if one.items == 1]
+    return cases
+
+
 def upstream_of(out: Any) -> Any:
     """An upstream gradient for an output."""
     return out if is_differentiable(out.dtype) else out.astype(real_type(out.dtype))
 
 
-def work_of(call: Call, items: int) -> Work:
+def work_of(call: Call, case: Case) -> Work:
     """What a call needs."""
-    rank, axis = call.rank, -1 if call.last else 1
+    items, rank, axis = case.items, call.rank, -1 if call.last else 1
     stored = np.dtype("float32" if call.dtype == "bfloat16" else call.dtype)
     real, size = real_type(stored), (SIDE,) * rank
     shape = (items, *size, call.channels) if call.last else (items, call.channels, *size)
@@ -239,8 +262,9 @@ def work_of(call: Call, items: int) -> Work:
         )
     # At least as many points as pixels; with gradients so many that two threads share the work.  Of
     # several items, each has few.  For all of these there are kernels of their own.
+    how["padding_mode"] = case.boundary
     shared = math.ceil((NUMBERS / call.channels) ** (1 / rank)) if call.gradients else SIDE
-    side = max(SIDE, shared) if items == 1 else 5
+    side = 5 if items > 1 or not case.crowded else max(SIDE, shared)
     grid = np.zeros((items, *(side,) * rank, rank), real)
     theta = np.zeros((1, rank, rank + 1), real)
     where, need = grid, "need_grid"

@@ -85,6 +85,41 @@ LINEAR = 0  # the rank, where all axes are linear
 JOINED = False  # whether taps come in pairs that are neighbours in memory
 
 
+def weigh_moves(block: Block, moves: Line, upstream: bool, raised: int, n: int) -> None:
+    """Weights, and how they change as the inside points move.
+
+    ``upstream`` tells whether there is an upstream image; ``raised`` axes have a gradient.
+    """
+    along, moved = tail(block.reals, block.table[ALONG]), tail(block.reals, block.table[LEANS])
+    if not LINEAR:
+        weigh_inside(block, ORDERS, n)
+    for a in range(block.table[AXES]):
+        read(tail(moves.memory, a * moves.axis), unsigned(moves.point), along, n)
+        if LINEAR:
+            steep = block.measures[a * MEASURES + STEEP]
+            measure_move(along, steep, tail(moved, a * block.table[WIDTH]), n)
+        else:
+            lean(block, a, along, n)
+    if not LINEAR:
+        multiply_twice(block, raised, n)
+    elif not upstream:
+        others = tail(block.reals, block.table[OTHERS])
+        fill(others, real(0), unsigned(block.table[EACH]) * unsigned(block.table[WIDTH]))
+
+
+def fetch_all_ahead(job: Second, lattice: Lattice, block: Block, p: int, item: int, n: int) -> None:
+    """Ask for the memory of a block's points in each of the planes that are read or added to."""
+    at, row, taps = tail(block.indices, block.table[AT]), block.axes[COUNT], block.table[EACH]
+    plane = tail(job.image.memory, job.image.starts[p] + item * job.image.item)
+    fetch_ahead(plane, at, lattice.shifts, row, taps, n)
+    if job.needs.upstream:
+        plane = tail(job.upstream.memory, job.upstream.starts[p] + item * job.upstream.item)
+        fetch_ahead(plane, at, lattice.shifts, row, taps, n)
+    if job.needs.image:
+        plane = tail(job.shadow.memory, job.shadow.starts[p] + item * job.shadow.item)
+        fetch_ahead(plane, at, lattice.shifts, row, taps, n)
+
+
 def backward_twice_inside(
     job: Second, lattice: Lattice, block: Block, task: BandedTask, points: Line, span: Span
 ) -> None:
@@ -94,12 +129,8 @@ def backward_twice_inside(
     goes to ``results``, of v to ``shadow`` and of the grid to
     ``gradient``; bands and order of summation as in `gridsample.kernels.cpu.sweeps.backward`.
     """
-    item = span.item
-    start = span.start
-    inside = span.inside
-    n = span.n
-    width = block.table[WIDTH]
-    count = block.table[EACH]
+    item, start, inside, n = span.item, span.start, span.inside, span.n
+    width, count = block.table[WIDTH], block.table[EACH]
     step = unsigned(job.values.step)
     wide = unsigned(width)
     at = tail(block.indices, block.table[AT])
@@ -115,28 +146,15 @@ def backward_twice_inside(
     size = 2 * count * width
     x = tail(block.reals, block.table[FRACTION])
     moved = tail(block.reals, block.table[LEANS])
-    y = tail(x, width)
-    z = tail(x, 2 * width)
+    y, z = tail(x, width), tail(x, 2 * width)
     shifted = tail(
         job.moves.memory, job.moves.begin + item * job.moves.item + task.first * job.moves.point
     )
     slopes = tail(job.gradient.memory, item * job.gradient.item + task.first * raised)
     if inside:
         clear_sums(sums, raised, width, n)
-        if not LINEAR:
-            weigh_inside(block, ORDERS, n)
-        for a in range(block.table[AXES]):
-            here = tail(shifted, start * job.moves.point + a * job.moves.axis)
-            read(here, unsigned(job.moves.point), along, n)
-            if LINEAR:
-                steep = block.measures[a * MEASURES + STEEP]
-                measure_move(along, steep, tail(moved, a * width), n)
-            else:
-                lean(block, a, along, n)
-        if not LINEAR:
-            multiply_twice(block, raised, n)
-        elif not job.needs.upstream:
-            fill(others, real(0), unsigned(count) * wide)
+        moves = Line(tail(shifted, start * job.moves.point), job.moves.axis, job.moves.point)
+        weigh_moves(block, moves, job.needs.upstream, raised, n)
     for p in range(task.planes, task.end if inside else task.planes):
         here = (
             job.values.starts[p] + item * job.values.item + (task.first + start) * job.values.step
@@ -150,14 +168,7 @@ def backward_twice_inside(
             + (task.first + start) * job.results.step
         )
         if lattice.far:
-            plane = tail(job.image.memory, job.image.starts[p] + item * job.image.item)
-            fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
-            if job.needs.upstream:
-                plane = tail(job.upstream.memory, job.upstream.starts[p] + item * job.upstream.item)
-                fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
-            if job.needs.image:
-                plane = tail(job.shadow.memory, job.shadow.starts[p] + item * job.shadow.item)
-                fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
+            fetch_all_ahead(job, lattice, block, p, item, n)
         if LINEAR and (job.needs.values or job.needs.grid):
             plane = tail(job.image.memory, job.image.starts[p] + item * job.image.item)
             collect_pairs(plane, at, lattice.shifts, pixels, count, wide, n)
@@ -434,4 +445,4 @@ def multiply_dual(
 
 # What lowering compiles before the driver: a loop over separate arrays, and what calls loops.
 LOOPS = (measure_move, slope_twice, share_twice, multiply_dual)
-STEPS = (lean, multiply_twice)
+STEPS = (lean, multiply_twice, weigh_moves, fetch_all_ahead)

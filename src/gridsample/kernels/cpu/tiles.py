@@ -226,29 +226,11 @@ def gather_tiles(
                     multiply_out(block, 1, n)
                 if edges - before < n:
                     blend_few(
-                        rows,
-                        few,
-                        tile,
-                        at,
-                        state,
-                        lattice.shifts,
-                        amount,
-                        amount,
-                        empty,
-                        wide,
-                        taps,
-                        n,
-                    )
-                    settle_tile(
-                        rows,
-                        out.memory,
-                        out.starts,
-                        channel,
-                        many,
-                        place + start * out.step,
-                        out.step,
-                        n,
-                    )
+                        rows, few, tile, at, state, lattice.shifts, amount, amount, empty, wide,
+                        taps, n,
+                    )  # fmt: skip
+                    here = place + start * out.step
+                    settle_tile(rows, out.memory, out.starts, channel, many, here, out.step, n)
                 start += int64(n)
                 ready = enough(edges, wide, start >= task.last - task.first)
                 for begin in range(unsigned(0), ready, wide):
@@ -391,16 +373,9 @@ def backward_tiles(
             many = minimum(few, tiling.channels - channel)
             if needs.grid:
                 lay_tile(
-                    tail(image.memory, item * image.item),
-                    image.starts,
-                    channel,
-                    many,
-                    tile,
-                    tiling.lines,
-                    tiling.many,
-                    tiling.pixels,
-                    tiling.whole,
-                )
+                    tail(image.memory, item * image.item), image.starts, channel, many, tile,
+                    tiling.lines, tiling.many, tiling.pixels, tiling.whole,
+                )  # fmt: skip
             if needs.image:
                 fill(shade, real(0), unsigned(tiling.whole) * unsigned(FEW))
             if many < few:
@@ -416,15 +391,9 @@ def backward_tiles(
                     weigh_inside(block, orders, n)
                     multiply_out(block, kinds, n)
                     clear_sums(sums, count, width, n)
+                    here = place + start * values.step
                     fetch_tile(
-                        values.memory,
-                        values.starts,
-                        channel,
-                        many,
-                        place + start * values.step,
-                        values.step,
-                        rows,
-                        n,
+                        values.memory, values.starts, channel, many, here, values.step, rows, n
                     )
                     derive_tile(block, tile, shade, rows, lattice.shifts, needs, n)
                     if needs.grid:
@@ -441,16 +410,9 @@ def backward_tiles(
                     )
                     clear_sums(sums, count, width, n)
                     fetch_tile_edges(
-                        values.memory,
-                        values.starts,
-                        channel,
-                        many,
-                        place,
-                        values.step,
-                        which,
-                        rows,
-                        n,
-                    )
+                        values.memory, values.starts, channel, many, place, values.step, which,
+                        rows, n,
+                    )  # fmt: skip
                     derive_tile_edges(block, tile, shade, rows, under, needs, n)
                     if needs.grid:
                         add_sums_edges(block, slopes, which, n)
