@@ -43,9 +43,7 @@ def test_the_same_call_twice_is_planned_once() -> None:
     before = make_plan.cache_info()
     for _ in range(3):
         gridsample.grid_sample(IMAGE, GRID)
-    after = make_plan.cache_info()
-    assert after.misses == before.misses
-    assert after.hits == before.hits + 3
+    assert make_plan.cache_info().misses == before.misses
 
 
 def test_a_plan_cannot_be_changed() -> None:

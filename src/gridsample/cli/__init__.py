@@ -69,8 +69,7 @@ Resize a picture or volume and write the result, in the same dtype, to another f
 """
 
 _RESIZE_NOTES = """\
-modes:
-  nearest, nearest-exact, bilinear (default), bicubic, area, lanczos3, mitchell, gaussian, spline3.
+{resizing}
   To make a picture smaller without skipping pixels, use --antialias, or --mode area.
 
 files:
@@ -106,14 +105,13 @@ coefficients are shown next to the pixels.
 
 def _notes(text: str) -> str:
     """The end of a help text, with the names that exist filled in."""
-    names = {"modes": method_names(), "boundaries": tuple(BOUNDARIES)}
-    listed = [
+    sampled, resized, boundaries = (
         textwrap.fill(f"{', '.join(some)}.", 100, initial_indent="  ", subsequent_indent="  ")
-        for some in names.values()
-    ]
-    sampling = "modes:\n{}\n  bilinear and bicubic are linear and cubic.\n\nboundaries:\n{}"
-    sampling = sampling.format(*listed)
-    return text.format(sampling=sampling, alpha=_ALPHA_NOTES)
+        for some in (method_names(), method_names(resizing=True), BOUNDARIES)
+    )
+    modes = "modes:\n{}\n  bilinear and bicubic are linear and cubic."
+    sampling = f"{modes.format(sampled)}\n\nboundaries:\n{boundaries}"
+    return text.format(sampling=sampling, resizing=modes.format(resized), alpha=_ALPHA_NOTES)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -188,6 +186,8 @@ def _explain(arguments: argparse.Namespace) -> None:
         mode=arguments.mode,
         padding_mode=arguments.padding,
         align_corners=arguments.align_corners,
+        coords=arguments.coords,
+        index=arguments.index,
     )
     if arguments.plot:
         io.require("matplotlib")
@@ -366,9 +366,21 @@ def _add_explain(commands: Any) -> None:
         type=words.numbers,
         metavar="X,Y",
         required=True,
-        help="normalized coordinate, x first",
+        help="coordinate, x first",
     )
     _add_sampling(command)
+    command.add_argument(
+        "--coords",
+        default="normalized",
+        metavar="UNIT",
+        help="unit of the coordinate: normalized (default), pixel or displacement",
+    )
+    command.add_argument(
+        "--index",
+        type=words.integers,
+        metavar="I,J",
+        help="output pixel that a displacement starts from, x first (default: the first)",
+    )
     command.add_argument("--plot", type=Path, metavar="FILE.png", help="draw the sample as well")
     command.add_argument("--force", action="store_true", help="replace the drawing if it exists")
 

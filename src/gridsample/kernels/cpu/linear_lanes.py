@@ -231,7 +231,8 @@ class Emitter:
         if count == 1 or size == 8:
             found = [self.insert(plane, at, one, 1) for one in (0, 1)]
         else:
-            lines = self.gather(plane, at) if self.kind.gathers else self.insert_pairs(plane, at)
+            gathers = self.kind.gathers and self.count * size >= 32  # fills a register
+            lines = self.gather(plane, at) if gathers else self.insert_pairs(plane, at)
             found = [every(builder, lines, one) for one in (0, 1)]
         return [read(builder, one, self.kind.image, self.number) for one in found]
 
