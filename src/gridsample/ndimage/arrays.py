@@ -160,6 +160,7 @@ def as_numbers(given: Any, like: Any, name: str) -> Any:
     """What may be derived by, in its array's precision; whatever else in float64."""
     if backend_of(like=like).plain or backend_of(given=given).plain:
         return as_reals(given, name)
+    check_dense(**{name: given})
     if kind(given) == "c":
         raise TypeError(f"{name} must hold real numbers, got dtype {given.dtype}")
     return as_real(as_image(given, name), like)
