@@ -57,6 +57,20 @@ def compiled() -> int:
     return 0 if module is None else module.tally["compiled"]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a ``sweep(n)``, the cases that are left to the slow run.
+
+    One case of n stays: that whose places in all lists of parameters add up to a multiple of n.  So
+    any two values of different parameters meet in one that stays, where a third has n values.
+    """
+    for item in items:
+        sweep = item.get_closest_marker("sweep")
+        call = getattr(item, "callspec", None)
+        if sweep is not None and call is not None and sum(call.indices.values()) % sweep.args[0]:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """A test, which is told apart from others by the kernels that it compiles."""

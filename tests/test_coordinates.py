@@ -27,6 +27,7 @@ def line(pixels, xs, mode, boundary, align_corners=False, dtype=float, grid_type
 # Not a number, and infinite ---------------------------------------------------------------------
 
 
+@pytest.mark.sweep(3)
 @RANK
 @ALIGN
 @BOUNDARY
@@ -163,6 +164,7 @@ def test_reflection_counts_folds_however_far(mode, size, align_corners):
     assert_close(grad_grid, expected[1])
 
 
+@pytest.mark.sweep(3)
 @ALIGN
 @RANK
 @MODE

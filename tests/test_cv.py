@@ -264,6 +264,7 @@ class TestOpenCV:
             if name.isupper() and hasattr(cv2, name):
                 assert getattr(cv2, name) == getattr(cv, name)
 
+    @pytest.mark.sweep(3)
     @pytest.mark.parametrize("channels", [(), (3,)])
     @pytest.mark.parametrize("border", BORDERS)
     @pytest.mark.parametrize("interpolation", range(5))
@@ -308,6 +309,7 @@ class TestOpenCV:
         bound = 1 if image.dtype.kind in "iu" else 1e-2
         np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=bound)
 
+    @pytest.mark.sweep(3)
     @pytest.mark.parametrize("interpolation", range(7))
     @pytest.mark.parametrize("factor", [0.1, 0.37, 0.62, 1.1, 1.7, 2.5, 3.7])
     def test_resize_by_factors(self, cv2, kind, interpolation, factor):
@@ -316,6 +318,7 @@ class TestOpenCV:
         theirs, ours = cv2.resize(image, **how), cv.resize(image, **how)
         np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=kind[2])
 
+    @pytest.mark.sweep(3)
     @pytest.mark.parametrize("interpolation", range(7))
     @pytest.mark.parametrize("size", [(31, 23), (62, 46), (15, 11), (10, 8), (20, 40), (93, 69)])
     def test_resize(self, cv2, kind, interpolation, size):

@@ -91,6 +91,7 @@ def assert_fuzz_survives(rank, grid_type, points=300):
         assert_survives(image, mixed, values, mode, boundary, align_corners)
 
 
+@pytest.mark.sweep(3)
 @RANK
 @GRID_TYPE
 def test_any_bit_patterns(rank, grid_type):
@@ -168,7 +169,7 @@ guarded = pytest.mark.skipif(
 
 
 @guarded
-@pytest.mark.parametrize("side", ["before", "after"])
+@pytest.mark.parametrize("side", [pytest.param("before", marks=pytest.mark.slow), "after"])
 def test_nothing_beside_an_array_is_touched(side):
     done = run(f"import guarded\nguarded.main({side!r})")
     assert done.returncode == 0, done.stderr

@@ -55,6 +55,7 @@ MODE_AND_RANK = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.sweep(3)
 @LAYOUT
 @KIND
 @ALIGN
@@ -77,6 +78,7 @@ def test_agrees_with_torch(mode, rank, boundary, align_corners, kind, channels, 
             assert_close(one, other)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("mode", "spatial"),
     [
@@ -131,6 +133,7 @@ EXACT_SIZES = {
 }
 
 
+@pytest.mark.sweep(3)
 @LAYOUT
 @KIND
 @ALIGN

@@ -28,6 +28,7 @@ def gradients(output: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
     return torch.autograd.grad(output, inputs, upstream)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("kind", ["random", "identity", "far"])
 @pytest.mark.parametrize("corners", [False, True])
 @pytest.mark.parametrize("boundary", cases.BOUNDARIES)

@@ -32,12 +32,12 @@ def run(*arguments: str) -> None:
     assert process.returncode == 0 and output.endswith("done\n"), output
 
 
-@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize("start", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_loaders_sample_in_their_workers(start: str) -> None:
     run("loader", start)
 
 
-@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize("start", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_processes_sample_shared_memory(start: str) -> None:
     run("shared", start)
 

@@ -33,6 +33,7 @@ def inner(a, b):
     return np.sum(a * b), np.sum(abs(a * b))
 
 
+@pytest.mark.sweep(3)
 @ITEMS
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @ALIGN

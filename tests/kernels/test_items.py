@@ -107,6 +107,7 @@ def test_values_of_items_that_are_apart_are_left_alone():
 # Tiles of channels ------------------------------------------------------------------------------
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("boundary", ["zeros", "constant", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic", ("nearest", "cubic")])
 @pytest.mark.parametrize("channels", [6, 8, 9, 16, 37])
@@ -134,6 +135,7 @@ def test_tiles_are_used_where_points_outnumber_pixels(monkeypatch):
         assert len(used) == expected
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("boundary", ["zeros", "constant", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic", ("nearest", "cubic")])
 @pytest.mark.parametrize(("channels", "items", "odd"), [(6, 1, 0), (9, 2, 1), (37, 3, 0)])
@@ -180,6 +182,7 @@ def test_gradients_go_by_tiles_where_points_outnumber_pixels(monkeypatch):
 # Samples in registers ---------------------------------------------------------------------------
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("boundary", ["zeros", "border"])
 @pytest.mark.parametrize("planar", [False, True], ids=["points", "planar"])

@@ -107,6 +107,7 @@ def assert_agrees_with_torch(image, grid, mode, boundary, align_corners, rng):
     assert_close(grad_grid, torch_grid.grad.numpy())
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("kind", GRIDS)
 @ALIGN
 @BOUNDARY
@@ -127,6 +128,7 @@ def test_agrees_with_torch(mode, spatial, boundary, align_corners, kind):
     assert_agrees_with_torch(image, grid, mode, boundary, align_corners, rng)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("mode", "spatial"),
     [
@@ -1236,6 +1238,7 @@ def test_a_displacement_needs_a_place():
 # Beyond PyTorch: the transpose, and gradients by differences --------------------------------------
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("boundary", reference.BOUNDARIES)
 @pytest.mark.parametrize("mode", ["nearest", "linear", "mitchell", "spline4", "lanczos2"])
 @pytest.mark.parametrize("extrapolate", [True, False])
