@@ -74,7 +74,7 @@ BOUNDARIES = {
     )
 }
 
-# Names that other libraries use, each with the remark that its error message makes.
+# Names that other libraries use, each with the remark in its error message.
 FOREIGN_BOUNDARIES = {
     "reflect": (
         "is ambiguous: NumPy's does not repeat the edge pixel ('mirror' here), SciPy's does "
@@ -133,8 +133,9 @@ class Plan:
         real: the dtype in which positions, weights and sums are computed.
         coords: the units of coordinates, one of COORDS.  A "pixel" coordinate is a position
             already.  A "displacement" is added to the index of the output point along the same
-            axis, so output pixel (.., z, y, x) with displacement 0 is at position x, y, z.  Both
-            have the slope 1, and align_corners only determines the meaning of "reflection".
+            axis, if `out` has such an axis, so output pixel (.., z, y, x) with displacement 0 is at
+            position x, y, z.  Both have the slope 1, and align_corners only determines the meaning
+            of "reflection".
         extrapolate: False if a position outside the image gives the fill value regardless of its
             taps.  Outside means more than `rim` beyond the outermost pixel centres.
     """
