@@ -1,10 +1,10 @@
 """ONNX: sampling with the standard operator GridSample, where that supports the call.
 
 GridSample has one mode and one boundary for all axes.  It requires the image and the grid to have
-the same N and dtype, and the output to have as many axes as the image.  Shapes and dtypes are
-converted accordingly, and converted back afterwards.  Cubic in three axes is not supported, because
-runtimes reject it and the reference implementation gives different results.  Images with one axis
-are not supported either, because runtimes reject them.
+the same N, and the output to have as many axes as the image.  Shapes and dtypes are converted
+accordingly, and converted back afterwards.  Cubic in three axes is not supported, because runtimes
+reject it and the reference implementation gives different results.  Images with one axis are not
+supported either, because runtimes reject them.
 """
 
 from __future__ import annotations
