@@ -1,21 +1,21 @@
-"""How pixels are weighed: the methods that ``mode`` accepts, and how to add one.
+"""Interpolation methods: those that ``mode`` accepts, and how to add one.
 
-A method is a table of polynomials, one row a tap (`Method`).  Every name here works as a ``mode``,
-in sampling and in resizing, in every rank and with every boundary, derivatives included:
+A method is a table of polynomials, one row per tap (`Method`).  Every name in this list is accepted
+as ``mode`` for sampling and resizing, for every rank and boundary, including derivatives:
 
     nearest, linear             one and two taps
     cubic, catmull-rom          Keys' convolution with a = -3/4 and a = -1/2; `keys` makes others
     mitchell                    Mitchell and Netravali's with B = C = 1/3; `bc_spline` makes others
-    spline2 ... spline7         B-splines, on coefficients made by `gridsample.spline_filter`
+    spline2 ... spline7         B-splines, applied to coefficients (`gridsample.spline_filter`)
     lanczos2, lanczos3, lanczos4
 
 These only resize (`gridsample.interpolate`), because a point covers no pixels:
 
-    nearest-exact               the nearest pixel, as PyTorch's mode of that name
+    nearest-exact               the nearest pixel, like PyTorch's mode of that name
     area                        the mean of the pixels that an output pixel covers
     gaussian                    exp(-2 s^2)
 
-A `Method` itself is a ``mode`` too, and needs no name.
+A `Method` itself is also accepted as ``mode``, without a name.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ __all__ = ["Method", "bc_spline", "bspline", "get", "keys", "lanczos", "names", 
 
 
 def names(resizing: bool = False) -> tuple[str, ...]:
-    """The names of all methods, without their aliases; those registered come last.
+    """List the names of all methods, without aliases; registered methods come last.
 
     Args:
-        resizing: whether to list those that only `gridsample.interpolate` accepts, too.
+        resizing: whether to include methods that only `gridsample.interpolate` accepts.
 
     Example:
         >>> import gridsample
@@ -57,10 +57,10 @@ def names(resizing: bool = False) -> tuple[str, ...]:
 
 
 def get(name: str) -> Method:
-    """The method of a name or an alias.
+    """Return the method of a name or an alias.
 
     Raises:
-        KeyError: there is none of that name.
+        KeyError: there is no method of that name.
 
     Example:
         >>> import gridsample
@@ -78,25 +78,25 @@ def register(
     normalized: bool = True,
     ties_up: bool = False,
 ) -> Method:
-    """Give a method a name, under which it is a ``mode`` for the rest of the process.
+    """Register a method under a name, which ``mode`` accepts for the rest of the process.
 
     Args:
-        name: a new name, for ``mode``.
-        table: a row for each tap: the coefficients of its weight as a polynomial of the fraction
-            t, lowest power first, all rows of one length.
-        first: where the first tap is, counted from the base index: 0 is the base index itself.
-        rounds: whether the base index is the rounded position, with t in [-1/2, 1/2], rather than
-            its floor, with t in [0, 1).
-        normalized: False accepts weights that do not sum to one, such as those of a derivative.
-        ties_up: whether a position half way between two pixels is rounded up, rather than to the
-            even one.
+        name: a new name.
+        table: one row per tap: the coefficients of its weight as a polynomial in the fraction t,
+            lowest power first.  All rows have the same length.
+        first: the index of the first tap relative to the base index.
+        rounds: whether the base index is the rounded position, with t in [-1/2, 1/2]; otherwise
+            it is the floor of the position, with t in [0, 1).
+        normalized: False to accept weights that do not sum to one, such as those of a derivative.
+        ties_up: whether a position halfway between two pixels is rounded up; otherwise it is
+            rounded to the even one.
 
     Returns:
-        The method.  Where its weights depend on nothing but the distance between a tap and the
-        position (`Method.by_distance`), `gridsample.interpolate` can antialias with it.
+        The method.  If its weights depend only on the distance between a tap and the position
+        (`Method.by_distance`), `gridsample.interpolate` can use it with antialias=True.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: the type of an argument is not accepted.
         ValueError: the name is taken, or the table is empty, ragged or not finite, or its weights
             do not sum to one.
 
@@ -123,7 +123,7 @@ def register(
 
 
 def as_table(given: Any) -> tuple[tuple[float, ...], ...]:
-    """A table of floats, which can be hashed."""
+    """Convert a table to tuples of floats, which are hashable."""
     try:
         return tuple(tuple(float(number) for number in row) for row in given)
     except (TypeError, ValueError):
@@ -133,5 +133,5 @@ def as_table(given: Any) -> tuple[tuple[float, ...], ...]:
 
 
 def known_names() -> str:
-    """All names and aliases, for a message."""
+    """List all names and aliases, for a message."""
     return ", ".join(repr(name) for name in (*METHODS, *ALIASES))

@@ -1,7 +1,8 @@
-"""Array libraries: which one an array is from, and the `Backend` that serves it.
+"""Array libraries: finds the library of an array, and the `Backend` that serves it.
 
-A library is imported only because an array came from it, by the loader that is registered for it.
-Nothing above this package asks where an array is from.
+A backend is registered under the name of its library's package, with a loader (`register`).  The
+loader imports the library, and is called only when an array comes from that library.  No code above
+this package depends on the library of an array.
 """
 
 from __future__ import annotations
@@ -20,39 +21,39 @@ Loader = Callable[[], Backend]
 
 
 def load_torch() -> Backend:
-    """The backend of torch's tensors."""
+    """Load the backend of torch's tensors."""
     from gridsample.backends import torch
 
     return torch.BACKEND
 
 
 def load_cupy() -> Backend:
-    """The backend of CuPy's arrays, which torch's kernels serve."""
+    """Load the backend of CuPy's arrays, which torch's kernels serve."""
     from gridsample.backends.torch import dlpack
 
     return dlpack.BACKEND
 
 
-# By the name of the package that an array's class, or one that it is derived from, is defined in.
+# The loaders, by the name of the package that defines the array's class or one of its base classes.
 LOADERS: dict[str, Loader] = {"torch": load_torch, "cupy": load_cupy}
-# Packages whose arrays are refused, rather than copied by NumPy.
+# Packages whose arrays are rejected instead of being converted to NumPy arrays.
 FOREIGN = ["jax", "jaxlib", "dask", "tensorflow"]
-# Torch's `has_torch_function`, once it is known: to import it takes longer than its answer.
+# Torch's `has_torch_function` after its first use, because importing it takes longer than a call.
 CHECK: list[Callable[..., bool]] = []
 
 
 def register(package: str, loader: Loader) -> None:
-    """Let a backend serve the arrays of a package.
+    """Register a backend for the arrays of a package.
 
     Args:
-        package: the name of the top-level package that the arrays' class is defined in.
-        loader: gives the backend; it is called whenever such an array is met.
+        package: the name of the top-level package that defines the class of the arrays.
+        loader: a function that returns the backend; it is called for every call with such an array.
     """
     LOADERS[package] = loader
 
 
 def library(array: Any) -> str:
-    """The package with a backend, or a foreign one, that an array's type comes from; or "numpy"."""
+    """The package of an array's type, if it has a backend or is foreign; otherwise "numpy"."""
     if type(array) is np.ndarray:
         return "numpy"
     for kind in type(array).__mro__:
@@ -63,7 +64,7 @@ def library(array: Any) -> str:
 
 
 def backend_of(**arrays: Any) -> Backend:
-    """The backend of the library that the arrays are from; NumPy's for what is from none.
+    """Find the backend of the arrays' library; objects of no known library use NumPy's.
 
     Raises:
         TypeError: an array is from a library that has no backend.
@@ -82,7 +83,7 @@ def backend_of(**arrays: Any) -> Backend:
 
 
 def is_overridden(*arrays: Any) -> bool:
-    """Whether `__torch_function__`, of an argument or of a mode, is to get a call on tensors."""
+    """Whether a `__torch_function__`, of an argument or of a mode, overrides a call."""
     for one in arrays:
         if type(one) is not np.ndarray and hasattr(type(one), "__torch_function__"):
             if not CHECK:
@@ -94,12 +95,12 @@ def is_overridden(*arrays: Any) -> bool:
 
 
 def hand_over(function: Callable[..., Any], given: dict[str, Any], *arrays: Any) -> Any:
-    """Let `__torch_function__` do what was asked of one of our functions.
+    """Pass a call of a public function to `__torch_function__`.
 
     Args:
         function: the public function.
-        given: its arguments by name, in order: what ``locals()`` is where it begins.
-        arrays: those of them that may override it, its first ones.
+        given: its arguments by name, in order; the value of ``locals()`` at its beginning.
+        arrays: its first arguments, which may override the function.
     """
     from gridsample.backends.torch import contacts
 

@@ -1,8 +1,8 @@
-"""What an array library has to bring so that every public operation works on its arrays.
+"""The protocol that the backend of every array library implements.
 
-The operations (`gridsample.ops`) are written once, over a `Backend`.  Images reach a backend as
-planes, (N, C, *spatial), values as (N, C, *out), grids as (N, *out, D); how to sample is a checked
-`gridsample.definitions.options.Options`, handed on whole.
+The operations (`gridsample.ops`) are written once, over a `Backend`.  A backend receives images as
+(N, C, *spatial), values as (N, C, *out), grids as (N, *out, D), and the options as one checked
+`gridsample.definitions.options.Options`.  `gridsample.backends.register` makes a backend known.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Shape
 
-# An array of the backend's library, and a type of its numbers as the library writes it.
+# An array of the backend's library, and a dtype as the library represents it.
 Array = Any
 Type = Any
 
@@ -24,9 +24,9 @@ class Backend(Protocol):
 
     Attributes:
         xp: the library's namespace, for plain array work.
-        plain: whether arrays are the host's memory, and no more: NumPy's functions take them, their
-            numbers can be looked at, and results can be written in place.  Elsewhere an operation
-            is done in one piece, makes new arrays, and keeps the precision of its numbers.
+        plain: whether arrays are simply memory of the host: NumPy's functions accept them, their
+            values can be inspected, and results can be written in place.  Otherwise, an operation
+            is not split into parts, returns new arrays, and keeps the precision of its input.
     """
 
     xp: Any
@@ -35,148 +35,159 @@ class Backend(Protocol):
     # Arrays and types ------------------------------------------------------------------------
 
     def take(self, **given: Any) -> Sequence[Array]:
-        """The caller's arguments as arrays that the other functions take.
+        """Convert the caller's arguments to arrays that the other functions accept.
 
         Raises:
-            TypeError: one is no dense array, or is from another library.
-            ValueError: they are not on one device.
+            TypeError: an argument is not a dense array, or is from another library.
+            ValueError: the arguments are on different devices.
         """
         ...
 
     def bring(self, **given: Any) -> Sequence[Array]:
-        """As `take`, and where the kernels reach the arrays; copied, if they must be."""
+        """Do the same as `take`, and copy the arrays to a device with kernels if necessary."""
         ...
 
     def give(self, result: Array | None, like: Any) -> Any:
-        """A result as the caller has it, whose argument is ``like``; None stays None."""
+        """Convert a result to the type and device of the argument ``like``; None stays None."""
         ...
 
     def shape(self, array: Array) -> Shape:
-        """The shape of an array as integers, to be checked."""
+        """The shape of an array as integers, for checks."""
         ...
 
     def extents(self, size: Any) -> tuple[Any, Any]:
-        """A size as numbers to be checked, and as what is to be computed with, or None for those.
+        """Return a size as numbers for checks, and as values for computations.
 
-        They are not the same in a program that is traced for any size.
+        The second is None if both are the same.  They differ while a program is traced for
+        arbitrary sizes.
         """
         ...
 
     def type_name(self, dtype: Type, name: str = "input") -> str:
-        """The type's name in NumPy, or "bfloat16"; ``name`` is the argument's, for an error."""
+        """The name of a dtype in NumPy, or "bfloat16"; errors mention the argument ``name``."""
         ...
 
     def as_dtype(self, given: Any) -> Type | None:
-        """The library's type for one of its own, one of NumPy's or a name; None for an array."""
+        """Convert a dtype of the library or of NumPy, or a name, to a dtype; None for an array."""
         ...
 
     def asarray(self, given: Any, like: Array) -> Array:
-        """An array of the library beside ``like``, of one of NumPy's or of its own."""
+        """Convert an array of NumPy or of the library to an array on the device of ``like``."""
         ...
 
     def type(self, name: str) -> Type:
-        """The library's type of that name."""
+        """The library's dtype of that name."""
         ...
 
     def promote(self, *types: Type) -> Type:
-        """The type of a product of numbers of these types, by the library's own rules."""
+        """The dtype of a product of these dtypes, by the library's own promotion rules."""
         ...
 
     def astype(self, array: Array, dtype: Type) -> Array:
-        """The array in another type; integers are neither rounded nor saturated."""
+        """Convert an array to another dtype, without rounding or saturating integers."""
         ...
 
     def permute(self, array: Array, axes: Sequence[int]) -> Array:
-        """The array with its axes in another order: a view."""
+        """View an array with its axes in another order."""
         ...
 
     def full(self, shape: Sequence[int], number: float, dtype: Type, like: Array) -> Array:
-        """An array of one number, which need not take more memory than that, beside ``like``."""
+        """Create an array of equal numbers on the device of ``like``, possibly a view."""
         ...
 
     def ratio(self, values: Array, count: Array) -> Array:
-        """values / count, and the values as they are where count is 0; the values may be lost."""
+        """Compute values / count, or values where count is 0; values may be overwritten."""
         ...
 
     def line(self, size: Any, align_corners: bool | None, dtype: Type, like: Array) -> Array:
-        """`gridsample.definitions.plan.coordinates` beside ``like``; the indices for None."""
+        """Compute the coordinates of an axis's pixel centres, on the device of ``like``.
+
+        See `gridsample.definitions.plan.coordinates`; if ``align_corners`` is None, the result is
+        the indices.
+        """
         ...
 
     def quiet(self) -> AbstractContextManager[Any]:
-        """A block in which arithmetic does not warn."""
+        """A context in which arithmetic does not warn."""
         ...
 
     # Sampling --------------------------------------------------------------------------------
 
     def settle(self, image: Array, grid: Array, options: Options) -> Options:
-        """The checked record for the caller's image and grid, with its fill value.
+        """Return the checked options for the caller's image and grid, with the fill value.
 
-        `gridsample.definitions.options.checked` and `fill_numbers` say what that is.  What takes
-        long to work out may be kept in the record's ``plan``.
+        See `checked` and `fill_numbers` in `gridsample.definitions.options`.  The backend may store
+        the results of expensive computations in the field ``plan``.
         """
         ...
 
     def whole(self, image: Any, grid: Any, options: Options) -> Any:
-        """A plain `grid_sample` in a shorter way, or None, which is always right."""
+        """Compute a plain `grid_sample` by a shortcut, or return None if there is none."""
         ...
 
     def check_out(self, out: Any, shape: Shape, image: Array, grid: Array) -> None:
-        """Refuse an ``out`` that cannot take a result of the image's type.
+        """Raise an error if ``out`` cannot store the result.
 
         Raises:
-            TypeError: the library takes none.
-            ValueError: it has another shape or type, or is memory of the arguments.
+            TypeError: the library does not support ``out``.
+            ValueError: it has the wrong shape or dtype, or shares memory with the arguments.
         """
         ...
 
     def gather(
         self, image: Array, grid: Array, how: Options, dtype: Type, out: Array | None = None
     ) -> Array:
-        """Sample: (N, C, *out) in a type, in ``out`` where one is given.
+        """Sample an image: (N, C, *out) in a dtype, written to ``out`` if that is given.
 
-        Samples of integers are rounded half to even and saturate, and are the fill at NaN.
+        Integer results are rounded half to even and saturate; they are the fill value at NaN.
         """
         ...
 
     def gathers(
         self, image: Array, grid: Array, how: Options, orders: Sequence[Shape], dtype: Type
     ) -> Array:
-        """Derivatives of samples, of several orders: (N, C, *out, orders)."""
+        """Compute derivatives of samples of several orders: (N, C, *out, orders)."""
         ...
 
     def scatter(
         self, values: Array, grid: Array, spatial: Shape, how: Options, dtype: Type
     ) -> Array:
-        """The transpose of gather, without a fill: (N, C, *spatial) in a type."""
+        """Apply the transpose of gather, without a fill: (N, C, *spatial) in a dtype."""
         ...
 
     def backward(
         self, values: Array, image: Array, grid: Array, how: Options, needed: tuple[bool, bool],
         dtype: Type,
     ) -> tuple[Array | None, Array | None]:  # fmt: skip
-        """Both gradients of gather, where needed: the image's in a type, the grid's in its own."""
+        """Compute the needed gradients of gather: image in ``dtype``, grid in its own dtype."""
         ...
 
     def affine(
         self, image: Array, theta: Array, out: Shape, how: Options, dtype: Type
     ) -> Array | None:
-        """Gather at the points of affine maps, (N, D, D + 1), without a grid; None if it cannot."""
+        """Gather at the points of affine maps, (N, D, D + 1), without a grid.
+
+        The result is None if the backend cannot do this; the operation then creates a grid.
+        """
         ...
 
     def affine_backward(
         self, values: Array, image: Array, theta: Array, out: Shape, how: Options,
         needed: tuple[bool, bool], dtype: Type,
     ) -> tuple[Array | None, Array | None] | None:  # fmt: skip
-        """Both gradients of `affine`, where needed; None if it cannot."""
+        """Compute the needed gradients of `affine`; None if the backend cannot do this."""
         ...
 
     def prefilter(
         self, image: Array, order: int, boundaries: Sequence[str], axes: Sequence[int],
         align_corners: bool, adjoint: bool, threads: int | None,
     ) -> Array:  # fmt: skip
-        """B-spline coefficients along some axes, or the transpose, in the type of the sums."""
+        """Compute B-spline coefficients along some axes, or the transpose, in the sums' dtype."""
         ...
 
     def resize(self, image: Array, how: Any, transposed: bool) -> Array:
-        """Resize (N, C, *spatial) as a `gridsample.ops.resizing.Resizing` says, or the adjoint."""
+        """Resize (N, C, *spatial), or apply the adjoint.
+
+        ``how`` is a `gridsample.definitions.options.Resizing`.
+        """
         ...

@@ -1,7 +1,7 @@
-"""Affine maps as grids, and the gradient of maps from that of a grid, over any backend.
+"""The grid of affine maps, and the gradient of maps from that of the grid, for any backend.
 
-A backend that has kernels for maps uses this where a derivative is taken again; operations use it
-where it has none.
+The operations use it if a backend has no kernels for affine maps.  A backend that has them uses it
+for derivatives of higher order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gridsample.definitions.options import Options
 
 
 def grid_of(backend: Backend, theta: Array, out: Sequence[Any], how: Options) -> Array:
-    """The grid (N, *out, D) that maps (N, D, D + 1) stand for."""
+    """Compute the grid (N, *out, D) that maps (N, D, D + 1) represent."""
     corners = None if how.coords == "pixel" else how.align_corners
     return grid_along(backend, theta, out, corners)
 
@@ -23,15 +23,15 @@ def grid_of(backend: Backend, theta: Array, out: Sequence[Any], how: Options) ->
 def grid_along(
     backend: Backend, theta: Array, out: Sequence[Any], align_corners: bool | None
 ) -> Array:
-    """The grid that maps make of an output's own coordinates, see `Backend.line`.
+    """Apply maps to the coordinates of an output's pixels (`Backend.line`).
 
-    The slowest axis comes first, so that nothing as large as the grid is made before the last sum.
+    The slowest axis comes first, so that only the last sum creates an array as large as the grid.
     """
     rank, name = len(out), backend.type_name(theta.dtype, "theta")
     wide = backend.type("float64" if name == "float64" else "float32")
     rows = backend.astype(theta, wide).reshape(theta.shape[0], *(1,) * rank, rank, rank + 1)
     grid = rows[..., rank]
-    with backend.quiet():  # what is no number stays none
+    with backend.quiet():  # NaN stays NaN
         for a, n in enumerate(out):
             along = backend.line(n, align_corners, wide, theta).reshape(-1, *(1,) * (rank - a))
             grid = grid + rows[..., rank - 1 - a] * along
@@ -39,7 +39,7 @@ def grid_along(
 
 
 def gradient_of(backend: Backend, by_grid: Array, out: Sequence[int], how: Options) -> Array:
-    """The gradient of maps, of that of the grid which they stand for."""
+    """Compute the gradient of maps from the gradient of the grid that they represent."""
     corners = None if how.coords == "pixel" else how.align_corners
     lines = [backend.line(n, corners, by_grid.dtype, by_grid) for n in out]
     axes = backend.xp.meshgrid(*lines, indexing="ij")

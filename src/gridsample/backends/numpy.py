@@ -1,4 +1,4 @@
-"""NumPy arrays: the `Backend` that hands them to the CPU's kernels as they lie in memory."""
+"""NumPy arrays: the `Backend` that passes them to the CPU kernels without copying."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ Array = np.ndarray[Any, Any]
 DType = np.dtype[Any]
 
 
-# What follows from shapes, types and options ------------------------------------------------------
+# Results of shapes, dtypes and options ------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=1024, typed=True)
 def settled(
     image: Shape, image_type: DType, grid: Shape, grid_type: DType, *options: Any
 ) -> Options:
-    """The checked record, without a fill value, and the plan that goes with it."""
+    """Compute the checked options, without a fill value, and their plan."""
     how = checked(Options._make(options), image, grid)
     size = (image[0], image[-1], *image[1:-1]) if how.channels_last() else image
     return how._replace(plan=plan_of(size, image_type, grid, grid_type, how))
 
 
 def plan_of(size: Shape, kind: DType, grid: Shape, grid_type: DType, how: Options) -> Plan:
-    """The plan for an image (N, C, *spatial) that is sampled in a type."""
+    """Create the plan for an image (N, C, *spatial) that is sampled in a dtype."""
     return make_plan(
         size, kind, grid, grid_type, how.mode, how.padding_mode, how.align_corners, False,
         coords=how.coords, extrapolate=how.extrapolate,
@@ -58,37 +58,37 @@ def plan_of(size: Shape, kind: DType, grid: Shape, grid_type: DType, how: Option
 
 
 def plan_for(image: Array, grid: Array, how: Options, dtype: DType) -> Plan:
-    """The plan that came with the record, or that for an image that is sampled in a type."""
+    """Return the plan of the options, or create one for an image that is sampled in a dtype."""
     plan: Plan | None = how.plan
     return plan or plan_of(image.shape, dtype, grid.shape, grid.dtype, how)
 
 
 def fill_of(how: Options, plan: Plan) -> Array | None:
-    """The fill value of each channel; None if it is 0."""
+    """Return the fill value of each channel, or None if it is 0."""
     return np.broadcast_to(np.array(how.fill_value), (plan.channels,)) if how.fill_value else None
 
 
 def empty(shape: Sequence[int], dtype: DType, last: bool) -> Array:
-    """An array (N, C, *rest) for a result, whose channels come ``last`` in memory."""
+    """Allocate a result (N, C, *rest); if ``last``, its channels come last in memory."""
     if not last:
         return np.empty(shape, dtype)
     return channels_second(np.empty((shape[0], *shape[2:], shape[1]), dtype))
 
 
 def channels_second(array: Array) -> Array:
-    """(N, *rest, C) as (N, C, *rest); `np.moveaxis` takes longer than small images do."""
+    """View (N, *rest, C) as (N, C, *rest); `np.moveaxis` takes longer than small images do."""
     return array.transpose(0, -1, *range(1, array.ndim - 1))
 
 
 def has_channels_last(array: Array) -> bool:
-    """Whether the channels of a pixel lie side by side in memory."""
+    """Whether the channels of a pixel are contiguous in memory."""
     if array.ndim < 3 or array.shape[1] < 2 or array.flags.c_contiguous:
         return False
     return array.strides[1] == array.itemsize
 
 
 def stand_in(theta: Array, out: Shape) -> Array:
-    """What has the shape and type of the grid that affine maps stand for, and no memory."""
+    """Create a broadcast view with the shape and dtype of the grid that affine maps represent."""
     zero = np.zeros((), theta.dtype.newbyteorder("="))
     return np.broadcast_to(zero, (len(theta), *out, theta.shape[1]))
 
@@ -97,19 +97,19 @@ def stand_in(theta: Array, out: Shape) -> Array:
 
 
 class NumPy:
-    """`gridsample.backends.base.Backend` for NumPy arrays; what NumPy can make one of is taken."""
+    """`gridsample.backends.base.Backend` for NumPy arrays and objects that NumPy can convert."""
 
     xp: Any = np
     plain = True
 
     def take(self, **given: Any) -> list[Array]:
-        """Each as an array."""
+        """Convert each argument to an array."""
         return [one if type(one) is np.ndarray else as_array(one, k) for k, one in given.items()]
 
     bring = take
 
     def give(self, result: Any, like: Any) -> Any:
-        """The result itself."""
+        """Return the result unchanged."""
         return result
 
     def shape(self, array: Array) -> Shape:
@@ -117,48 +117,48 @@ class NumPy:
         return tuple(array.shape)
 
     def extents(self, size: Any) -> tuple[Any, None]:
-        """The size itself."""
+        """Return the size unchanged."""
         return size, None
 
     def type_name(self, dtype: DType, name: str = "input") -> str:
-        """NumPy's name of a type, without its byte order, or "bfloat16"."""
+        """NumPy's name of a dtype, without its byte order, or "bfloat16"."""
         return name_of(dtype)
 
     def as_dtype(self, given: Any) -> DType | None:
-        """A type as NumPy writes it."""
+        """Convert a dtype or a name to a dtype; None for an array."""
         return np.dtype(given) if isinstance(given, (type, np.dtype, str)) else None
 
     def asarray(self, given: Any, like: Array) -> Array:
-        """An array."""
+        """Convert to an array."""
         return np.asarray(given)
 
     def type(self, name: str) -> DType:
-        """The type of a name."""
+        """The dtype of a name."""
         return BFLOAT16 if name == "bfloat16" else np.dtype(name)
 
     def promote(self, *types: DType) -> DType:
-        """The type of a product; bfloat16 counts as float32."""
+        """The dtype of a product; bfloat16 is treated as float32."""
         return np.result_type(*[np.float32 if one == BFLOAT16 else one for one in types])
 
     def astype(self, array: Array, dtype: DType) -> Array:
-        """The array in a type, which may be bfloat16."""
+        """Convert an array to a dtype, which may be bfloat16."""
         return array if array.dtype == dtype else converted(as_float(array), dtype)
 
     def permute(self, array: Array, axes: Sequence[int]) -> Array:
-        """The array with its axes in another order."""
+        """View an array with its axes in another order."""
         return array.transpose(axes)
 
     def full(self, shape: Sequence[int], number: float, dtype: DType, like: Array) -> Array:
-        """One number, seen in all places."""
+        """Create a broadcast view of one number."""
         return np.broadcast_to(np.array(number, dtype.newbyteorder("=")), tuple(shape))
 
     def ratio(self, values: Array, count: Array) -> Array:
-        """values / count where that is not 0, in the memory of the values."""
+        """Compute values / count where count is not 0, in place."""
         with np.errstate(all="ignore"):
             return np.divide(values, count, out=values, where=count != 0)
 
     def line(self, size: Any, align_corners: bool | None, dtype: DType, like: Array) -> Array:
-        """Coordinates of pixel centres, or their indices."""
+        """Compute the coordinates of pixel centres, or their indices."""
         line: Array = (
             np.arange(size, dtype=dtype)
             if align_corners is None
@@ -167,13 +167,13 @@ class NumPy:
         return line
 
     def quiet(self) -> Any:
-        """A block in which arithmetic does not warn."""
+        """A context in which arithmetic does not warn."""
         return np.errstate(all="ignore")
 
     # Sampling
 
     def settle(self, image: Array, grid: Array, options: Options) -> Options:
-        """The checked record, with a plan."""
+        """Return the checked options, with a plan."""
         key = keyed(options)
         how = looked_up(settled, image.shape, image.dtype, grid.shape, grid.dtype, *key)
         if type(options.fill_value) is int and not options.fill_value:
@@ -183,16 +183,16 @@ class NumPy:
         return how._replace(fill_value=fill) if fill else how
 
     def whole(self, image: Any, grid: Any, options: Options) -> None:
-        """There is no shorter way."""
+        """Return None, because there is no shortcut."""
 
     def check_out(self, out: Any, shape: Shape, image: Array, grid: Array) -> None:
-        """Refuse an ``out`` that cannot take the result, or is memory of the inputs."""
+        """Raise an error if ``out`` cannot store the result or shares memory with the inputs."""
         check_output(out, shape, image, grid)
 
     def gather(
         self, image: Array, grid: Array, how: Options, dtype: DType, out: Array | None = None
     ) -> Array:
-        """Sample, channels last in memory where the caller has them so."""
+        """Sample an image; the channels come last in memory if they do in the input."""
         plan = plan_for(image, grid, how, dtype)
         if out is None:
             out = empty(plan.shape, plan.dtype, how.channels_last())
@@ -204,7 +204,7 @@ class NumPy:
     def gathers(
         self, image: Array, grid: Array, how: Options, orders: Sequence[Shape], dtype: DType
     ) -> Array:
-        """Derivatives of several orders; each is computed once."""
+        """Compute derivatives of several orders, each of them once."""
         plan = plan_for(image, grid, how, dtype)
         many = (*plan.shape, len(orders))
         result = empty(many, dtype.newbyteorder("="), False)
@@ -225,12 +225,12 @@ class NumPy:
     def scatter(
         self, values: Array, grid: Array, spatial: Shape, how: Options, dtype: DType
     ) -> Array:
-        """The transpose of gather, channels last in memory where the caller has them so."""
+        """Apply the transpose of gather; channels come last in memory if they do in the input."""
         size = (*values.shape[:2], *spatial)
         plan = plan_of(size, dtype, grid.shape, grid.dtype, how)
         if not values.size:
             return zeros(size, plan.dtype, how.channels_last())
-        # The result is laid out as the image, which is not read.
+        # The result has the layout of the image, which is not read.
         sums = np.result_type(plan.real, np.complex64 if plan.dtype.kind == "c" else plan.real)
         like = zeros(size, sums, how.channels_last())
         shadow: Array | None
@@ -245,11 +245,11 @@ class NumPy:
         self, values: Array, image: Array, grid: Array, how: Options, needed: tuple[bool, bool],
         dtype: DType,
     ) -> tuple[Array | None, Array | None]:  # fmt: skip
-        """Both gradients of gather in one sweep."""
+        """Compute both gradients of gather in one sweep."""
         return self.sweep(values, image, grid, grid, how, needed, dtype)
 
     def affine(self, image: Array, theta: Array, out: Shape, how: Options, dtype: DType) -> Array:
-        """Sample under affine maps."""
+        """Sample an image under affine maps."""
         plan = plan_for(image, stand_in(theta, out), how, dtype)
         result = empty(plan.shape, plan.dtype, how.channels_last())
         if result.size:
@@ -263,14 +263,14 @@ class NumPy:
         self, values: Array, image: Array, theta: Array, out: Shape, how: Options,
         needed: tuple[bool, bool], dtype: DType,
     ) -> tuple[Array | None, Array | None]:  # fmt: skip
-        """Both gradients under affine maps in one sweep."""
+        """Compute both gradients under affine maps in one sweep."""
         return self.sweep(values, image, theta, stand_in(theta, out), how, needed, dtype)
 
     def sweep(
         self, values: Array, image: Array, places: Array, grid: Array, how: Options,
         needed: tuple[bool, bool], dtype: DType,
     ) -> tuple[Array | None, Array | None]:  # fmt: skip
-        """The needed gradients of image and ``places``: a grid, or the maps it stands for."""
+        """Compute the needed gradients of image and ``places``, which is a grid or affine maps."""
         plan, kind = plan_for(image, grid, how, dtype), places.dtype.newbyteorder("=")
         if not values.size:
             return (
@@ -288,14 +288,14 @@ class NumPy:
         self, image: Array, order: int, boundaries: Sequence[str], axes: Sequence[int],
         align_corners: bool, adjoint: bool, threads: int | None,
     ) -> Array:  # fmt: skip
-        """B-spline coefficients, or the transpose."""
+        """Compute B-spline coefficients, or the transpose."""
         from gridsample.kernels.prefilter import coefficients, extension
 
         check_image_type(image.dtype)
         extended = [extension(one, align_corners) for one in boundaries] if order > 1 else []
         image, n = as_float(image), image.ndim
         last = has_channels_last(image)
-        if last:  # in the order in which it lies in memory
+        if last:  # in the order of its memory
             image, axes = np.moveaxis(image, 1, -1), [(a - 1) % (n - 1) if a else 0 for a in axes]
         found = coefficients(
             image, order, extended, axes, real=real_type(image.dtype), adjoint=adjoint,
@@ -304,7 +304,7 @@ class NumPy:
         return channels_second(found) if last else found
 
     def resize(self, image: Array, how: Resizing, transposed: bool) -> Array:
-        """Resize by one matrix an axis, or by their transposes."""
+        """Resize by one matrix per axis, or by their transposes."""
         kernels, dtype, real = of_resizing(), image.dtype.newbyteorder("="), real_type(image.dtype)
         shape = (*image.shape[:2], *how.size)
         check_extent("the result", shape, dtype.itemsize)
@@ -324,24 +324,24 @@ class NumPy:
 BACKEND = NumPy()
 
 
-# Types, and outputs -------------------------------------------------------------------------------
+# Dtypes and outputs -------------------------------------------------------------------------------
 
 
 @functools.lru_cache
 def name_of(dtype: DType) -> str:
-    """A type's name, whatever its byte order."""
+    """The name of a dtype, regardless of its byte order."""
     return type_name(dtype)
 
 
 @functools.lru_cache
 def real_type(dtype: DType) -> DType:
-    """The type that sums of an image's numbers are made in; a type that has none is refused."""
+    """The dtype in which sums over an image are computed; an error if it is not supported."""
     check_image_type(dtype)
     return np.dtype(np.float64 if type_name(dtype) in WIDE_TYPES else np.float32)
 
 
 def as_float(image: Array) -> Array:
-    """An image; of bfloat16, of which NumPy knows the bits alone, as float32."""
+    """Convert a bfloat16 image, which NumPy only knows as bits, to float32."""
     if image.dtype != BFLOAT16:
         return image
     wide = image.view(np.uint16).astype(np.uint32) << 16  # they are the upper half of a float32
@@ -349,14 +349,14 @@ def as_float(image: Array) -> Array:
 
 
 def zeros(shape: Sequence[int], dtype: DType, last: bool) -> Array:
-    """As `empty`, of zeros, of which the system has some ready."""
+    """Allocate an array like `empty`, filled with zeros, which the system can provide cheaply."""
     if not last:
         return np.zeros(shape, dtype)
     return channels_second(np.zeros((shape[0], *shape[2:], shape[1]), dtype))
 
 
 def check_output(out: Any, shape: Shape, image: Array, grid: Array) -> None:
-    """Refuse an ``out`` that cannot take the result, or is memory of the inputs."""
+    """Raise an error if ``out`` cannot store the result or shares memory with the inputs."""
     dtype = image.dtype.newbyteorder("=")
     if not isinstance(out, np.ndarray):
         raise TypeError(f"out must be a NumPy array, got {type(out).__name__}")
@@ -379,7 +379,7 @@ def check_output(out: Any, shape: Shape, image: Array, grid: Array) -> None:
 
 
 def shares_memory(a: Array, b: Array) -> bool:
-    """Whether two arrays have a byte in common, or it is too hard to tell."""
+    """Whether two arrays share memory, or it is too expensive to find out."""
     try:
         return bool(np.shares_memory(a, b, max_work=10_000))  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
@@ -387,7 +387,7 @@ def shares_memory(a: Array, b: Array) -> bool:
 
 
 def shares_memory_with_itself(array: Array) -> bool:
-    """Whether two entries of an array may be the same memory, as in a broadcast view."""
+    """Whether two entries of an array may share memory, as in a broadcast view."""
     steps = sorted(
         (abs(stride), n) for stride, n in zip(array.strides, array.shape, strict=True) if n > 1
     )

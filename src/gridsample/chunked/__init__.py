@@ -1,1 +1,1 @@
-"""Work done a piece at a time, so that memory stays bounded."""
+"""Processing in parts, so that memory stays bounded."""

@@ -1,9 +1,10 @@
-"""What the drop-ins share: grids that are made strip by strip, and sampling along one axis alone.
+"""Functions that the drop-ins share: grids in strips of rows, and sampling along a single axis.
 
-A drop-in knows where each output pixel reads before it samples: from a matrix, or from one array
-an axis.  Writing all of that as one grid would cost more memory traffic than sampling itself; a
-strip of it is made, used while it is in cache, and overwritten.  Where rows, columns and slices
-can be worked on one after the other, they are: n taps along each of D axes instead of n ** D.
+A drop-in can compute the position of each output pixel before it samples: from a matrix, or from
+one array per axis.  Storing all positions as one grid would cost more memory traffic than sampling
+itself.  Instead, a strip of the grid is computed, used while it is in cache, and overwritten.  If
+possible, axes are processed one after the other, with n taps along each of D axes instead of
+n ** D.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from numpy.lib.stride_tricks import as_strided
 from gridsample.backends import backend_of
 from gridsample.ops.sampling import grid_sample
 
-# Points of a strip: their coordinates take less than a core's own cache.
+# The number of points of a strip, whose coordinates fit into the cache of one core.
 POINTS = 1 << 15
 
-# The positions along each axis, slowest axis first, of output rows first to last; anything that
-# broadcasts to the shape of those rows.
+# A function of a range of output rows that returns their positions along each axis, slowest axis
+# first, as arrays that broadcast to the shape of the rows.
 Positions = Callable[[int, int], Sequence[Any]]
 
 
@@ -34,30 +35,30 @@ def sample(
     real: Any = np.float64,
     **options: Any,
 ) -> Any:
-    """Sample an image (*spatial, C) where ``positions`` says: (*shape, C).
+    """Sample an image (*spatial, C) at ``positions``; the result is (*shape, C).
 
     Args:
-        image: an array; one that is not `gridsample.backends.base.Backend.plain` is sampled in one
-            piece, since derivatives need the whole grid.
-        positions: pixels along each axis; see `Positions`.
+        image: an array.  If its backend is not `gridsample.backends.base.Backend.plain`, it is
+            sampled in one piece, because derivatives need the whole grid.
+        positions: a function that returns positions in pixels; see `Positions`.
         shape: the output's shape without channels.
         out: an array for the result, of the image's dtype, or None.
-        real: the type of an array's coordinates.
-        options: of `gridsample.grid_sample`.
+        real: the dtype in which coordinates are stored.
+        options: options of `gridsample.grid_sample`.
     """
     rank, rows, rest = image.ndim - 1, shape[0], tuple(shape[1:])
     options |= {"coords": "pixel", "channel_axis": -1}
     backend = backend_of(image=image)
     if not backend.plain:
         axes = positions(0, rows)[::-1]
-        # What is written as one row or one column stands for all of them.
+        # Positions that are equal in all rows or columns are broadcast.
         xp = backend.xp
         grid = xp.stack([xp.broadcast_to(x, (rows, *rest)) for x in axes], -1)
         return grid_sample(image[None], grid[None], **options)[0]
     if out is None:
         out = np.empty((*shape, image.shape[-1]), image.dtype.newbyteorder("="))
     height = min(rows, max(1, POINTS // max(1, math.prod(rest))))
-    # All x, then all y: coordinates are written, and read, one axis after the other.
+    # All x come before all y, because coordinates are written and read one axis after the other.
     buffer = np.empty((rank, height, *rest), real)
     for first in range(0, rows, max(1, height)):
         last = min(first + height, rows)
@@ -69,11 +70,11 @@ def sample(
 
 
 def joined(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
-    """Two arrays of positions as one grid (*shape, 2) over the memory of both, which is not copied.
+    """View two arrays of positions as one grid (*shape, 2), without a copy.
 
-    From one to the other it is always as far, which is a stride like any other.  None where it is
-    not; and for few points, because what is known of a grid is remembered by its strides.
-    The grid holds on to ``x`` alone.
+    The distance between the two arrays in memory becomes the stride of the last axis.  The result
+    is None if the layouts of the arrays differ, or if there are few points, because each stride
+    adds an entry to the cache of calls.  The grid keeps only ``x`` alive.
     """
     gap = y.ctypes.data - x.ctypes.data
     alike = x.shape == y.shape and x.strides == y.strides and x.dtype == y.dtype
@@ -86,7 +87,7 @@ def sample_axis(image: Any, axis: int, positions: Any, **options: Any) -> Any:
     """Sample an array or a tensor of any rank along one axis, at positions in pixels (m)."""
     before, n, after = image.shape[:axis], image.shape[axis], image.shape[axis + 1 :]
     outer, inner = math.prod(before), math.prod(after)
-    # What lies beside the axis is channels: of pixels, or of rows.
+    # The other axes become channels, of pixels or of rows.
     last = inner > 1
     planes = image.reshape((outer, n, inner) if last else (1, outer, n))
     grid = positions.reshape(1, -1, 1)
@@ -95,12 +96,12 @@ def sample_axis(image: Any, axis: int, positions: Any, **options: Any) -> Any:
 
 
 def saturated(values: Any, dtype: np.dtype[Any]) -> Any:
-    """Whole numbers, floating, as an integer type; what is too large is its largest, NaN is 0."""
+    """Convert integers stored as floats to an integer dtype; they saturate, and NaN becomes 0."""
     low, high = float_limits(np.iinfo(dtype))
     return np.where(np.isnan(values), 0, np.clip(values, low, high)).astype(dtype)
 
 
 def float_limits(limits: Any) -> tuple[float, float]:
-    """The least and the largest float64 of an integer type with given limits."""
+    """The smallest and largest float64 within the limits of an integer dtype."""
     top = float(limits.max)
     return float(limits.min), top if top <= limits.max else math.nextafter(top, 0)

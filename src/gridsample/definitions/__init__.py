@@ -1,1 +1,1 @@
-"""Axes, boundaries, methods, options, and the plan of a call; needs NumPy alone."""
+"""Axes, boundaries, methods, options, and the plan of a call; imports only NumPy."""

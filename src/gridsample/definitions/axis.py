@@ -3,17 +3,17 @@
     coordinate --position--> position --fold or confine--> position --split--> base index, fraction
     t base index + k --fold_index--> index of tap k, or DROPPED
 
-Every function works on one value or on whole arrays, and is written once for all targets: it uses
-arithmetic, comparisons, ``where``, ``floor``, ``rint``, ``minimum``, ``maximum``, ``remainder``,
-and ``if`` on flags that are known before it runs (``aligned``, ``boundary``, ``edge``,
-``rounding``).  Here those names are NumPy's; `gridsample.kernels.compile.lower` re-binds them, and
-the constants, for each target and precision.
+Every function accepts a single value or an array, and is written once for all targets.  It uses
+only arithmetic, comparisons, ``where``, ``floor``, ``rint``, ``minimum``, ``maximum``,
+``remainder``, and ``if`` on flags that are known in advance (``aligned``, ``boundary``, ``edge``,
+``rounding``).  In this module, these names are NumPy's; `gridsample.kernels.compile.lower` binds
+them and the constants anew for each target and precision.
 
-An axis of ``size`` pixels is described by ``last = size - 1``, which stays exact in float32 for
-one pixel more than ``size`` does.  ``edge`` says where a mirror stands, at -edge / 2 and
-size - 1 + edge / 2: it is 1 where the mirror doubles the edge pixel, 0 where it does not, and 2
-where it stands on a pixel of 0 beside the image.  A boundary that is odd also has a sign for each
-tap: `fold_sign`.
+An axis of ``size`` pixels is described by ``last = size - 1``, which float32 represents exactly for
+one more pixel than ``size``.  ``edge`` determines where the mirrors are: at -edge / 2 and
+size - 1 + edge / 2.  It is 1 if the mirror repeats the edge pixel, 0 if it does not, and 2 if the
+mirror is at a pixel of 0 next to the image.  Under an odd boundary, each tap also has a sign
+(`fold_sign`).
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ import numpy as np
 floor, rint, where, minimum, maximum = np.floor, np.rint, np.where, np.minimum, np.maximum
 remainder = np.remainder
 ZERO, HALF, ONE = 0.0, 0.5, 1.0
-# How a position becomes a base index: its floor, or the nearest with ties to even, or up.
+# How a position is rounded to the base index: floor; nearest, ties to even; nearest, ties up.
 FLOOR, HALF_EVEN, HALF_UP = 0, 1, 2
 DROPPED = -1  # in place of a tap's index: the tap is outside and counts for nothing
 
-# Boundaries, as the kernels know them: a tap outside is dropped, clamped, mirrored, or wrapped
-# round; from REFLECTION on, the image repeats for ever.  The names that users write, and what else
-# is in them, are plan.BOUNDARIES.
+# The codes of boundaries in kernels: a tap outside is dropped, clamped, mirrored, or wrapped.  From
+# REFLECTION on, the image repeats for ever.  The names that users write, and their other
+# properties, are in plan.BOUNDARIES.
 ZEROS, BORDER, REFLECTION, WRAP = 0, 1, 2, 3
 
 
 def position(coordinate: Any, last: Any, aligned: bool) -> Any:
-    """Position in pixels of a normalized coordinate.
+    """Convert a normalized coordinate to a position in pixels.
 
-    aligned: -1 and 1 are the centres of the corner pixels, (x + 1) / 2 * (size - 1); otherwise
-    they are the outer edges of the corner pixels, ((x + 1) * size - 1) / 2.
+    If aligned, -1 and 1 are the centres of the corner pixels: (x + 1) / 2 * (size - 1).  Otherwise
+    they are the outer edges of the corner pixels: ((x + 1) * size - 1) / 2.
     """
     if aligned:
-        # A single pixel is everywhere, at infinity too; only NaN is nowhere.
+        # With a single pixel, every coordinate has the position 0, even infinity, but not NaN.
         alone = where(coordinate == coordinate, ZERO, coordinate)
         return where(last > ZERO, (coordinate + ONE) * HALF * last, alone)
     return ((coordinate + ONE) * (last + ONE) - ONE) * HALF
@@ -56,23 +56,23 @@ def slope(last: Any, aligned: bool) -> Any:
 
 
 def known(position: Any, boundary: int) -> Any:
-    """Whether a position has a meaning: NaN has none, nor has infinity where the image repeats."""
+    """Whether a position is valid: not NaN, and not infinite if the image repeats."""
     if boundary >= REFLECTION:
         return position - position == ZERO
     return position == position
 
 
 def inside(position: Any, last: Any, rim: Any) -> Any:
-    """Whether a position is in the image, whose extent ends ``rim`` outside the last centres."""
+    """Whether a position is in the image, which ends ``rim`` outside the outermost centres."""
     return (position >= -rim) & (position <= last + rim)
 
 
 def fold(position: Any, last: Any, reach: Any, boundary: int, edge: Any) -> tuple[Any, Any]:
-    """Fold a position into the image; also the factor that the fold puts on the slope: 1, -1 or 0.
+    """Fold a position into the image; also return the factor of the slope: 1, -1 or 0.
 
-    For methods that fold the position, under PyTorch's three boundaries.  Under ZEROS nothing
-    is folded: the position is only confined. The gradient is zero at and beyond a clamp, both ends
-    included.
+    This is for methods that fold the position, under PyTorch's three boundaries.  Under ZEROS,
+    nothing is folded; the position is only confined.  The gradient is zero at and beyond a clamp,
+    at both ends.
     """
     if boundary == ZEROS:
         return confine(position, last, reach, boundary, edge), ONE
@@ -91,10 +91,11 @@ def fold(position: Any, last: Any, reach: Any, boundary: int, edge: Any) -> tupl
 
 
 def confine(position: Any, last: Any, reach: Any, boundary: int, edge: Any) -> Any:
-    """Bring a far position near, where its taps, ``reach`` on each side, fold to the same pixels.
+    """Move a distant position close to the image without changing the pixels of its taps.
 
-    It makes every base index a small integer, whatever the coordinate was.  Where the image
-    repeats, it moves by whole periods, and so by an even number of folds: the sign is kept.
+    There are up to ``reach`` taps on each side.  Every base index thus becomes a small integer.  If
+    the image repeats, the position moves by whole periods, each of which consists of an even number
+    of folds, so the sign does not change.
     """
     if boundary >= REFLECTION:
         double = maximum((last + edge) + (last + edge), ONE)
@@ -105,7 +106,7 @@ def confine(position: Any, last: Any, reach: Any, boundary: int, edge: Any) -> A
 
 
 def split(position: Any, rounding: int) -> tuple[Any, Any]:
-    """Base index (still a float) and fraction t of a position."""
+    """Split a position into its base index (still a float) and fraction t."""
     if rounding == HALF_UP:
         base = floor(position + HALF)
     elif rounding == HALF_EVEN:
@@ -116,10 +117,10 @@ def split(position: Any, rounding: int) -> tuple[Any, Any]:
 
 
 def fold_index(index: Any, size: Any, boundary: int, edge: Any) -> Any:
-    """Index of the pixel that a tap reads, or DROPPED.  Integers throughout."""
+    """The index of the pixel that a tap reads, or DROPPED.  All numbers are integers."""
     if boundary == ZEROS:
         return where((index >= 0) & (index < size), index, DROPPED)
-    # Only numbers that are not negative are divided: of others, targets differ in the remainder.
+    # Only non-negative numbers are divided: targets differ in the remainder of negative ones.
     if boundary == REFLECTION:
         period = maximum(2 * (size - 1 + edge), 1)
         index = remainder(where(index < 0, period - edge - index, index), period)
@@ -132,10 +133,10 @@ def fold_index(index: Any, size: Any, boundary: int, edge: Any) -> Any:
 
 
 def fold_sign(index: Any, size: Any, boundary: int, edge: Any) -> Any:
-    """The sign of a tap under an odd boundary: -1 in every second image of the image, 1 elsewhere.
+    """The sign of a tap under an odd boundary: -1 in every second copy of the image, otherwise 1.
 
-    Pixels that a mirror stands on keep their sign where they belong to two images (``edge`` is 0),
-    and have the sign 0 where they belong to none (2).  Only REFLECTION has images with a sign.
+    A pixel at a mirror keeps its sign if it belongs to two copies (``edge`` is 0), and has the sign
+    0 if it belongs to none (``edge`` is 2).  Only under REFLECTION do copies have a sign.
     """
     if boundary == REFLECTION:
         period = maximum(2 * (size - 1 + edge), 1)
@@ -149,7 +150,7 @@ def fold_sign(index: Any, size: Any, boundary: int, edge: Any) -> Any:
 
 
 def weight(t: Any, coefficients: Any, powers: int) -> Any:
-    """A tap's weight at t: Horner's rule on one row of a method's table (lowest power first)."""
+    """A tap's weight at t: Horner's rule for one row of a method's table (lowest power first)."""
     total = coefficients[powers - 1]
     for back in range(2, powers + 1):
         total = total * t + coefficients[powers - back]

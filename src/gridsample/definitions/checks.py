@@ -1,7 +1,7 @@
-"""What every public function refuses as an array, in the same words.
+"""Checks of arrays that all public functions share.
 
-Some objects can be made an array of numbers only by losing something: a mask, a gradient, zeros
-that are not stored.  That is left to the caller, and the error says how.
+Converting some objects to an array would lose information: a mask, a gradient, a sparse layout.
+The caller has to convert these, and the error says how.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ Array = np.ndarray[Any, Any]
 
 
 def check_dense(**given: Any) -> None:
-    """Refuse arrays and tensors that are masked, sparse, quantized or nested.
+    """Reject arrays and tensors that are masked, sparse, quantized or nested.
 
     Raises:
-        TypeError: one is; the error names it, and the call that makes it dense.
+        TypeError: an argument is one of these; the error names the call that makes it dense.
     """
     for name, one in given.items():
         if type(one) is np.ndarray:
@@ -33,7 +33,7 @@ def check_dense(**given: Any) -> None:
 
 
 def find_fault(one: Any) -> tuple[str, str] | None:
-    """Why an object is no dense array, and the method that makes it one; None if it may be one."""
+    """Say why an object is not a dense array, and which method converts it; None if it may be."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(one, torch.Tensor):
         if type(one).__module__.startswith("torch.masked"):
@@ -52,10 +52,10 @@ def find_fault(one: Any) -> tuple[str, str] | None:
 
 
 def check_constant(**given: Any) -> None:
-    """Refuse a value outside the image that requires a gradient: it would get none.
+    """Reject tensors that require a gradient, for arguments that have no gradient.
 
     Raises:
-        TypeError: a tensor requires one.
+        TypeError: a tensor requires a gradient.
     """
     for name, one in given.items():
         if getattr(one, "requires_grad", False):
@@ -65,11 +65,11 @@ def check_constant(**given: Any) -> None:
 
 
 def as_array(given: Any, name: str) -> Array:
-    """A NumPy array, of one or of what nests numbers.
+    """Convert an array-like object to a NumPy array.
 
     Raises:
-        TypeError: it is masked or sparse, or is a tensor whose gradient would be lost.
-        ValueError: it is ragged, or whatever else makes no array.
+        TypeError: it is masked or sparse, or a tensor that requires a gradient.
+        ValueError: it is ragged, or cannot be converted for another reason.
     """
     if type(given) is np.ndarray:
         return given
@@ -87,10 +87,10 @@ def as_array(given: Any, name: str) -> Array:
 
 
 def as_reals(given: Any, name: str) -> Array:
-    """Real numbers in float64, as `as_array`.
+    """Convert an array-like object to a float64 array; see `as_array`.
 
     Raises:
-        TypeError: as `as_array`, or they are complex, or no numbers.
+        TypeError: an argument that `as_array` rejects, or one that does not hold real numbers.
     """
     array = as_array(given, name)
     if array.dtype.kind not in "biuf":

@@ -1,13 +1,12 @@
 """Interpolation methods as data, for sampling and for resizing.
 
-A `Method` says how the pixels around a position are weighed along one axis.  It is a record: its
-weights are a table of polynomials of the fraction ``t`` (`gridsample.definitions.weights`), and
-sampling, resizing and antialiasing are derived from that table, derivatives included.  A table is
-checked when a method is made: at every ``t`` the weights sum to one, so that a constant image stays
-constant; hence the column sums must be 1, 0, 0, ...
+A `Method` defines the weights of the pixels around a position along one axis.  It is a record.  Its
+weights are a table of polynomials in the fraction ``t`` (`gridsample.definitions.weights`).
+Sampling, resizing, antialiasing and all derivatives follow from the record.  A table is checked
+when a method is created: the weights must sum to one at every ``t``, so that a constant image stays
+constant.  The sums of the table's columns must therefore be 1, 0, 0, ...
 
-`METHODS` and `ALIASES` are the one list of names.  The public home of all this is
-`gridsample.methods`.
+`METHODS` and `ALIASES` list all names.  The public module is `gridsample.methods`.
 """
 
 from __future__ import annotations
@@ -37,34 +36,34 @@ from gridsample.definitions.weights import (
 
 @dataclass(frozen=True)
 class Method:
-    """How the taps of one axis are weighed.
+    """The taps of one axis and their weights.
 
     Attributes:
         name: the canonical name.
         table: ``taps`` rows of ``degree + 1`` coefficients, lowest power of ``t`` first.  It is
-            empty for the few methods that only resize: they weigh all pixels that an output pixel
-            covers, and a point covers none.
+            empty for the few methods that only resize.  They depend on the pixels that an output
+            pixel covers, and a point covers none.
         first: the first tap is at ``base index + first``.
-        rounds: the base index is the nearest to the position, and ``t`` is in [-1/2, 1/2];
-            otherwise it is the position's floor, and ``t`` is in [0, 1).
-        folds_position: a boundary of PyTorch's folds the position before taps are taken, and a
-            tap that is outside all the same is dropped; otherwise each tap's index is folded.
-        prefilter: the order of the B-spline whose coefficients the method weighs in place of
-            pixels (`gridsample.spline_filter` makes them); 0 for a method that weighs pixels.
-        normalized: the weights sum to one at every t, so that a constant image stays constant;
-            a table that breaks this is refused unless it says False here.
-        ties_up: a method that rounds takes the upper of two base indices that are as near,
-            floor(position + 1/2), as SciPy does; otherwise the even one, as PyTorch does.
-        formula: the kernel that was published for the method, as a family and its parameters, such
-            as ("bc", 0, 0.5); resizing weighs by it.  Without one it weighs by the table.
-        stretched: the kernel that antialiasing stretches, if that is another one.
-        text: all of the above as a string, of which `of_text` makes the method again.
-        by_distance: whether a weight depends on nothing but the distance between a tap and the
-            position.  It follows from the table.
+        rounds: if True, the base index is the integer nearest to the position, and ``t`` is in
+            [-1/2, 1/2]; otherwise it is the position's floor, and ``t`` is in [0, 1).
+        folds_position: if True, PyTorch's boundaries fold the position before taps are computed,
+            and a tap that is still outside is dropped; otherwise each tap's index is folded.
+        prefilter: the order of the B-spline whose coefficients the method weighs instead of pixels
+            (see `gridsample.spline_filter`); 0 for a method that weighs pixels.
+        normalized: whether the weights sum to one at every t, so that a constant image stays
+            constant.  A table whose weights do not is rejected unless this is False.
+        ties_up: how a method that rounds breaks ties between two base indices: True selects the
+            upper one, floor(position + 1/2), as in SciPy; False the even one, as in PyTorch.
+        formula: the published kernel of the method, as a family and its parameters, such as
+            ("bc", 0, 0.5).  Resizing uses it.  Without a formula, resizing uses the table.
+        stretched: the kernel that antialiasing stretches, if it differs from ``formula``.
+        text: all of the above as a string, from which `of_text` restores the method.
+        by_distance: whether a weight depends only on the distance between a tap and the position.
+            It follows from the table.
 
     Raises:
-        ValueError: the table is empty, ragged, or not finite, or its weights do not sum to one, or
-            the formula is not what the table says.
+        ValueError: the table is empty, ragged, or not finite, its weights do not sum to one, or the
+            formula does not match the table.
 
     Example:
         >>> from gridsample.definitions.methods import LINEAR
@@ -89,11 +88,11 @@ class Method:
 
     @classmethod
     def of_text(cls, text: str) -> Method:
-        """The method that a ``text`` is of."""
+        """Create a method from its ``text``."""
         return cls(*ast.literal_eval(text))
 
     def __post_init__(self) -> None:
-        """Refuse a table that is none, or does not keep a constant image constant."""
+        """Validate the table and the formulas, and compute the derived fields."""
         for given in filter(None, (self.formula, self.stretched)):
             if given[0] not in FAMILIES:
                 raise ValueError(
@@ -109,7 +108,7 @@ class Method:
         object.__setattr__(self, "by_distance", self._mirrors())
 
     def _check_table(self) -> None:
-        """Refuse a table whose weights are none, do not sum to one, or are not the formula's."""
+        """Reject a table that is malformed, does not sum to one or does not match the formula."""
         powers = {len(row) for row in self.table}
         if len(powers) != 1 or 0 in powers:
             raise ValueError(
@@ -137,7 +136,7 @@ class Method:
 
     @property
     def samples(self) -> bool:
-        """Whether points can be sampled with it; if not, it only resizes."""
+        """Whether the method can sample points; otherwise it only resizes."""
         return bool(self.table)
 
     @property
@@ -147,12 +146,12 @@ class Method:
 
     @property
     def offsets(self) -> Array:
-        """Where the taps are, counted from the base index."""
+        """The indices of the taps relative to the base index."""
         return np.arange(self.first, self.first + self.taps)
 
     @property
     def rounding(self) -> int:
-        """How a position becomes the base index: one of `gridsample.definitions.axis`'s codes."""
+        """How a position is rounded to the base index: a code of `gridsample.definitions.axis`."""
         return (axis.HALF_UP if self.ties_up else axis.HALF_EVEN) if self.rounds else axis.FLOOR
 
     @property
@@ -161,14 +160,14 @@ class Method:
         return len(self.table[0])
 
     def weights(self, t: Array) -> Array:
-        """The weights of the taps at fractions (...), (..., taps)."""
+        """The weights of the taps, (..., taps), at fractions (...)."""
         return np.stack([axis.weight(t, row, self.powers) + 0 * t for row in self.table], axis=-1)
 
     def derivative(self, order: int) -> Table:
         """The table of the weights' derivative of the given order with respect to ``t``.
 
-        Rows keep their length (padded with zeros), so that every order of one method runs in the
-        same compiled kernel.
+        Rows keep their length (padded with zeros), so that the same compiled kernel computes every
+        order.
         """
         table = self.table
         for _ in range(order):
@@ -176,7 +175,7 @@ class Method:
         return table
 
     def _mirrors(self) -> bool:
-        """Whether the taps on both sides of a position are weighed alike."""
+        """Whether taps at the same distance on both sides of a position have the same weight."""
         if not self.table:
             return True
         middle = 0 if self.rounds else 1  # taps k and middle - k mirror each other about t = 0, 1/2
@@ -190,15 +189,15 @@ class Method:
     def stretches(self) -> bool:
         """Whether antialiasing can stretch the weights.
 
-        They must depend on the distance alone, and sum to one.
+        They must depend only on the distance, and sum to one.
         """
         return self.by_distance and self.normalized
 
     def kernel(self, antialias: bool = False) -> tuple[float, Kernel]:
-        """The weights as a kernel, and how far it reaches: what resizing weighs by.
+        """The kernel that resizing uses: its support, and the weight as a function of distance.
 
         Args:
-            antialias: whether the kernel is to be stretched.
+            antialias: whether the kernel will be stretched.
 
         Returns:
             The support in pixels, and a function of the distance of a tap from the position.
@@ -212,8 +211,8 @@ class Method:
 def keys(a: float) -> Method:
     """Keys' cubic convolution with the parameter ``a``.
 
-    ``a`` = -1/2 (also called Catmull-Rom) reproduces parabolas; PyTorch's bicubic is -3/4.  The
-    formula stands at `gridsample.definitions.weights.keys_cubic`.
+    ``a`` = -1/2 (also called Catmull-Rom) reproduces parabolas; PyTorch's bicubic uses -3/4.  See
+    `gridsample.definitions.weights.keys_cubic` for the formula.
 
     Example:
         >>> from gridsample.definitions.methods import keys
@@ -227,8 +226,8 @@ def bc_spline(b: float, c: float) -> Method:
     """The cubic filters of Mitchell and Netravali, with the parameters B and C.
 
     (1/3, 1/3) is the authors' own choice, "mitchell"; (0, -a) is Keys with that a; (1, 0) is the
-    cubic B-spline.  With B other than 0 the image is smoothed: pixels do not keep their values.
-    The formula stands at `gridsample.definitions.weights.bc_table`.
+    cubic B-spline.  If B is not 0, the image is smoothed, and the method does not interpolate.
+    See `gridsample.definitions.weights.bc_table` for the formula.
 
     Example:
         >>> from gridsample.definitions.methods import bc_spline
@@ -239,17 +238,17 @@ def bc_spline(b: float, c: float) -> Method:
 
 
 def check_whole(name: str, given: Any, low: int, high: int) -> None:
-    """Refuse what is not a whole number from ``low`` to ``high``."""
+    """Raise an error unless ``given`` is an integer from ``low`` to ``high``."""
     if not isinstance(given, int) or isinstance(given, bool) or not low <= given <= high:
         raise ValueError(f"{name} must be an integer from {low} to {high}, got {given!r}")
 
 
 def bspline(order: int) -> Method:
-    """The B-spline of an order from 2 to 7, to be used on coefficients from the prefilter.
+    """The B-spline of an order from 2 to 7, which is applied to coefficients from the prefilter.
 
-    It has order + 1 taps, order - 1 continuous derivatives, and reproduces polynomials up to
-    the degree ``order``.  An even order rounds the base index, an odd one takes the floor.  The
-    formula stands at `gridsample.definitions.weights.bspline_table`.
+    It has order + 1 taps and order - 1 continuous derivatives, and reproduces polynomials up to
+    the degree ``order``.  Even orders round the position to the base index, odd orders take its
+    floor.  See `gridsample.definitions.weights.bspline_table` for the formula.
 
     Example:
         >>> from gridsample.definitions.methods import bspline
@@ -268,16 +267,17 @@ def bspline(order: int) -> Method:
 
 
 def lanczos(a: int) -> Method:
-    """The windowed sinc of Lanczos with ``a`` lobes on each side, from 2 to 8, and 2 a taps.
+    """The Lanczos-windowed sinc with ``a`` lobes on each side, from 2 to 8, and 2 a taps.
 
     With sinc(s) = sin(pi s) / (pi s) and s the distance to a tap, the weight is
 
         sinc(s) sinc(s / a), divided by the sum of that over all taps.
 
-    The table is a fit (`gridsample.definitions.weights.lanczos_table`).  Errors, for a = 2, 3 and
-    4: below 1e-9 in the weights (the rounding of float32 is 6e-8), 1e-7 in their first and 2e-5 in
-    their second derivative.  Derivatives are those of the table.  The true first derivative is
-    continuous; the table's is within that error.  Resizing weighs by the formula itself.
+    The table is a polynomial approximation (`gridsample.definitions.weights.lanczos_table`).  For
+    a = 2, 3 and 4, its error is below 1e-9 in the weights (float32 rounding is 6e-8), 1e-7 in their
+    first and 2e-5 in their second derivative.  Derivatives are those of the table.  The true first
+    derivative is continuous; the table's is continuous up to that error.  Resizing uses the formula
+    itself.
 
     Example:
         >>> from gridsample.definitions.methods import lanczos
@@ -294,10 +294,10 @@ NEAREST = Method(
 LINEAR = Method(
     "linear", ((1.0, -1.0), (0.0, 1.0)), first=0, folds_position=True, formula=("triangle",)
 )
-# PyTorch's two cubics: a = -3/4, and -1/2 where it antialiases.
+# PyTorch's two cubics: a = -3/4, and -1/2 with antialiasing.
 CUBIC = replace(keys(-0.75), name="cubic", stretched=("bc", 0, 0.5))
 
-# Every method that has a name; `gridsample.methods.register` adds to them.
+# All named methods; `gridsample.methods.register` adds to them.
 METHODS = {
     method.name: method
     for method in (
@@ -315,29 +315,29 @@ METHODS = {
     )
 }
 
-# Names that each rank's users, and PyTorch's, know; the method is the same in every rank.
+# Names that are common for one rank, or in PyTorch.  The method is the same for every rank.
 ALIASES = {
     "bilinear": "linear",
     "trilinear": "linear",
     "bicubic": "cubic",
     "tricubic": "cubic",
     "lanczos": "lanczos3",
-    # B-splines so short that their coefficients are the pixels.
+    # The coefficients of these B-splines are the pixels.
     "spline0": "nearest",
     "spline1": "linear",
 }
 
 
 def sampling_names() -> tuple[str, ...]:
-    """The names of methods that points can be sampled with."""
+    """The names of the methods that can sample points."""
     return tuple([name for name, method in METHODS.items() if method.samples])
 
 
 def spell(method: str | Method) -> str:
-    """A method as a string: its name, or all that it is.
+    """Describe a method as a string: its name, or its complete definition.
 
-    A string is what the schema of a torch operator can hold, and cheap to compare.  A program that
-    was exported knows the method wherever it is run.
+    The schemas of torch's operators can hold strings, and strings are cheap to compare.  An
+    exported program thus contains the definition of a custom method.
     """
     if isinstance(method, str):
         return method

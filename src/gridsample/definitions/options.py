@@ -1,4 +1,4 @@
-"""How to sample: one record, made where a call comes in, checked, and handed on whole."""
+"""The options of a call, as one record that is created once, checked, and passed on whole."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ Record = TypeVar("Record", bound=tuple[Any, ...])
 
 
 class Options(NamedTuple):
-    """How to sample.
+    """The options of sampling.
 
-    A public function makes the record of its arguments, by name.  `checked` makes sure that they
-    mean something for arrays of given shapes, and gives the record that backends take, in which
-    there is one entry for each axis, in x, y, z order.
+    A public function creates the record from its arguments, by name.  `checked` validates it for
+    arrays of given shapes and returns the record that backends receive.  A checked record has one
+    entry per axis, in x, y, z order.
 
     Attributes:
-        mode: how pixels are weighed; a checked record has a tuple of names and methods.
-        padding_mode: what is outside; a checked record has a tuple of names.
+        mode: the method; a checked record has a tuple of names and methods.
+        padding_mode: the boundary; a checked record has a tuple of names.
         align_corners: whether -1 and 1 are the centres of the corner pixels.
-        coords: what coordinates count.
-        fill_value: what is outside under "constant"; a checked record has () for 0, or a tuple of a
-            number or of one for each channel.
-        extrapolate: whether a position outside the image has taps, rather than the fill value.
-        prefilter: whether an image is filtered where splines weigh it; in a checked record, whether
-            this one is: some axis has a spline.
-        channel_axis: 1, or -1 where the caller's channels come last.
-        threads: how many threads to use; None for as many as there are.
-        order: the order of derivative along each axis; only a checked record has it.
-        plan: what a backend has worked out for arrays of one shape and type (`Backend.settle`), or
-            None.  It is dropped when anything changes that it may depend on.
+        coords: the units of coordinates.
+        fill_value: the value outside under "constant"; a checked record has () for 0, or a tuple
+            with one number, or with one per channel.
+        extrapolate: whether a position outside the image has taps; otherwise it has the fill value.
+        prefilter: whether to prefilter the image for splines; in a checked record, whether this
+            image is prefiltered, which is only the case if some axis has a spline.
+        channel_axis: 1, or -1 if the caller's channels come last.
+        threads: the maximum number of threads; None for the default.
+        order: the order of the derivative along each axis; only a checked record has it.
+        plan: what a backend has computed for arrays of these shapes and types (`Backend.settle`),
+            or None.  It is dropped when a field that it may depend on changes.
     """
 
     mode: Any = "bilinear"
@@ -62,45 +62,45 @@ class Options(NamedTuple):
     plan: Any = None
 
     def changed(self, **fields: Any) -> Options:
-        """The same with other values in some fields, and no plan."""
+        """Return a copy with other values in some fields, and without the plan."""
         return changed(self, **{"plan": None, **fields})
 
-    # Methods rather than properties, which `torch.compile` cannot follow in a named tuple before
-    # torch 2.9.
+    # These are methods because before torch 2.9, `torch.compile` does not support properties of a
+    # named tuple.
 
     def channels_last(self) -> bool:
         """Whether the caller's channels come last."""
         return self.channel_axis == -1
 
     def splines(self) -> tuple[int, ...]:
-        """The order of each axis's spline whose coefficients are made first; else less than 2."""
+        """The order of the spline of each axis; less than 2 if the axis needs no prefilter."""
         return tuple([find_method(one).prefilter for one in self.mode])
 
     def linear(self) -> Options:
-        """The same without a fill value: what is linear in the image."""
+        """Return a copy without the fill value, so that sampling is linear in the image."""
         return self.changed(fill_value=()) if self.fill_value else self
 
     def blends(self) -> bool:
-        """Whether the fill is summed with pixels, so that derivatives along the grid see it."""
+        """Whether sums of taps contain the fill value, so that the grid's derivatives do, too."""
         return bool(self.fill_value) and any(BOUNDARIES[name].filled for name in self.padding_mode)
 
     def raised(self, axis: int) -> Options:
-        """The same with the order of derivative along an axis raised by one."""
+        """Return a copy with the order of the derivative along an axis raised by one."""
         return self.changed(order=tuple([n + (k == axis) for k, n in enumerate(self.order)]))
 
 
 class Resizing(NamedTuple):
-    """How to resize; per axis in the array's order, (depth, height, width).
+    """The options of resizing, with axes in the array's order, (depth, height, width).
 
     Attributes:
         size: the output's spatial shape.
-        methods: a name of `gridsample.definitions.tables` for each axis.
-        align_corners: whether the centres of the corner pixels stay where they are.
-        antialias: whether weights are stretched where an axis shrinks.
-        scales: outputs per input along each axis; 0 where the sizes tell.
+        methods: the method of each axis, as `gridsample.definitions.methods.spell` writes it.
+        align_corners: whether the centres of the corner pixels stay in place.
+        antialias: whether weights are stretched along axes that shrink.
+        scales: outputs per input along each axis; 0 if positions follow from the sizes.
         rounding: when integers are rounded.
-        channel_axis: 1, or -1 where the caller's channels come last.
-        threads: how many threads to use; None for as many as there are.
+        channel_axis: 1, or -1 if the caller's channels come last.
+        threads: the maximum number of threads; None for the default.
     """
 
     size: Shape
@@ -114,19 +114,19 @@ class Resizing(NamedTuple):
 
 
 def changed(record: Record, **fields: Any) -> Record:
-    """A named tuple with other values in some fields.
+    """Return a copy of a named tuple with other values in some fields.
 
-    Before torch 2.9, `torch.compile` cannot follow a named tuple's own `_replace`.
+    Before torch 2.9, `torch.compile` does not support the method `_replace` of named tuples.
     """
     kind: Any = type(record)
     return kind(*[fields.get(k, one) for k, one in zip(kind._fields, record, strict=True)])  # type: ignore[no-any-return]
 
 
 def keyed(options: Options) -> Options:
-    """The options without the fill value, as a key of a cache.
+    """Return the options without the fill value, as the key of a cache.
 
     Raises:
-        TypeError: some option cannot be a key, and means nothing.
+        TypeError: an option is not hashable and therefore not valid.
     """
     if type(options.coords) is not str:
         find_coords(options.coords)
@@ -139,7 +139,7 @@ def keyed(options: Options) -> Options:
 
 
 def looked_up(settled: Any, *key: Any) -> Options:
-    """A record from a cached function; by itself where the key has no hash, for the error."""
+    """Call a cached function; if the key is not hashable, call it uncached to get its error."""
     try:
         return settled(*key)  # type: ignore[no-any-return]
     except TypeError:
@@ -148,13 +148,13 @@ def looked_up(settled: Any, *key: Any) -> Options:
 
 
 def checked(options: Options, image: Shape, grid: Shape) -> Options:
-    """The record for an image and a grid of these shapes, apart from the fill value.
+    """Validate the options for an image and a grid of these shapes, except for the fill value.
 
     Raises:
-        TypeError: an option of a type that is not accepted.
-        ValueError: shapes that do not go together, or a name that is unknown or ambiguous.
+        TypeError: the type of an option is not accepted.
+        ValueError: the shapes do not match, or a name is unknown or ambiguous.
     """
-    # An image of a wrong rank has an error of its own, which says more.
+    # An image of the wrong rank raises a more specific error below.
     last = channels_last(options.channel_axis if 3 <= len(image) <= 5 else 1, len(image))
     check_threads(options.threads)
     rank = check_shapes(image, grid, last)
@@ -176,17 +176,17 @@ def checked(options: Options, image: Shape, grid: Shape) -> Options:
 
 
 def fill_numbers(options: Options, filled: bool, dtype: Any, channels: int) -> tuple[Any, ...]:
-    """The fill value of a checked record: () for 0, one number, or one for each channel.
+    """Compute the fill value of a checked record: () for 0, one number, or one per channel.
 
     Args:
-        options: the caller's.
-        filled: whether some axis's boundary takes a fill value.
-        dtype: the image's, which goes into messages; the name of a complex one says so.
-        channels: the image's.
+        options: the options as the caller gave them.
+        filled: whether the boundary of some axis uses a fill value.
+        dtype: the dtype of the image, for messages; its name contains "complex" if it is complex.
+        channels: the number of channels of the image.
 
     Raises:
-        TypeError: it is not made of numbers, or is complex and the image is not.
-        ValueError: its shape is another, or nothing uses it.
+        TypeError: the value does not consist of numbers, or is complex although the image is not.
+        ValueError: the value has the wrong shape, or is not used.
     """
     given: Any = options.fill_value
     if type(given) in (int, float) and given == 0:
@@ -202,7 +202,7 @@ def fill_numbers(options: Options, filled: bool, dtype: Any, channels: int) -> t
             given = as_array(given, "fill_value")
         check_dense(fill_value=given)
         shape = tuple(given.shape)
-        # A broadcast array can have more entries than anybody can look at.
+        # A broadcast array can have too many entries to be converted to a list.
         few = math.prod(shape) <= max(1, channels)
         entries = given.reshape(-1).tolist() if few else [0]
     numbers = all([isinstance(one, kinds) for one in entries])

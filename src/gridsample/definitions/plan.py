@@ -1,8 +1,8 @@
-"""What a call is to do, worked out before any number is touched.
+"""The plan of a call: its validated description, without arrays.
 
-A plan is made from shapes, types and options alone: it holds no array, knows no framework, and is
-cached, so that the same call twice is validated once.  Every error that the arguments can cause is
-raised here.
+A plan is created from shapes, dtypes and options.  It contains no array, does not depend on a
+framework, and is cached, so that repeated calls are validated only once.  Most errors in arguments
+are raised here.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Boundary:
-    """What is outside the image along one axis.
+    """The values outside the image along one axis.
 
     Attributes:
         name: the name that users write.
-        code: what becomes of a tap outside: it is dropped (`axis.ZEROS`), clamped (`axis.BORDER`),
-            mirrored (`axis.REFLECTION`) or wrapped round (`axis.WRAP`).
-        edge: 1 where the mirror doubles the edge pixel, 0 where it does not, 2 where it stands on a
-            pixel of 0 beside the image, and None where align_corners tells, which is PyTorch's
-            reflection alone.
-        odd: each image of the image has the opposite sign of the one before: `axis.fold_sign`.
-        folds_position: nearest and linear fold the position, with the gradient 0 where it is
-            clamped, rather than each tap's index.  So do PyTorch's three boundaries.
-        filled: dropped taps count with the call's fill value, rather than as 0.
+        code: what happens to a tap outside: it is dropped (`axis.ZEROS`), clamped (`axis.BORDER`),
+            mirrored (`axis.REFLECTION`) or wrapped (`axis.WRAP`).
+        edge: the place of the mirror: 1 if it repeats the edge pixel, 0 if it does not, 2 if it is
+            at a pixel of 0 next to the image.  None if it depends on align_corners, which is only
+            the case for PyTorch's reflection.
+        odd: whether the sign changes with each reflection; see `axis.fold_sign`.
+        folds_position: whether nearest and linear fold the position instead of each tap's index.
+            The gradient is then 0 where the position is clamped.  PyTorch's three boundaries do.
+        filled: whether dropped taps have the fill value; otherwise they are 0.
     """
 
     name: str
@@ -49,32 +49,32 @@ class Boundary:
     filled: bool = False
 
     def edge_for(self, align_corners: bool) -> int:
-        """Where the mirrors stand, `edge` with align_corners known."""
+        """The place of the mirrors, which is `edge` resolved for a value of align_corners."""
         return int(not align_corners) if self.edge is None else self.edge
 
 
-# Beside each, three pixels to the left and to the right of an image a b c d.
+# The comments show three pixels to the left and to the right of an image a b c d.
 BOUNDARIES = {
     boundary.name: boundary
     for boundary in (
         Boundary("zeros", axis.ZEROS, folds_position=True),  # 0 0 0 | a b c d | 0 0 0
         Boundary("constant", axis.ZEROS, filled=True),  # f f f | a b c d | f f f
         Boundary("border", axis.BORDER, folds_position=True),  # a a a | a b c d | d d d
-        # As mirror if align_corners, else as symmetric.
+        # The same as mirror with align_corners=True, otherwise the same as symmetric.
         Boundary("reflection", axis.REFLECTION, edge=None, folds_position=True),
         Boundary("symmetric", axis.REFLECTION, edge=1),  # c b a | a b c d | d c b
         Boundary("mirror", axis.REFLECTION, edge=0),  # d c b | a b c d | c b a
         Boundary("wrap", axis.WRAP),  # b c d | a b c d | a b c
         # -c -b -a | a b c d | -d -c -b
         Boundary("antisymmetric", axis.REFLECTION, edge=1, odd=True),
-        # d -c -b | a b c d | -c -b a: what a mirror stands on keeps its sign
+        # d -c -b | a b c d | -c -b a: the pixels at the mirrors keep their sign
         Boundary("antimirror", axis.REFLECTION, edge=0, odd=True),
         # -b -a 0 | a b c d | 0 -d -c
         Boundary("dst1", axis.REFLECTION, edge=2, odd=True),
     )
 }
 
-# Spellings that other libraries use: what to say instead, and why it is not taken as it is.
+# Names that other libraries use, each with the remark in its error message.
 FOREIGN_BOUNDARIES = {
     "reflect": (
         "is ambiguous: NumPy's does not repeat the edge pixel ('mirror' here), SciPy's does "
@@ -100,11 +100,11 @@ FOREIGN_BOUNDARIES = {
     ),
 }
 
-# NumPy has no bfloat16: its 16 bits go by this name, or by that of a package that adds the type.
+# NumPy has no bfloat16.  Its bits are stored in this dtype, or in that of a package that adds it.
 BFLOAT16 = np.dtype([("bfloat16", np.uint16)])
 
 GRID_TYPES = ("float16", "bfloat16", "float32", "float64")
-# Types whose numbers, or sums of them, float32 does not hold: sampled in float64.
+# Dtypes whose values or sums need more precision than float32; they are sampled in float64.
 WIDE_TYPES = ("float64", "complex128", "int32", "int64", "uint32", "uint64")
 NARROW_TYPES = (
     *("bool", "int8", "int16", "uint8", "uint16"),
@@ -112,7 +112,7 @@ NARROW_TYPES = (
 )
 AXES = "xyz"
 
-# What a coordinate counts: -1 to 1 across the image; pixels; or pixels from the output's own place.
+# The units of coordinates: -1 to 1 across the image; pixels; or pixels from the output's position.
 COORDS = ("normalized", "pixel", "displacement")
 
 
@@ -121,22 +121,23 @@ class Plan:
     """One call of the operator, without its arrays.
 
     Attributes:
-        methods: how taps are weighed, one method an axis, in x, y, z order.
-        boundaries: what is outside, one name an axis, in x, y, z order.
+        methods: the methods, one per axis, in x, y, z order.
+        boundaries: the names of the boundaries, one per axis, in x, y, z order.
         align_corners: whether -1 and 1 are the centres of the corner pixels.
         spatial: the image's spatial shape, in the array's order (z, y, x).
         image_items: N of the image.
-        grid_items: N of the grid; where one of the two is 1, it is broadcast.
+        grid_items: N of the grid.  If N of the image or of the grid is 1, it is broadcast.
         channels: C.
         out: the grid's shape between its first and last axes.
-        dtype: the image's type, which is the output's (in native byte order).
-        real: the type that positions, weights and sums are computed in.
-        coords: what a coordinate counts, one of COORDS.  A "pixel" is a position already; to a
-            "displacement" the index of the output point along the same axis is added, as far as
-            `out` has one: output pixel (.., z, y, x) of displacement 0 is at position x, y, z.
-            Both have the slope 1, and align_corners is only what "reflection" goes by.
-        extrapolate: False if a position outside the image gives the fill value, whatever its taps
-            are; outside is what lies `rim` beyond the outermost pixel centres.
+        dtype: the dtype of the image and of the output, in native byte order.
+        real: the dtype in which positions, weights and sums are computed.
+        coords: the units of coordinates, one of COORDS.  A "pixel" coordinate is a position
+            already.  A "displacement" is added to the index of the output point along the same
+            axis, if `out` has such an axis, so output pixel (.., z, y, x) with displacement 0 is at
+            position x, y, z.  Both have the slope 1, and align_corners only determines the meaning
+            of "reflection".
+        extrapolate: False if a position outside the image gives the fill value regardless of its
+            taps.  Outside means more than `rim` beyond the outermost pixel centres.
     """
 
     methods: tuple[Method, ...]
@@ -153,7 +154,7 @@ class Plan:
     extrapolate: bool = True
 
     def __hash__(self) -> int:
-        """Worked out once: plans are what much is cached by."""
+        """The hash, which is computed only once because plans are keys of many caches."""
         return self._hash
 
     @functools.cached_property
@@ -169,12 +170,12 @@ class Plan:
 
     @functools.cached_property
     def points(self) -> int:
-        """Number of points of one item."""
+        """The number of points of one item."""
         return math.prod(self.out)
 
     @property
     def shape(self) -> Shape:
-        """Shape of the output, channels first."""
+        """The shape of the output, with channels first."""
         return (self.items, self.channels, *self.out)
 
     @functools.cached_property
@@ -185,26 +186,27 @@ class Plan:
 
     @functools.cached_property
     def sums_to_one(self) -> bool:
-        """Whether the weights of all taps sum to one: then a fill is the same everywhere outside.
+        """Whether the weights of all taps sum to one.
 
-        An odd boundary turns the sign of some.
+        If they do, points whose taps are all dropped have exactly the fill value.  Under an odd
+        boundary they do not, because some signs change.
         """
         odd = any(BOUNDARIES[name].odd for name in self.boundaries)
         return all(method.normalized for method in self.methods) and not odd
 
     @functools.cached_property
     def prefilters(self) -> bool:
-        """Whether the methods of some axis weigh coefficients that a filter makes of the image."""
+        """Whether the method of some axis needs the prefilter."""
         return any(method.prefilter > 1 for method in self.methods)
 
     @functools.cached_property
     def edges(self) -> tuple[int, ...]:
-        """Where each axis's mirrors stand (`Boundary.edge`), in x, y, z order."""
+        """The place of each axis's mirrors (`Boundary.edge`), in x, y, z order."""
         return tuple(BOUNDARIES[name].edge_for(self.align_corners) for name in self.boundaries)
 
     @functools.cached_property
     def folds(self) -> tuple[bool, ...]:
-        """Whether each axis folds the position, rather than each tap's index."""
+        """Whether each axis folds the position instead of each tap's index."""
         return tuple(
             method.folds_position and BOUNDARIES[name].folds_position
             for method, name in zip(self.methods, self.boundaries, strict=True)
@@ -212,22 +214,23 @@ class Plan:
 
     @property
     def filled(self) -> bool:
-        """Whether a dropped tap counts with the fill value; otherwise it counts nothing."""
+        """Whether a dropped tap has the fill value; otherwise it contributes 0."""
         return any(BOUNDARIES[name].filled for name in self.boundaries)
 
     @property
     def rim(self) -> float:
-        """How far the image reaches beyond its outermost pixel centres, for ``extrapolate``.
+        """The extent of the image beyond its outermost pixel centres, for ``extrapolate``.
 
-        Half a pixel where -1 and 1 are the outer edges, else nothing.
+        It is half a pixel if -1 and 1 are the outer edges, otherwise 0.
         """
         return 0.5 if self.coords == "normalized" and not self.align_corners else 0.0
 
 
 def coordinates(size: int, align_corners: bool, dtype: Any = np.float64) -> Any:
-    """The coordinates of an axis's pixel centres, from the first to the last.
+    """Compute the coordinates of an axis's pixel centres, from the first to the last.
 
-    align_corners: from -1 to 1; otherwise from -1 + 1/size to 1 - 1/size.  A single pixel is at 0.
+    With align_corners, they range from -1 to 1; otherwise from -1 + 1/size to 1 - 1/size.  A single
+    pixel is at 0.
 
     Example:
         >>> from gridsample.definitions.plan import coordinates
@@ -243,9 +246,9 @@ def coordinates(size: int, align_corners: bool, dtype: Any = np.float64) -> Any:
 
 
 def per_axis(given: Any, rank: int, name: str) -> tuple[Any, ...]:
-    """One entry for each axis, in x, y, z order, from one or one per axis.
+    """Expand an option to one entry per axis, in x, y, z order.
 
-    An entry is a name; for ``name`` "mode" it may be a `Method` too.
+    An entry is a name.  If ``name`` is "mode", it may also be a `Method`.
     """
     kinds, expected = ((str, Method), "string or a Method") if name == "mode" else (str, "string")
     if isinstance(given, kinds):
@@ -263,12 +266,12 @@ def per_axis(given: Any, rank: int, name: str) -> tuple[Any, ...]:
 
 
 def listed(given: Mode) -> Sequence[Any]:
-    """The entries of one name or method, or of several."""
+    """Return a single name or method as a list, and several unchanged."""
     return [given] if isinstance(given, (str, Method)) else given
 
 
 def unknown(name: str, given: str, accepted: Sequence[str], remark: str = "") -> ValueError:
-    """The error for a name that is not among the accepted ones; it suggests the nearest."""
+    """Create the error for an unknown name; it suggests the most similar accepted name."""
     close = difflib.get_close_matches(given.lower(), accepted, n=1)
     hint = f"; did you mean {close[0]!r}?" if close and not remark else ""
     listed = ", ".join(repr(one) for one in accepted)
@@ -276,14 +279,14 @@ def unknown(name: str, given: str, accepted: Sequence[str], remark: str = "") ->
 
 
 def find_method(name: str | Method, resizing: bool = False) -> Method:
-    """The method of a name or alias; a method is its own.
+    """Find the method of a name or alias; a `Method` is returned unchanged.
 
     Args:
-        name: what the caller gave.
-        resizing: whether methods that only resize are accepted, too.
+        name: a name, an alias or a method.
+        resizing: whether to also accept methods that only resize.
 
     Raises:
-        ValueError: there is no method of that name, or it cannot do this.
+        ValueError: there is no method of that name, or it only resizes.
     """
     found = name if isinstance(name, Method) else METHODS.get(ALIASES.get(name, name))
     if found is not None and (resizing or found.samples):
@@ -294,13 +297,13 @@ def find_method(name: str | Method, resizing: bool = False) -> Method:
     raise unknown("mode", given, [*accepted, *ALIASES], remark)
 
 
-# What accepts every method.
+# The functions that accept every method, for messages.
 RESIZERS = "interpolate, gridsample.nn's Upsample and Downsample and 'gridsample resize'"
 
 
 @functools.lru_cache(maxsize=1024)
 def method_of(spelling: str | Method) -> Method:
-    """The method of a name, or of what `spell` made of it; it may be one that only resizes."""
+    """Find the method of a name or of a string from `spell`, including those that only resize."""
     if isinstance(spelling, Method):
         return spelling
     if spelling.startswith("["):
@@ -309,14 +312,14 @@ def method_of(spelling: str | Method) -> Method:
 
 
 def check_boundary(name: str, argument: str = "padding_mode") -> str:
-    """The name of a boundary, if it is one."""
+    """Return the name of a boundary, or raise an error if it is unknown."""
     if name not in BOUNDARIES:
         raise unknown(argument, name, list(BOUNDARIES), FOREIGN_BOUNDARIES.get(name, ""))
     return name
 
 
 def check_boundaries(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of each axis's boundary, if they are some that go together."""
+    """Return the names of all axes' boundaries, or raise an error if they cannot be combined."""
     names = tuple([check_boundary(name) for name in names])
     if "zeros" in names and "constant" in names:
         raise ValueError(
@@ -328,7 +331,7 @@ def check_boundaries(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def find_coords(coords: Any) -> str:
-    """What coordinates count, if it is a name of such."""
+    """Return the units of coordinates, or raise an error if the name is unknown."""
     if not isinstance(coords, str):
         raise TypeError(f"coords must be one of {', '.join(map(repr, COORDS))}, got {coords!r}")
     if coords not in COORDS:
@@ -337,7 +340,7 @@ def find_coords(coords: Any) -> str:
 
 
 def check_coords(coords: Any, rank: int, out: Shape) -> str:
-    """What coordinates count, if the grid's shape allows it."""
+    """Return the units of coordinates, or raise an error if they do not match the grid's shape."""
     if find_coords(coords) == "displacement" and len(out) != rank:
         raise ValueError(
             f"coords 'displacement' counts from the output's own place, so that the grid must have "
@@ -347,24 +350,24 @@ def check_coords(coords: Any, rank: int, out: Shape) -> str:
 
 
 def check_flag(value: Any, name: str) -> bool:
-    """A bool, if it is one; None counts as False, as in PyTorch."""
+    """Return a flag as a bool, or raise an error; None means False, as in PyTorch."""
     if value is None or isinstance(value, (bool, np.bool_)):
         return bool(value)
     raise TypeError(f"{name} must be True or False, got {value!r}")
 
 
 def type_name(dtype: np.dtype[Any]) -> str:
-    """A type's name, whatever its byte order."""
+    """The name of a dtype, regardless of its byte order."""
     return "bfloat16" if dtype == BFLOAT16 else dtype.name
 
 
 def is_differentiable(dtype: np.dtype[Any]) -> bool:
-    """Whether a type holds real or complex numbers, rather than integers."""
+    """Whether a dtype is floating-point or complex."""
     return dtype.kind in "fc" or type_name(dtype) == "bfloat16"
 
 
 def check_image_type(dtype: np.dtype[Any]) -> None:
-    """Refuse a type that is not sampled."""
+    """Raise an error for an image dtype that is not supported."""
     if type_name(dtype) not in WIDE_TYPES + NARROW_TYPES:
         raise TypeError(
             f"input has dtype {dtype}; accepted: bool, int8 to int64, uint8 to uint64, "
@@ -373,7 +376,7 @@ def check_image_type(dtype: np.dtype[Any]) -> None:
 
 
 def check_grid_type(dtype: np.dtype[Any]) -> None:
-    """Refuse a grid that is not floating."""
+    """Raise an error for a grid dtype that is not supported."""
     if type_name(dtype) not in GRID_TYPES:
         raise TypeError(
             f"grid has dtype {dtype}; accepted: {', '.join(GRID_TYPES)}, and integers with "
@@ -382,9 +385,9 @@ def check_grid_type(dtype: np.dtype[Any]) -> None:
 
 
 def grid_type(dtype: np.dtype[Any], coords: Any) -> np.dtype[Any]:
-    """The type that a grid's numbers are taken as: pixels may be counted in integers.
+    """The dtype to which a grid is converted; coordinates in pixels may be integers.
 
-    Those of 8 and 16 bits are taken as float32, which holds all of them, and others as float64.
+    8- and 16-bit integers become float32, which represents them exactly; others become float64.
     """
     if dtype.kind in "iu" and coords == "pixel":
         return np.dtype(np.float64 if type_name(dtype) in WIDE_TYPES else np.float32)
@@ -392,7 +395,7 @@ def grid_type(dtype: np.dtype[Any], coords: Any) -> np.dtype[Any]:
 
 
 def check_grid_gradient(dtype: Any, is_integer: bool) -> None:
-    """Refuse the gradient of a grid of integers."""
+    """Raise an error if the gradient of an integer grid is requested."""
     if is_integer:
         raise TypeError(
             f"grid has dtype {dtype}, of which there is no gradient; "
@@ -401,7 +404,7 @@ def check_grid_gradient(dtype: Any, is_integer: bool) -> None:
 
 
 def channels_last(channel_axis: Any, dimensions: int) -> bool:
-    """Whether channels are the last axis rather than the second."""
+    """Whether channels are the last axis; otherwise they are the second."""
     if isinstance(channel_axis, (int, np.integer)) and not isinstance(channel_axis, bool):
         if channel_axis in (1, 1 - dimensions):
             return False
@@ -413,7 +416,7 @@ def channels_last(channel_axis: Any, dimensions: int) -> bool:
 
 
 def check_shapes(image: Shape, grid: Shape, last: bool) -> int:
-    """Refuse shapes that do not go together; the spatial rank otherwise."""
+    """Return the spatial rank, or raise an error if the shapes do not match."""
     layout = "(N, *spatial, C)" if last else "(N, C, *spatial)"
     if not 3 <= len(image) <= 5:
         raise ValueError(
@@ -441,12 +444,12 @@ def check_shapes(image: Shape, grid: Shape, last: bool) -> int:
 
 
 def as_whole(n: Any) -> Any:
-    """An entry of a size as an int; a SymInt, which stands for one in a program, as it is.
+    """Convert an entry of a size to int; a SymInt, which is symbolic, is returned unchanged.
 
-    Integers of Python and NumPy are taken, and so are arrays and tensors that hold one.
+    Integers of Python and NumPy are accepted, and arrays and tensors that hold a single integer.
 
     Raises:
-        TypeError: it is no integer.
+        TypeError: it is not an integer.
     """
     if type(n) is int:
         return n
@@ -454,12 +457,12 @@ def as_whole(n: Any) -> Any:
         raise TypeError(f"expected an integer, got {n!r}")
     if type(n).__name__ == "SymInt":
         return n
-    operator.index(n)  # refuses what is no integer
-    return int(n)  # of a tensor that is traced torch warns here that it becomes a constant
+    operator.index(n)  # raises the error
+    return int(n)  # when a tensor is traced, torch warns here that it becomes a constant
 
 
 def check_output(size: Any, fewest: int, most: int) -> Shape:
-    """An output's shape, if it is one of an accepted length."""
+    """Return an output's shape, or raise an error if it does not have an accepted length."""
     try:
         given = tuple([as_whole(n) for n in size])
     except TypeError:
@@ -472,7 +475,7 @@ def check_output(size: Any, fewest: int, most: int) -> Shape:
 
 
 def check_theta(theta: Shape, size: Shape) -> None:
-    """Refuse the shape of affine maps that do not go with an output's shape."""
+    """Raise an error if the shape of affine maps does not match an output's shape."""
     rank = len(size) - 2
     wanted = (size[0], rank, rank + 1)
     if theta != wanted:
@@ -482,7 +485,7 @@ def check_theta(theta: Shape, size: Shape) -> None:
 
 
 def check_size(size: Any, grid: Shape) -> Shape:
-    """The spatial shape to splat to, if it is one and has the rank of a grid of a shape."""
+    """Return the spatial shape to splat to, or raise an error if it does not match the grid."""
     try:
         one = hasattr(size, "__index__") and not getattr(size, "ndim", 0)
         given = (size,) if one else size
@@ -502,7 +505,7 @@ def check_size(size: Any, grid: Shape) -> Shape:
 
 
 def check_values(values: Shape, grid: Shape, last: bool) -> int:
-    """Refuse values that are not one for each point and channel; N of the result otherwise."""
+    """Return N of the result, or raise an error if the values do not match the grid's points."""
     out, layout = grid[1:-1], "(N, *out, C)" if last else "(N, C, *out)"
     points = values[1:-1] if last else values[2:]
     if len(values) < 2 or points != out:
@@ -531,11 +534,11 @@ def make_plan(
     coords: str = "normalized",
     extrapolate: bool = True,
 ) -> Plan:
-    """Validate a call and plan it; ``last`` tells that channels are the image's last axis.
+    """Validate a call and plan it; ``last`` means that channels are the image's last axis.
 
     Raises:
-        TypeError: a type that is not sampled, or options of the wrong type.
-        ValueError: shapes that do not go together, or an unknown or ambiguous name.
+        TypeError: a dtype is not supported, or an option has the wrong type.
+        ValueError: the shapes do not match, or a name is unknown or ambiguous.
     """
     check_image_type(image_type)
     check_grid_type(grid_type)
@@ -560,7 +563,7 @@ def make_plan(
 
 
 def check_extent(name: str, shape: Sequence[int], itemsize: int) -> None:
-    """Refuse a shape that no array can have, because its bytes are more than an address counts."""
+    """Raise an error for a shape whose size in bytes exceeds the address space."""
     most = np.iinfo(np.intp).max // itemsize
     if math.prod(shape) > most:
         raise ValueError(
@@ -570,7 +573,7 @@ def check_extent(name: str, shape: Sequence[int], itemsize: int) -> None:
 
 
 def hashable(given: Mode) -> Mode:
-    """Options as the cache needs them: a list becomes a tuple; what cannot be hashed is refused."""
+    """Make an option a key of a cache: convert a list to a tuple, and reject unhashable values."""
     if isinstance(given, list):
         given = tuple(given)
     try:
@@ -581,7 +584,7 @@ def hashable(given: Mode) -> Mode:
 
 
 def check_threads(threads: Any) -> None:
-    """Refuse a number of threads that is not one."""
+    """Raise an error unless ``threads`` is a positive integer or None."""
     if threads is None:
         return
     if not isinstance(threads, (int, np.integer)) or isinstance(threads, bool):

@@ -1,10 +1,10 @@
-"""Resizing along one axis, as data: which inputs each output is made of, and how they are weighed.
+"""Resizing along one axis, as data: the inputs of each output, and their weights.
 
-Along an axis, resizing is a matrix that depends on the sizes and the method alone.  All but a band
-of it is zero, so it is kept as a `Band`: the first input of each output, how many there are, and
-their weights.  The matrix of a spline is full: it is the product of a band and the prefilter.  The
-prefilter of the cubic spline is the inverse of a matrix with three diagonals, a `Solve`; that of
-others is a `Prefilter`.  The transpose of each is again one.
+Along an axis, resizing is a product with a matrix that depends only on the sizes and the method.
+The matrix is zero outside a band, so it is stored as a `Band`: the first input of each output, the
+number of inputs, and their weights.  The matrix of a spline is dense: it is the product of a band
+and the prefilter.  The prefilter of the cubic spline is the inverse of a tridiagonal matrix, a
+`Solve`; that of other orders is a `Prefilter`.  The transpose of each has the same type.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Band:
     """A matrix (outputs, inputs) that is zero outside a band.
 
     Attributes:
-        inputs: the number of its columns.
-        first: the first column of each row that is not dropped; never falling from row to row.
-        count: how many columns follow each other from there, perhaps none.
-        weights: (outputs, the greatest count), zero past each row's count.
+        inputs: the number of columns.
+        first: the first column of the band in each row; it never decreases from row to row.
+        count: the number of columns of the band in each row, which may be 0.
+        weights: (outputs, the greatest count), zero beyond each row's count.
     """
 
     inputs: int
@@ -56,7 +56,7 @@ class Band:
 
     @functools.cached_property
     def copies(self) -> bool:
-        """Whether every output is one input as it is."""
+        """Whether every output is a copy of one input."""
         return bool(self.taps == 1 and self.count.all() and (self.weights == 1).all())
 
     @functools.cached_property
@@ -66,31 +66,31 @@ class Band:
 
     @functools.cached_property
     def is_of_pairs(self) -> bool:
-        """Whether every output is made of two inputs."""
+        """Whether every output depends on exactly two inputs."""
         return bool((self.count == 2).all())
 
     @functools.cached_property
     def is_identity(self) -> bool:
-        """Whether every output is the input of its number."""
+        """Whether every output equals the input of the same index."""
         if self.inputs != self.outputs or not self.count.all():
             return False
         own = np.arange(self.outputs)[:, np.newaxis] - self.first[:, np.newaxis]
         return np.array_equal(self.weights, own == np.arange(self.weights.shape[1]))
 
     def _places(self) -> tuple[Array, Array]:
-        """Row and tap of every entry in the band."""
+        """The rows and taps of all entries in the band."""
         rows, taps = np.nonzero(np.arange(self.weights.shape[1]) < self.count[:, np.newaxis])
         return rows, taps
 
     def dense(self) -> Array:
-        """The matrix itself, (outputs, inputs)."""
+        """The dense matrix, (outputs, inputs)."""
         matrix = np.zeros((self.outputs, self.inputs))
         rows, taps = self._places()
         matrix[rows, self.first[rows] + taps] = self.weights[rows, taps]
         return matrix
 
     def transpose(self) -> Band:
-        """The matrix with rows and columns exchanged."""
+        """The transposed matrix."""
         columns = np.arange(self.inputs)
         first = np.searchsorted(self.first + self.count, columns, side="right")
         count = np.maximum(np.searchsorted(self.first, columns, side="right") - first, 0)
@@ -103,12 +103,12 @@ class Band:
 
 @dataclass(frozen=True, eq=False)
 class Solve:
-    """The inverse of a matrix with three diagonals.
+    """The inverse of a tridiagonal matrix.
 
     Attributes:
-        below: the entries left of the diagonal; the first is 0.
-        diagonal: the entries on it.
-        above: the entries right of it; the last is 0.
+        below: the entries below the diagonal; the first is 0.
+        diagonal: the entries on the diagonal.
+        above: the entries above the diagonal; the last is 0.
     """
 
     below: Array
@@ -116,7 +116,7 @@ class Solve:
     above: Array
 
     def dense(self) -> Array:
-        """The inverse, written out."""
+        """The inverse as a dense matrix."""
         matrix = np.diag(self.diagonal) + np.diag(self.below[1:], -1) + np.diag(self.above[:-1], 1)
         inverse: Array = np.linalg.inv(matrix)
         return inverse
@@ -127,7 +127,7 @@ class Solve:
 
     @functools.cached_property
     def recursion(self) -> Array:
-        """What the two sweeps that solve it multiply by: (3, n), as in Gaussian elimination.
+        """The coefficients of the two sweeps that solve it by Gaussian elimination, (3, n).
 
             forward:   x[i] = (x[i] - below[i] * x[i - 1]) * inverse[i]
             backward:  x[i] = x[i] - beyond[i] * x[i + 1]
@@ -144,14 +144,14 @@ class Solve:
 
 @dataclass(frozen=True)
 class Prefilter:
-    """From pixels to the coefficients of a spline of any order, or the transpose of that.
+    """The map from pixels to the coefficients of a spline of any order, or its transpose.
 
     Attributes:
         order: the order of the spline.
-        n: how many pixels the axis has.
-        extended: how the signal goes on: "mirror" about the last centres, "symmetric" about the
-            outer edges.
-        adjoint: whether it is the transpose.
+        n: the number of pixels along the axis.
+        extended: the extension of the signal: "mirror" about the last centres, or "symmetric"
+            about the outer edges.
+        adjoint: whether this is the transpose.
     """
 
     order: int
@@ -160,7 +160,7 @@ class Prefilter:
     adjoint: bool = False
 
     def dense(self) -> Array:
-        """The matrix, written out: the inverse of the spline's values at the pixels."""
+        """The dense matrix, which is the inverse of the spline's values at the pixels."""
         table = np.array([row[0] for row in bspline_table(self.order)], float)
         fold = mirror if self.extended == "mirror" else reflect
         values = np.zeros((self.n, self.n))
@@ -176,7 +176,7 @@ class Prefilter:
 
 
 class AxisMap(NamedTuple):
-    """What resizing does along one axis: after @ band @ before."""
+    """The matrix that resizes one axis: after @ band @ before."""
 
     before: Solve | Prefilter | None
     band: Band
@@ -191,7 +191,7 @@ class AxisMap(NamedTuple):
         )
 
     def dense(self) -> Array:
-        """The whole matrix, (outputs, inputs)."""
+        """The dense matrix, (outputs, inputs)."""
         matrix = self.band.dense()
         matrix = matrix if self.before is None else matrix @ self.before.dense()
         return matrix if self.after is None else self.after.dense() @ matrix
@@ -204,8 +204,7 @@ class Axis(NamedTuple):
     """An axis to resize.
 
     ``method`` is a string, as `gridsample.definitions.methods.spell` writes it.  ``scale`` is the
-    factor that the caller gave, from which positions then follow; 0 where they follow from the
-    sizes.
+    factor that determines the positions, or 0 if they follow from the sizes.
     """
 
     inputs: int
@@ -217,29 +216,29 @@ class Axis(NamedTuple):
 
     @property
     def step(self) -> float:
-        """How many inputs lie between two outputs."""
+        """The distance between two outputs, in input pixels."""
         if self.align_corners:
             return (self.inputs - 1) / (self.outputs - 1) if self.outputs > 1 else 0.0
         return 1 / self.scale if self.scale > 0 else self.inputs / self.outputs
 
     def positions(self) -> Array:
-        """Where each output lies among the inputs, whose centres are 0, 1, 2 ..."""
+        """The position of each output among the inputs, whose centres are 0, 1, 2, ..."""
         index = np.arange(self.outputs)
         return index * self.step if self.align_corners else (index + 0.5) * self.step - 0.5
 
 
-# Methods for which the centres of the corner pixels mean nothing.
+# Methods for which align_corners has no meaning.
 UNALIGNED = ("nearest", "nearest-exact", "area")
 
 
 def aligns(method: str) -> bool:
-    """Whether align_corners has a meaning for a method, given as `Axis` has it."""
+    """Whether align_corners has a meaning for a method, in the spelling of `Axis.method`."""
     return method not in UNALIGNED
 
 
 @functools.lru_cache(maxsize=512)
 def axis_map(axis: Axis, transposed: bool = False) -> AxisMap:
-    """The matrix of an axis, or its transpose."""
+    """Compute the matrix of an axis, or its transpose."""
     if transposed:
         return axis_map(axis).transpose()
     method = method_of(axis.method)
@@ -253,19 +252,19 @@ def axis_map(axis: Axis, transposed: bool = False) -> AxisMap:
         band = copies(axis)
     else:
         band = interpolated(axis, method, clamp)
-    if band.is_identity:  # whose zeros beside the ones need not be multiplied by
+    if band.is_identity:  # drop the zeros next to the ones
         band = chosen(np.arange(axis.outputs), axis.inputs)
     return AxisMap(None, band, None)
 
 
 def chosen(index: Array, inputs: int) -> Band:
-    """The band that copies one input to each output."""
+    """Create a band that copies one input to each output."""
     one = np.ones(len(index), np.int64)
     return Band(inputs, index, one, one[:, np.newaxis].astype(float))
 
 
 def collect(index: Array, weights: Array, inputs: int) -> Band:
-    """A band from inputs (outputs, taps) and their weights, which add up where inputs repeat."""
+    """Create a band from indices (outputs, taps) and weights; those of equal indices are added."""
     first = np.minimum.accumulate(index.min(axis=1)[::-1])[::-1]
     count = np.maximum.accumulate(index.max(axis=1)) + 1 - first
     table = np.zeros((len(index), int(count.max())))
@@ -274,9 +273,10 @@ def collect(index: Array, weights: Array, inputs: int) -> Band:
 
 
 def copies(axis: Axis) -> Band:
-    """The nearest input: floor(i * step), or for "nearest-exact" floor((i + 1/2) * step).
+    """Copy the input floor(i * step), or for "nearest-exact" floor((i + 1/2) * step).
 
-    In single precision, as PyTorch counts, lest the two differ where a product is nearly whole.
+    The product is computed in single precision, as in PyTorch.  Otherwise the results would differ
+    where it is nearly an integer.
     """
     middle = np.float32(0.5 if axis.method == "nearest-exact" else 0)
     index = np.arange(axis.outputs, dtype=np.float32) + middle
@@ -285,7 +285,7 @@ def copies(axis: Axis) -> Band:
 
 
 def averages(axis: Axis) -> Band:
-    """Means over the inputs that an output overlaps, as PyTorch's adaptive pooling has them."""
+    """Average the inputs that an output overlaps, as in PyTorch's adaptive pooling."""
     index = np.arange(axis.outputs)
     first = index * axis.inputs // axis.outputs
     count = -(-(index + 1) * axis.inputs // axis.outputs) - first
@@ -295,12 +295,12 @@ def averages(axis: Axis) -> Band:
 
 
 def interpolated(axis: Axis, method: Method, fold: Callable[[Array, int], Array]) -> Band:
-    """The weights around each position; what lies outside is folded back in."""
+    """Compute the weights around each position; indices outside are folded back in."""
     positions = axis.positions()
     if method.folds_position:
-        # Past the last centre, PyTorch's linear is constant.
+        # PyTorch's linear is constant beyond the last centre.
         positions = np.clip(positions, 0, axis.inputs - 1)
-    if method.formula and not method.rounds:  # a table knows which way a tie goes
+    if method.formula and not method.rounds:  # only a table says how ties are broken
         support, kernel = method.kernel()
         reach = math.ceil(support)
         base = np.floor(positions).astype(np.int64)
@@ -315,9 +315,9 @@ def interpolated(axis: Axis, method: Method, fold: Callable[[Array, int], Array]
 
 
 def smoothed(axis: Axis, method: Method) -> Band:
-    """The kernel, stretched by the step where that is above 1; what lies outside is left out.
+    """Stretch the kernel by the step if that exceeds 1; inputs outside the image are left out.
 
-    These are the tables of Pillow's resize, which PyTorch's antialiasing follows.
+    The result equals the tables of Pillow's resize, which PyTorch's antialiasing follows.
     """
     support, kernel = method.kernel(antialias=True)
     stretch = max(axis.step, 1.0)
@@ -334,16 +334,16 @@ def smoothed(axis: Axis, method: Method) -> Band:
 
 
 def spline(axis: Axis, method: Method) -> AxisMap:
-    """The spline through the inputs, or its kernel stretched.
+    """Interpolate by a spline through the inputs, or by its stretched kernel.
 
-    The spline is a sum of B-splines b times coefficients c, which solve the interpolation
+    The spline is a sum of B-splines b times coefficients c, which solve
 
-        sum over k of b(k) c[i + k] = input[i];    for the cubic b is 1/6, 4/6, 1/6;
+        sum over k of b(k) c[i + k] = input[i];    for the cubic, b is 1/6, 4/6, 1/6.
 
-    the signal goes on mirrored, about the last centres if corners are aligned, else about the outer
-    edges.  Stretched by a step above 1, the kernel (the spline through a single 1) is a sum of
-    B-splines that are a step apart: so the inputs are first smoothed by stretched B-splines, and
-    then the outputs solve the interpolation.
+    The signal is extended by reflection, about the last centres if corners are aligned, otherwise
+    about the outer edges.  If the kernel (the spline through a single 1) is stretched by a step
+    above 1, it is a sum of B-splines that are a step apart.  Therefore the inputs are first
+    smoothed by stretched B-splines, and then the same equations are solved for the outputs.
     Source: M. Unser, "Splines: a perfect fit for signal and image processing", 1999.
     """
     order = method.prefilter
@@ -355,7 +355,7 @@ def spline(axis: Axis, method: Method) -> AxisMap:
 
 
 def interpolation(order: int, n: int, align_corners: bool) -> Solve | Prefilter | None:
-    """From n values of a spline to its coefficients; None where they are the same."""
+    """The map from n values of a spline to its coefficients; None if it is the identity."""
     if n == 1:
         return None
     if order != 3:
@@ -370,19 +370,19 @@ def interpolation(order: int, n: int, align_corners: bool) -> Solve | Prefilter 
 
 
 def clamp(index: Array, n: int) -> Array:
-    """The nearest index inside."""
+    """Clamp indices to 0 ... n - 1."""
     return np.clip(index, 0, n - 1)
 
 
 def mirror(index: Array, n: int) -> Array:
-    """Reflection about the first and the last centre: d c b | a b c d | c b a."""
+    """Reflect indices about the first and the last centre: d c b | a b c d | c b a."""
     period = max(2 * n - 2, 1)
     index = index % period
     return np.minimum(index, period - index) if n > 1 else index
 
 
 def reflect(index: Array, n: int) -> Array:
-    """Reflection about the outer edges: c b a | a b c d | d c b."""
+    """Reflect indices about the outer edges: c b a | a b c d | d c b."""
     index = index % (2 * n)
     folded: Array = np.minimum(index, 2 * n - 1 - index)
     return folded
@@ -400,7 +400,7 @@ def axis_maps(
     scales: Sequence[float],
     transposed: bool = False,
 ) -> list[AxisMap]:
-    """The matrices of some axes, or their transposes, which lead back from outputs to inputs."""
+    """Compute the matrices of some axes, or their transposes, which map outputs to inputs."""
     return [
         axis_map(Axis(n, m, name, align_corners and aligns(name), antialias, scale), transposed)
         for n, m, name, scale in zip(inputs, outputs, methods, scales, strict=True)
@@ -408,10 +408,10 @@ def axis_maps(
 
 
 def rounded_order(inputs: Sequence[int], outputs: Sequence[int], rounding: str) -> list[int]:
-    """The order of axes where numbers are rounded between them, so that it shows.
+    """The order of the axes if numbers are rounded between them, which makes the order matter.
 
-    The last axis comes first; but Pillow, since its version 13, begins with the height of an image
-    that loses more than twice as many rows as columns.
+    The last axis comes first, with one exception: since version 13, Pillow begins with the height
+    if the image loses more than twice as many rows as columns.
     """
     axes = list(range(len(inputs)))[::-1]
     if rounding == "pillow" and len(axes) == 2:
@@ -422,25 +422,24 @@ def rounded_order(inputs: Sequence[int], outputs: Sequence[int], rounding: str) 
 
 
 def margin(order: int) -> int:
-    """Rows away from where a spline is cut off, at which that is no longer seen.
+    """The distance in rows at which cutting off a spline no longer has an effect.
 
-    The effect falls by the spline's largest pole from row to row.  That is 0.27 for the cubic, and
-    0.27 ** 32 is less than what double precision resolves; for the orders 5 and 7 it is 0.43 and
-    0.54.
+    The effect decreases by the spline's largest pole from row to row.  For the cubic, the pole is
+    0.27, and 0.27 ** 32 is below double precision; for orders 5 and 7, it is 0.43 and 0.54.
     """
     return 16 * (order // 2 + 1)
 
 
 class Window(NamedTuple):
-    """What part of an axis is made of."""
+    """The inputs of a part of an axis, and the map to its outputs."""
 
     inputs: slice
     map: AxisMap
-    keep: slice  # of the outputs that the map makes
+    keep: slice  # the part of the map's outputs that is needed
 
 
 def window(axis: Axis, rows: slice) -> Window:
-    """The part of an axis that makes some neighbouring outputs."""
+    """Compute the part of an axis that some neighbouring outputs need."""
     before, band, after = axis_map(axis)
     order = method_of(axis.method).prefilter
     around = margin(order) if after else 0

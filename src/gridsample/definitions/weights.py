@@ -2,16 +2,16 @@
 
 A weight can be written in two ways:
 
-* as a *table* of polynomials of the fraction ``t``, one row a tap: this is what sampling uses.  Row
-  ``k`` holds the coefficients of tap ``k``'s weight, lowest power first, so that
+* as a *table* of polynomials in the fraction ``t``, with one row per tap.  Sampling uses tables.
+  Row ``k`` holds the coefficients of tap ``k``'s weight, lowest power first, so that
 
       weight_k(t) = sum over p of table[k][p] * t**p
 
-* as a *kernel*, a function of the distance between a tap and the position: this is how most methods
-  are published, and what antialiasing stretches.
+* as a *kernel*, a function of the distance between a tap and the position.  Most methods are
+  published as kernels, and antialiasing stretches kernels.
 
-The functions here make tables and evaluate kernels.  `gridsample.definitions.methods` makes methods
-of them, and `gridsample.definitions.tables` the matrices of resizing.
+The functions here create tables and evaluate kernels.  `gridsample.definitions.methods` creates
+methods from them, and `gridsample.definitions.tables` the matrices of resizing.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def keys_cubic(a: float) -> Table:
         (a + 2) s^3 - (a + 3) s^2 + 1            for s <= 1
         a s^3 - 5 a s^2 + 8 a s - 4 a            for 1 < s < 2
 
-    expanded in t for taps at -1, 0, 1, 2 from the base index.  Source: R. Keys, "Cubic convolution
-    interpolation for digital image processing", IEEE Trans. ASSP 29 (6), 1981.
+    The table expands this in t for taps at -1, 0, 1, 2 from the base index.  Source: R. Keys,
+    "Cubic convolution interpolation for digital image processing", IEEE Trans. ASSP 29 (6), 1981.
 
     Example:
         >>> from gridsample.definitions.weights import keys_cubic
@@ -75,7 +75,7 @@ def bc_table(b: float, c: float) -> Table:
     """
     near = (6 - 2 * b, 0.0, -18 + 12 * b + 6 * c, 12 - 9 * b - 6 * c)
     far = (8 * b + 24 * c, -12 * b - 48 * c, 6 * b + 30 * c, -b - 6 * c)
-    # Distance of each tap from the position: 1 + t, t, 1 - t, 2 - t.
+    # The distances of the taps from the position are 1 + t, t, 1 - t, 2 - t.
     pieces = ((far, 1, 1), (near, 0, 1), (near, 1, -1), (far, 2, -1))
     return tuple(
         tuple(x / 6 for x in substitute(piece, start, turn)) for piece, start, turn in pieces
@@ -83,7 +83,7 @@ def bc_table(b: float, c: float) -> Table:
 
 
 def substitute(coefficients: tuple[float, ...], start: float, turn: float) -> list[float]:
-    """The polynomial p(start + turn * t) in powers of t, for p in powers of its own variable.
+    """Expand p(start + turn * t) in powers of t, for a polynomial p given by its coefficients.
 
     Example:
         >>> from gridsample.definitions.weights import substitute
@@ -101,16 +101,16 @@ def substitute(coefficients: tuple[float, ...], start: float, turn: float) -> li
 
 
 def bspline_table(order: int) -> tuple[tuple[Fraction, ...], ...]:
-    """The weights of the B-spline of an order, exactly.
+    """The exact weights of the B-spline of an order.
 
     The B-spline on [0, n + 1] is a sum of one-sided powers,
 
         b(s) = 1 / n! * sum over j of (-1)^j binomial(n + 1, j) max(s - j, 0)^n,
 
-    and tap k of the n + 1 taps lies at s = u + n - k, where u runs from 0 to 1 with t: it is t
-    where the base index is a floor (n odd) and t + 1/2 where it is rounded (n even).  There the
-    powers with j <= n - k are positive, and the rest is 0.  Source: I. Schoenberg, "Contributions
-    to the problem of approximation of equidistant data by analytic functions", 1946.
+    and tap k of the n + 1 taps lies at s = u + n - k, where u ranges from 0 to 1: u is t if the
+    base index is a floor (n odd), and t + 1/2 if it is rounded (n even).  The powers with
+    j <= n - k are positive there, and the others are 0.  Source: I. Schoenberg, "Contributions to
+    the problem of approximation of equidistant data by analytic functions", 1946.
 
     Example:
         >>> from gridsample.definitions.weights import bspline_table
@@ -132,16 +132,16 @@ LANCZOS_DEGREE = 13  # of the fitted weights: their error is below 1e-9
 
 
 def lanczos_table(a: int) -> Table:
-    """Polynomials that meet the weights of Lanczos's windowed sinc, with ``a`` lobes on each side.
+    """Polynomials that approximate the weights of the Lanczos-windowed sinc with ``a`` lobes.
 
     With sinc(s) = sin(pi s) / (pi s) and s the distance to a tap, the weight is
 
         sinc(s) sinc(s / a), divided by the sum of that over all taps,
 
-    so that the weights sum to one, which those of the plain window do not.  The polynomials of
-    degree 13 meet them in the Chebyshev points of [0, 1], both ends included: so a pixel's centre
-    gives its value, and the curve is continuous.  Source: C. Duchon, "Lanczos filtering in one and
-    two dimensions", J. Applied Meteorology 18, 1979.
+    Without the division, the weights would not sum to one.  The polynomials of degree 13 equal the
+    weights at the Chebyshev points of [0, 1], including both ends.  The method is therefore
+    interpolating and continuous.  Source: C. Duchon, "Lanczos filtering in one and two dimensions",
+    J. Applied Meteorology 18, 1979.
 
     Example:
         >>> from gridsample.definitions.weights import lanczos_table
@@ -153,7 +153,7 @@ def lanczos_table(a: int) -> Table:
     weights = np.sinc(s) * np.sinc(s / a)
     weights /= weights.sum(axis=1, keepdims=True)
     table = np.linalg.solve(np.vander(nodes, increasing=True), weights).T
-    # What rounding left of the sums goes to the tap at the base index, coefficient by coefficient.
+    # The rounding errors of the sums go to the tap at the base index, coefficient by coefficient.
     table[a - 1] -= table.sum(axis=0)
     table[a - 1, 0] += 1
     return tuple(map(tuple, table.tolist()))
@@ -163,7 +163,7 @@ def lanczos_table(a: int) -> Table:
 
 
 def box(x: Array) -> Array:
-    """1 within half a pixel, including the right end but not the left."""
+    """The box: 1 within half a pixel, including the right end but not the left."""
     return np.where((x > -0.5) & (x <= 0.5), 1.0, 0.0)
 
 
@@ -184,17 +184,17 @@ def bc(x: Array, b: float, c: float) -> Array:
 
 
 def lanczos_window(x: Array, a: float) -> Array:
-    """sinc(x) sinc(x / a) within a pixels; exactly 0 at whole numbers other than 0."""
+    """The Lanczos window: sinc(x) sinc(x / a) within a pixels; exactly 0 at integers except 0."""
     between = np.where(np.abs(x) < a, np.sinc(x) * np.sinc(x / a), 0.0)
     return np.where(x == np.rint(x), x == 0, between)
 
 
 def gaussian(x: Array) -> Array:
-    """exp(-2 x^2): a normal distribution with a deviation of half a pixel, cut off at 2 pixels."""
+    """The Gaussian exp(-2 x^2), with a deviation of half a pixel, cut off at 2 pixels."""
     return np.where(np.abs(x) < 2, np.exp(-2 * np.square(x)), 0.0)
 
 
-# Each family of kernels: its function, and its support; None where that is the parameter.
+# The families of kernels: the function, and its support; None if the support is the parameter.
 FAMILIES: dict[str, tuple[Callable[..., Array], float | None]] = {
     "box": (box, 0.5),
     "triangle": (triangle, 1),
@@ -205,7 +205,7 @@ FAMILIES: dict[str, tuple[Callable[..., Array], float | None]] = {
 
 
 def kernel(formula: Formula) -> tuple[float, Kernel]:
-    """A kernel's support, how far from 0 it ends, and the kernel.
+    """Return the support of a kernel (the distance from 0 at which it ends) and the kernel.
 
     Example:
         >>> import numpy as np
@@ -223,8 +223,8 @@ def kernel(formula: Formula) -> tuple[float, Kernel]:
 def pieces(table: Table, first: int, rounds: bool) -> Kernel:
     """The kernel of a table: the tap at distance x = k - t from the position has row k's weight.
 
-    So it is a polynomial between neighbouring whole numbers, or, where base indices are rounded,
-    between neighbouring halves.
+    It is a polynomial between neighbouring integers, or between neighbouring half-integers if base
+    indices are rounded.
 
     Example:
         >>> import numpy as np

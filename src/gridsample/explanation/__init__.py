@@ -1,1 +1,1 @@
-"""What one sample is made of: as numbers and words (`tapwise`), and as a picture (`plot`)."""
+"""Explanations of one sample: numbers (`tapwise`), text (`table`) and pictures (`plot`)."""

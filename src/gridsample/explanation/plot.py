@@ -1,7 +1,7 @@
-"""Drawings; Matplotlib is imported when something is drawn.
+"""Pictures of explanations; Matplotlib is imported when the first one is drawn.
 
-`explain` draws one sample: the pixels of an image with two axes as a plane, and of one with one or
-three axes as a strip along each axis, under the curve of the weights.
+`explain` draws one sample.  An image with two axes is drawn as a plane of pixels.  An image with
+one or three axes is drawn as one strip of pixels per axis, below the curve of the weights.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, GREY, PALE = "#1e293b", "#8592a6", "#c3cddb"
-LOW, HIGH = (0.95, 0.965, 0.985), (0.72, 0.79, 0.88)  # the least and the greatest pixel
+LOW, HIGH = (0.95, 0.965, 0.985), (0.72, 0.79, 0.88)  # the smallest and the largest pixel
 POSITIVE, NEGATIVE = "#2563eb", "#ea580c"  # weights
-POINT = "#be123c"  # the point, and where it is sent
-CORNERS = "#047857"  # what -1 and 1 mean
+POINT = "#be123c"  # the point and its folds
+CORNERS = "#047857"  # the positions of -1 and 1
 
-MOST = 16  # pixels that are drawn along an axis
+MOST = 16  # the maximum number of pixels that are drawn along an axis
 RADIUS = 0.44  # of the disc of a weight of 1, in pixels
-# A strip's height in pixels, about its row of pixels: from where to where, and the weights 0 and 1.
+# Heights in a strip relative to its row of pixels: its ends, the weight 0, and a weight of 1.
 BOTTOM, TOP, FLOOR, RISE = -0.75, 3.2, 1.1, 1.7
-SHARE = 0.74  # of the height that is left to a strip among others by their scales
+SHARE = 0.74  # the share of the height that remains for strips next to their scales
 
 
 def explain(
@@ -41,18 +41,18 @@ def explain(
 ) -> Figure:
     """Draw one sample, tap by tap.
 
-    Discs are the taps, as large as their weights.  Squares are pixels with their values; where
-    taps weigh the coefficients of a spline instead, the coefficient stands below the value, and
-    shades the square.  A cross is the point as it was given, and a dot
-    where it is sampled; an arrow is a fold or clamp on the way.  Dashed lines show what the
-    coordinates -1 and 1 mean.  Around the image stands, paler, what the boundary puts there.  Of a
-    large image, the surroundings of the taps are drawn.
+    Discs are the taps; their areas are the weights.  Squares are pixels with their values.  If taps
+    weigh the coefficients of a spline instead, the coefficient is written below the value and
+    determines the shade of the square.  A cross is the given point, and a dot the sampled position;
+    an arrow is a fold or clamp.  Dashed lines show the coordinates -1 and 1.  Pixels outside the
+    image, as the boundary defines them, are paler.  Only the surroundings of the taps are drawn if
+    the image is large.
 
     Args:
-        explanation: what `gridsample.explain` returned.
-        path: a file to write, in the format that its name ends in, whole or not at all; one that
-            is there already is replaced.
-        ax: Matplotlib's axes to draw in; None for a figure of its own.
+        explanation: the result of `gridsample.explain`.
+        path: a file to write, whose suffix determines the format.  An existing file is replaced.
+            The file appears complete or not at all.
+        ax: Matplotlib's axes to draw in; None for a new figure.
 
     Returns:
         The figure.
@@ -76,7 +76,7 @@ def explain(
     else:
         _draw_strips(ax, explanation)
     _entitle(ax, explanation)
-    figure: Figure = ax.figure.figure  # of a subfigure, the whole
+    figure: Figure = ax.figure.figure  # for a subfigure, the figure that contains it
     if path is not None:
         with replacing(Path(path), overwrite=True) as beside:
             figure.savefig(beside, dpi=160, bbox_inches="tight", pad_inches=0.2, facecolor="white")
@@ -84,7 +84,7 @@ def explain(
 
 
 def _new_axes(one: Explanation) -> Axes:
-    """The axes of a new figure that has the shape of what is drawn."""
+    """Create a new figure with the proportions of the drawing, and its axes."""
     from matplotlib.figure import Figure
 
     widths = [len(window(steps)) for steps in one.axes]
@@ -95,7 +95,7 @@ def _new_axes(one: Explanation) -> Axes:
 
 
 def window(steps: AxisSteps) -> range:
-    """The pixels to draw: around the taps, and all of the image and the path if there is room.
+    """Choose the pixels to draw: those around the taps, and the image and path if there is room.
 
     >>> import gridsample
     >>> window(gridsample.explain((4,), (0.9,)).axes[0])
@@ -141,14 +141,14 @@ def _draw_plane(ax: Axes, one: Explanation) -> None:
 
 
 class Square(NamedTuple):
-    """A pixel as it is drawn: the number that shades it, if it has one, and what is written."""
+    """A drawn pixel: the number that shades it, if there is one, and its text."""
 
     value: float | None
     text: str = ""
 
 
 def _square(one: Explanation, index: Sequence[int]) -> Square:
-    """What a tap at this index reads, and what it weighs; nothing if it is dropped."""
+    """Return the square of the pixel that a tap at this index reads; empty if it is dropped."""
     pixel = [_fold(steps, i) for steps, i in zip(one.axes, index, strict=True)]
     inside = [i for i in pixel if i is not None]
     if len(inside) < len(pixel):
@@ -160,13 +160,13 @@ def _square(one: Explanation, index: Sequence[int]) -> Square:
 
 
 def _numbered(steps: AxisSteps, index: int) -> Square:
-    """The pixel along one axis that a tap at this index reads, by its number."""
+    """Return the square of the pixel along one axis that a tap reads, with its index as text."""
     pixel = _fold(steps, index)
     return Square(None) if pixel is None else Square(float(pixel), str(pixel))
 
 
 def _fold(steps: AxisSteps, index: int) -> int | None:
-    """The pixel along one axis that a tap at this index reads; None if it is dropped."""
+    """Return the pixel along one axis that a tap at this index reads; None if it is dropped."""
     boundary = BOUNDARIES[steps.boundary]
     edge = boundary.edge_for(steps.align_corners)
     pixel = int(axis.fold_index(index, steps.size, boundary.code, edge))
@@ -174,7 +174,7 @@ def _fold(steps: AxisSteps, index: int) -> int | None:
 
 
 def _write_weight(ax: Axes, tap: Tap, sampled: tuple[float, float]) -> None:
-    """Write a weight into its disc, or above a small one, out of the way of the sampled point."""
+    """Write a weight into its disc, or above a small disc, away from the sampled point."""
     (i, j), (x, y) = (along.index for along in tap.along), sampled
     radius = _radius(tap.weight)
     fits = radius > 0.27
@@ -199,7 +199,7 @@ def _write_weight(ax: Axes, tap: Tap, sampled: tuple[float, float]) -> None:
 
 
 def _draw_strips(ax: Axes, one: Explanation) -> None:
-    """A strip for each axis, below each other and in the same scale."""
+    """Draw a strip for each axis, below each other and in the same scale."""
     count = len(one.axes)
     wide = max(len(window(steps)) for steps in one.axes)
     ax.axis("off")
@@ -232,7 +232,7 @@ def _draw_strip(ax: Axes, steps: AxisSteps, row: Sequence[Square]) -> None:
 
 
 def _draw_curve(ax: Axes, steps: AxisSteps) -> None:
-    """The weight of a tap as a function of where it is, and the taps on it."""
+    """Draw the weight as a function of the tap's position, and the taps on the curve."""
     method, pixels = steps.method, window(steps)
     t = np.linspace(-0.5, 0.5, 41) if method.rounds else np.linspace(0.0, 1.0, 41)
     ax.plot((pixels[0] - 0.5, pixels[-1] + 0.5), (FLOOR, FLOOR), color=PALE, lw=1, zorder=1)
@@ -260,21 +260,21 @@ def _draw_curve(ax: Axes, steps: AxisSteps) -> None:
         )
 
 
-# ---- what planes and strips are made of ---------------------------------------------------------
+# ---- parts of planes and strips -----------------------------------------------------------------
 
 
 def _open(ax: Axes, columns: range, bottom: float, top: float) -> None:
-    """Show these columns of pixels, as squares, and nothing else yet."""
+    """Prepare axes that show these columns of pixels as squares, without a frame."""
     ax.set_xlim(columns[0] - 0.5, columns[-1] + 0.5)
     ax.set_ylim(bottom, top)
     ax.set_aspect("equal")
     ax.spines[:].set_visible(False)
     locator: Any = ax.get_axes_locator()
-    ax.apply_aspect(locator and locator(ax, None))  # so that its size is known
+    ax.apply_aspect(locator and locator(ax, None))  # determines the size of the axes
 
 
 def _points(ax: Axes, pixels: float) -> float:
-    """A length in pixels of the image, in points: for sizes of text."""
+    """Convert a length in pixels of the image to points, for sizes of text."""
     low, high = ax.get_xlim()
     return pixels * ax.bbox.width / (high - low) * 72 / ax.figure.dpi
 
@@ -319,17 +319,17 @@ def _value_text(value: float) -> str:
 
 
 def _shade(value: float | None, low: float, high: float) -> Any:
-    """The colour of a pixel; one that is dropped is white."""
+    """The colour of a pixel; a dropped pixel is white."""
     if value is None:
         return np.ones(3)
     share = 0.0
     if high > low and math.isfinite(value):
-        share = (value / 2 - low / 2) / (high / 2 - low / 2)  # halves, for what would overflow
+        share = (value / 2 - low / 2) / (high / 2 - low / 2)  # halves avoid overflow
     return np.array(LOW) + (np.array(HIGH) - LOW) * share
 
 
 def _draw_extremes(ax: Axes, x: AxisSteps, y: AxisSteps | None) -> None:
-    """Draw the lines that the coordinates -1 and 1 mean, where a reflection's mirrors are, too.
+    """Draw lines at the coordinates -1 and 1, which are also the mirrors of "reflection".
 
     Coordinates that count pixels mean neither.
     """
@@ -355,7 +355,7 @@ def _has_extremes(steps: AxisSteps) -> bool:
 
 
 def _draw_tap(ax: Axes, place: Any, pixel: Any, weight: float) -> None:
-    """A disc as large as the weight, with a line to the pixel it reads if that is elsewhere."""
+    """Draw a disc whose area is the weight, with a line to the pixel if that is elsewhere."""
     from matplotlib.patches import Circle, FancyArrowPatch
 
     look: dict[str, Any] = {"facecolor": _colour(weight), "edgecolor": "white", "lw": 0.8}
@@ -373,19 +373,19 @@ def _draw_tap(ax: Axes, place: Any, pixel: Any, weight: float) -> None:
 
 
 def _radius(weight: float) -> float:
-    """Radius of a disc whose area is the weight's size; a weight of 0 can be seen, too."""
+    """The radius of a disc whose area is the weight; it is positive even for a weight of 0."""
     return max(RADIUS * math.sqrt(abs(weight)), 0.05)
 
 
 def _stations(steps: AxisSteps) -> tuple[float, ...]:
-    """The places of a path, or its ends alone if it leaves the drawing in between."""
+    """The positions of a path, or only its ends if it leaves the drawing in between."""
     if all(_drawn(steps, place) for place in steps.path[1:]):
         return steps.path
     return steps.position, steps.sampled
 
 
 def _draw_path(ax: Axes, path: Sequence[tuple[float, float]]) -> None:
-    """From the point as it was given, fold by fold, to where it is sampled."""
+    """Draw arrows from the given point, fold by fold, to the sampled position."""
     from matplotlib.patches import FancyArrowPatch
 
     limits = np.sort([ax.get_xlim(), ax.get_ylim()])
@@ -411,7 +411,7 @@ def _draw_path(ax: Axes, path: Sequence[tuple[float, float]]) -> None:
 
 
 def _bend(ax: Axes, before: Any, after: Any, bend: float) -> float:
-    """The bend of an arrow, to the side on which it stays in the drawing."""
+    """The curvature of an arrow, towards the side on which it stays in the drawing."""
     turn = np.array((-1, 1) if ax.yaxis_inverted() else (1, -1))
     peak = (before + after) / 2 + bend / 2 * turn * (after - before)[::-1]
     low, high = np.sort([ax.get_xlim(), ax.get_ylim()]).T
@@ -419,7 +419,7 @@ def _bend(ax: Axes, before: Any, after: Any, bend: float) -> float:
 
 
 def _draw_nowhere(ax: Axes, axes: Sequence[AxisSteps]) -> None:
-    """Say which coordinates are nowhere, or outside."""
+    """Write which coordinates are nowhere or outside."""
     ax.annotate(
         "\n".join(
             f"{steps.name} = {_number(steps.coordinate)} is "
@@ -439,7 +439,7 @@ def _draw_nowhere(ax: Axes, axes: Sequence[AxisSteps]) -> None:
 
 
 def _draw_scales(ax: Axes, x: AxisSteps, y: AxisSteps | None) -> None:
-    """Positions below and on the left, coordinates above and on the right."""
+    """Draw scales: positions below and on the left, coordinates above and on the right."""
     ax.set_xticks(window(x))
     ax.set_yticks(window(y) if y else [])
     ax.tick_params(length=0, labelsize=8, labelcolor=GREY)
@@ -463,9 +463,9 @@ def _name_scale(
 
 
 def _coordinates(steps: AxisSteps) -> tuple[list[float], list[str]]:
-    """Positions, and the coordinates there: -1, 0 and 1 if at least two of them are drawn.
+    """Choose positions and their coordinates: -1, 0 and 1 if at least two of them are drawn.
 
-    Where coordinates count pixels, it is the first and the last pixel of the image.
+    If coordinates are in pixels, the first and the last pixel of the image are chosen.
     """
     if steps.coords != "normalized":
         ends = [float(place) for place in {0, steps.size - 1} if _drawn(steps, place)]
@@ -483,7 +483,7 @@ def _coordinates(steps: AxisSteps) -> tuple[list[float], list[str]]:
 
 
 def _entitle(ax: Axes, one: Explanation) -> None:
-    """The title, what comes out, and what the signs mean."""
+    """Write the title, the results and the legend."""
     from matplotlib.transforms import offset_copy
 
     names = ([steps.method.name for steps in one.axes], [steps.boundary for steps in one.axes])
@@ -494,7 +494,7 @@ def _entitle(ax: Axes, one: Explanation) -> None:
     if first.coords != "normalized":
         words.append(f"coords={first.coords}")
     title = ", ".join(words)
-    pad = 24 if len(one.axes) < 3 else 0  # room for the scale, which strips have below their names
+    pad = 24 if len(one.axes) < 3 else 0  # room for the scale; three strips have it below names
     ax.set_title(title, loc="left", fontsize=12, color=INK, pad=pad, fontweight="bold")
     results = f"value = {_number(one.value)}      gradient = {_tuple(one.gradient)}"
     figure = ax.figure.figure
@@ -516,7 +516,7 @@ def _entitle(ax: Axes, one: Explanation) -> None:
 
 
 def _signs(one: Explanation) -> list[Any]:
-    """The entries of the legend: those that are drawn."""
+    """The legend's entries for everything that is drawn."""
     from matplotlib.lines import Line2D
 
     def disc(label: str, **look: Any) -> Line2D:
@@ -560,23 +560,23 @@ def _colour(weight: float) -> str:
 
 
 def _weight(weight: float) -> str:
-    """A weight in three decimals."""
+    """Format a weight with three decimals."""
     return "≈ 0" if 0 < abs(weight) < 0.0005 else _number(round(weight, 3))
 
 
 def _tuple(numbers: Iterable[float]) -> str:
-    """Numbers as they are set in print; brackets hold several."""
+    """Format numbers for typesetting; several are enclosed in brackets."""
     written = [_number(number) for number in numbers]
     return written[0] if len(written) == 1 else f"({', '.join(written)})"
 
 
 def _number(number: float, digits: int = 6) -> str:
-    """A number as it is set in print."""
+    """Format a number for typesetting."""
     return f"{number + 0.0:.{digits}g}".replace("-", "−")
 
 
 def _halo(colour: str = "white") -> list[Any]:
-    """What keeps text legible on any ground."""
+    """The outline that keeps text legible on any background."""
     from matplotlib.patheffects import withStroke
 
     return [withStroke(linewidth=2.5, foreground=colour, alpha=0.85)]

@@ -1,4 +1,4 @@
-"""The printed explanation of a sample: every step as a line, with the numbers in the formulas."""
+"""The printed explanation of a sample: one line per step, with numbers inserted in formulas."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from gridsample.definitions import axis
 from gridsample.definitions.plan import BOUNDARIES
 from gridsample.explanation.tapwise import FEW_FOLDS, AxisSteps, Explanation, corners
 
-# Columns that a polynomial may take; of longer ones, only the value is shown.
+# The maximum width of a polynomial; if it is longer, only its value is shown.
 WIDEST = 40
-# One column: what stands before each of its cells, its header, "<" or ">", and its cells.
+# One column: the text before each of its cells, its header, its alignment, and its cells.
 Column = tuple[str, str, str, Sequence[str]]
-# One step: its name, its formula with the numbers put in, what comes out, and a remark.
+# One step: its name, its formula with numbers inserted, its result, and a remark.
 Row = tuple[str, str, str, str]
 
 
 def page(one: Explanation) -> Iterator[str]:
-    """The lines of the printed explanation."""
+    """Yield the lines of the printed explanation."""
     pixels = "1 pixel" if one.size == (1,) else f"{' x '.join(map(str, one.size))} pixels"
     yield pixels + (", numbered 0, 1, 2, ... row by row" if one.image is None else "")
     yield _meaning(one)
@@ -41,7 +41,7 @@ def page(one: Explanation) -> Iterator[str]:
 
 
 def _meaning(one: Explanation) -> str:
-    """What coordinates count."""
+    """Describe the units of coordinates."""
     first = one.axes[0]
     if first.coords == "pixel":
         return "coords=pixel: coordinates are positions, 0 is the centre of the first pixel"
@@ -53,7 +53,7 @@ def _meaning(one: Explanation) -> str:
 
 
 def _coefficient_lines(one: Explanation) -> Iterator[str]:
-    """The prefilter: coefficients that the taps weigh, beside the pixels that they stand for."""
+    """Yield the lines on the prefilter: the coefficients next to the values of the pixels."""
     yield "pixels -> coefficients of the spline through them"
     for steps, order in zip(one.axes, one.prefilters, strict=True):
         if order > 1:
@@ -71,12 +71,12 @@ def _coefficient_lines(one: Explanation) -> Iterator[str]:
 
 
 def _slowest_first(pixel: tuple[int, ...]) -> tuple[int, ...]:
-    """The order in which pixels are numbered."""
+    """Return the key that sorts pixels in the order in which they are numbered."""
     return pixel[::-1]
 
 
 def _axis_lines(steps: AxisSteps) -> Iterator[str]:
-    """One axis: its steps and its taps."""
+    """Yield the lines on one axis: its steps and its taps."""
     pixels = "1 pixel" if steps.size == 1 else f"{steps.size} pixels"
     yield f"{steps.name} axis: {pixels}, {steps.method.name}, {steps.boundary}"
     yield from _step_table(_step_rows(steps))
@@ -101,7 +101,7 @@ def _axis_lines(steps: AxisSteps) -> Iterator[str]:
 
 
 def _step_rows(steps: AxisSteps) -> Iterator[Row]:
-    """From the coordinate to the fraction, and the slope."""
+    """Yield the steps from the coordinate to the fraction, and the slope."""
     yield "coordinate", steps.name, show(steps.coordinate), ""
     yield "position", _position_formula(steps), show(steps.position), _whereabouts(steps)
     if steps.nowhere or steps.outside:
@@ -121,7 +121,7 @@ def _step_rows(steps: AxisSteps) -> Iterator[Row]:
 
 
 def _position_formula(steps: AxisSteps) -> str:
-    """How the position follows from the coordinate, with the numbers put in."""
+    """Write the formula of the position with numbers inserted."""
     x, n = show(steps.coordinate), steps.size
     if steps.coords == "pixel":
         return x
@@ -135,7 +135,7 @@ def _position_formula(steps: AxisSteps) -> str:
 
 
 def _whereabouts(steps: AxisSteps) -> str:
-    """Where the position is, in words."""
+    """Describe the position in words."""
     if steps.nowhere:
         return "nowhere" if math.isnan(steps.position) else "nowhere: mirrors fold it for ever"
     low, high = corners(steps.size, align_corners=False)
@@ -143,7 +143,7 @@ def _whereabouts(steps: AxisSteps) -> str:
 
 
 def _fold_rows(steps: AxisSteps) -> Iterator[Row]:
-    """What brings a position back, or near: one row for each step of its path."""
+    """Yield the folds, clamps and shifts of a position: one row for each step of its path."""
     low, high = steps.corners
     for done, (before, after) in enumerate(pairwise(steps.path)):
         here, there, limits = show(before), show(after), f"into [0, {steps.size - 1}]"
@@ -168,7 +168,7 @@ def _fold_rows(steps: AxisSteps) -> Iterator[Row]:
 
 
 def _tap_lines(one: Explanation) -> Iterator[str]:
-    """The taps of the point, and what each adds to the value."""
+    """Yield the lines on the taps of the point and their contributions to the value."""
     names = [steps.name for steps in one.axes]
     dropped = "fill" if one.filled else "none"
     places = [
@@ -197,7 +197,7 @@ def _tap_lines(one: Explanation) -> Iterator[str]:
 
 
 def _result_rows(one: Explanation) -> Iterator[Row]:
-    """The value and the gradient."""
+    """Yield the lines on the value and the gradient."""
     yield "value", "what the taps add", show(one.value), ""
     for steps, per_pixel, derivative in zip(one.axes, one.per_pixel, one.gradient, strict=True):
         formula = f"{show(steps.slope)} * {term(per_pixel)}"
@@ -206,7 +206,7 @@ def _result_rows(one: Explanation) -> Iterator[Row]:
 
 
 def _step_table(rows: Iterable[Row]) -> Iterator[str]:
-    """Lines of aligned steps: name  formula = result   remark."""
+    """Format aligned lines of steps: name  formula = result   remark."""
     names, formulas, results, remarks = zip(*rows, strict=True)
     yield from _table(
         ("", "", "<", names),
@@ -217,7 +217,7 @@ def _step_table(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def _table(*columns: Column) -> Iterator[str]:
-    """Lines of aligned columns, indented, below a line of headers if there are any."""
+    """Format indented lines of aligned columns, below a line of headers if there are any."""
     marks, headers, sides, cells = zip(*columns, strict=True)
     widths = [max(map(len, (header, *below))) for header, below in zip(headers, cells, strict=True)]
     blanks = tuple(" " * len(mark) for mark in marks)
@@ -233,7 +233,7 @@ def _table(*columns: Column) -> Iterator[str]:
 
 
 def show(number: float) -> str:
-    """A number in up to six digits; no zero is negative.
+    """Format a number with up to six digits; zero has no sign.
 
     >>> show(-0.90000000001), show(-0.0), show(float("inf"))
     ('-0.9', '0', 'inf')
@@ -242,7 +242,7 @@ def show(number: float) -> str:
 
 
 def term(number: float) -> str:
-    """A number as it stands after an operator.
+    """Format a number as an operand: in parentheses if it is negative.
 
     >>> term(0.5), term(-0.5)
     ('0.5', '(-0.5)')
@@ -252,7 +252,7 @@ def term(number: float) -> str:
 
 
 def decimals(numbers: Iterable[float]) -> list[str]:
-    """Numbers with as many decimals as the one that needs most, up to five, so that they align.
+    """Format numbers with the same number of decimals, up to five, so that they align.
 
     >>> decimals([1, 0.25, -3.5])
     ['1.00', '0.25', '-3.50']
@@ -269,7 +269,7 @@ def decimals(numbers: Iterable[float]) -> list[str]:
 
 
 def polynomial(coefficients: Sequence[float]) -> str:
-    """A polynomial of t, lowest power first.
+    """Format a polynomial in t, lowest power first.
 
     >>> polynomial((1.0, -1.0)), polynomial((0.0, -0.75, 0.0, 2.0)), polynomial((0.0,))
     ('1 - t', '-0.75 t + 2 t^3', '0')

@@ -1,9 +1,8 @@
-"""One sample, tap by tap: the numbers that a kernel goes through for one point, kept and shown.
+"""One sample, tap by tap: all numbers that a kernel computes for one point.
 
-`explain` follows a point with the functions of `gridsample.definitions.axis` and the tables of
-methods, of which the kernels are made, and keeps every step in an `Explanation`.
-`gridsample.explanation.table` prints it, with the numbers put into the formulas, and
-`gridsample.explanation.plot` draws it.
+`explain` uses the functions of `gridsample.definitions.axis` and the tables of methods, from which
+the kernels are made, and stores every step in an `Explanation`.  `gridsample.explanation.table`
+prints it, with numbers inserted into the formulas, and `gridsample.explanation.plot` draws it.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ class AxisTap:
     """One tap along one axis.
 
     Attributes:
-        index: the pixel that the tap asks for; it may be outside.
-        pixel: the pixel that it reads, after the boundary's fold; None if it is dropped.
+        index: the index of the tap, which may be outside the image.
+        pixel: the index of the pixel that it reads, after the fold; None if it is dropped.
         weight: its weight at the fraction t.
         derivative: d weight / dt.
     """
@@ -57,25 +56,26 @@ class AxisTap:
 
 @dataclass(frozen=True)
 class AxisSteps:
-    """One coordinate on its way to the taps of its axis.
+    """The steps from one coordinate to the taps of its axis.
 
     Attributes:
         name: "x", "y" or "z".
-        size: pixels along the axis.
-        method: how the taps are weighed.
-        boundary: what is outside.
-        align_corners: what -1 and 1 mean.
-        coordinate: what was given.
-        path: the position in pixels (pixel i has its centre at i), then each place to which it is
-            sent by a fold, a clamp, or a shift that changes no tap's pixel.  More than four folds
-            are one step.
-        folds: how often the position is mirrored on its path.
-        sign: 1; -1 after an odd number of folds; 0 at and beyond a clamp, and if it is nowhere.
-        base: base index: where the path ends, rounded down, or to the nearest if the method rounds.
-        taps: one for each row of the method's table; none if the coordinate is nowhere or outside.
-        coords: what the coordinate counts: "normalized", "pixel" or "displacement".
-        index: the output's own place along the axis, from which a displacement counts.
-        outside: the position is outside the image, and the call does not extrapolate.
+        size: the number of pixels along the axis.
+        method: the interpolation method.
+        boundary: the name of the boundary.
+        align_corners: the meaning of -1 and 1.
+        coordinate: the coordinate as given.
+        path: the position in pixels (pixel i has its centre at i), followed by the positions after
+            each fold, clamp, or shift that does not change the taps' pixels.  More than four folds
+            are combined into one step.
+        folds: how often the position is mirrored along the path.
+        sign: 1; -1 after an odd number of folds; 0 at and beyond a clamp, and if the coordinate is
+            nowhere.
+        base: the base index: the end of the path, rounded down, or to nearest if the method rounds.
+        taps: one per row of the method's table; none if the coordinate is nowhere or outside.
+        coords: the units of the coordinate: "normalized", "pixel" or "displacement".
+        index: the index of the output pixel along the axis, to which a displacement is added.
+        outside: whether the position is outside the image and the call does not extrapolate.
     """
 
     name: str
@@ -95,22 +95,22 @@ class AxisSteps:
 
     @property
     def nowhere(self) -> bool:
-        """Whether the coordinate has no place: it is NaN, or infinite between mirrors."""
+        """Whether the coordinate has no valid position: NaN, or infinite if the image repeats."""
         return not self.taps and not self.outside
 
     @property
     def position(self) -> float:
-        """Where the coordinate is, in pixels."""
+        """The position of the coordinate, in pixels."""
         return self.path[0]
 
     @property
     def sampled(self) -> float:
-        """The position around which taps are taken."""
+        """The position that is sampled, at the end of the path."""
         return self.path[-1]
 
     @property
     def t(self) -> float:
-        """The fraction: how far the sampled position is past the base index."""
+        """The fraction: the sampled position minus the base index."""
         return self.sampled - self.base
 
     @property
@@ -122,24 +122,24 @@ class AxisSteps:
 
     @property
     def slope(self) -> float:
-        """The sampled position's derivative: pixels per unit of coordinate, times the sign."""
+        """The derivative of the sampled position: pixels per unit of coordinate, times the sign."""
         return self.sign * self.scale
 
     @property
     def corners(self) -> tuple[float, float]:
-        """The positions that the coordinates -1 and 1 mean; a reflection's mirrors are there."""
+        """The positions of the coordinates -1 and 1, which are the mirrors of "reflection"."""
         return corners(self.size, self.align_corners)
 
 
 @dataclass(frozen=True)
 class Tap:
-    """One tap of the point: a tap of each axis, multiplied.
+    """One tap of the point: the product of one tap per axis.
 
     Attributes:
-        along: the taps that it is made of, in x, y, z order.
+        along: the taps of the axes, in x, y, z order.
         weight: the product of their weights.
-        value: what it weighs: the pixel that it reads, or the coefficient in that pixel's place.
-            A dropped tap reads nothing; it weighs the fill value, or 0 where nothing is filled.
+        value: the value that is multiplied by the weight: that of the pixel, or its coefficient.
+            For a dropped tap, it is the fill value if the boundary has one, otherwise 0.
     """
 
     along: tuple[AxisTap, ...]
@@ -154,7 +154,7 @@ class Tap:
 
     @property
     def product(self) -> float:
-        """What it adds to the sample: weight * value, and nothing if it is dropped."""
+        """Its contribution to the sample, weight * value; 0 for a dropped tap without a fill."""
         return 0.0 if self.pixel is None and not self.value else self.weight * self.value
 
 
@@ -163,7 +163,7 @@ Reader = Callable[[Sequence[int]], float]
 
 @dataclass(frozen=True)
 class Explanation:
-    """One sample and every step that led to it; ``print`` it for a table.
+    """One sample and all steps that lead to it; ``print`` shows a table.
 
     Attributes:
         axes: the steps along each axis, in x, y, z order.
@@ -171,13 +171,14 @@ class Explanation:
         value: the sum of the taps' products; NaN if a coordinate is nowhere, and the fill value
             if one is outside.
         per_pixel: d value / d sampled position, for each axis.
-        gradient: d value / d coordinate, for each axis: its slope times its ``per_pixel``.
-        image: what was sampled, its axes in the array's order (z, y, x); None for numbered pixels.
+        gradient: d value / d coordinate, for each axis: the slope times ``per_pixel``.
+        image: the sampled image, with axes in the array's order (z, y, x); None for numbered
+            pixels.
         fill: the fill value.
-        filled: whether dropped taps weigh it.
-        prefilters: the order of the spline whose coefficients are made along each axis, or 0.
-        coefficients: gives the coefficient in the place of a pixel at x, y, z; None where taps
-            weigh the pixels themselves.
+        filled: whether dropped taps have the fill value.
+        prefilters: the order of the spline prefilter along each axis, or 0.
+        coefficients: a function that returns the coefficient of the pixel at x, y, z; None if
+            there is no prefilter.
     """
 
     axes: tuple[AxisSteps, ...]
@@ -198,12 +199,12 @@ class Explanation:
 
     @property
     def nowhere(self) -> str:
-        """The names of the axes on which the point has no place; with one, nothing is sampled."""
+        """The names of the axes whose coordinate is nowhere; if there are any, the value is NaN."""
         return " and ".join(steps.name for steps in self.axes if steps.nowhere)
 
     @property
     def outside(self) -> str:
-        """The names of the axes on which the point is outside, so that the fill value counts."""
+        """The names of the axes along which the point is outside, so it has the fill value."""
         return " and ".join(steps.name for steps in self.axes if steps.outside)
 
     def read(self, pixel: Sequence[int]) -> float:
@@ -211,13 +212,13 @@ class Explanation:
         return read(self.image, self.size, pixel)
 
     def weighed(self, pixel: Sequence[int]) -> float:
-        """What a tap weighs that reads the pixel at x, y, z: its coefficient, or its value."""
+        """The value that taps at x, y, z weigh: the coefficient, or the pixel's value."""
         return self.read(pixel) if self.coefficients is None else self.coefficients(pixel)
 
     def __str__(self) -> str:
-        """A table of the axes, the taps, and what they add up to, in under 100 columns.
+        """Format a table of the axes, the taps and the results.
 
-        Only an image of a billion pixels may need more.
+        It has less than 100 columns unless the image has a billion pixels.
         """
         from gridsample.explanation.table import page
 
@@ -240,37 +241,37 @@ def explain(
 ) -> Explanation:
     """Sample one point and keep every step: position, folds, taps, weights, value and gradient.
 
-    They are the steps, and the numbers, of `gridsample.grid_sample` and its gradient in float64.
-    Of a spline, they include the coefficients that take the place of pixels.
+    The steps and numbers are those of `gridsample.grid_sample` and its gradient in float64.  For
+    splines, they include the coefficients.
 
     Args:
         size: the image's size in x, y, z order: (W,), (W, H) or (W, H, D), each at least 1.
-        at: the coordinate on each axis, in the same order; NaN and infinity are explained too.
-        mode: as in `grid_sample`.
-        padding_mode: as in `grid_sample`.
-        align_corners: as in `grid_sample`.
-        coords: as in `grid_sample`.
-        index: the place of the output pixel, in x, y, z order, from which coords="displacement"
-            counts; None for the first.
-        fill_value: as in `grid_sample`, a number.
-        extrapolate: as in `grid_sample`.
-        prefilter: as in `grid_sample`.
-        image: what to sample, (W,), (H, W) or (D, H, W); bool, any integer type or floating, and
-            read as float64.  If it is None the pixels are numbered 0, 1, 2, ... row by row: the
-            value grows by 1 for each pixel to the right and by W for each pixel down.
+        at: the coordinate along each axis, in the same order; NaN and infinity are accepted.
+        mode: the interpolation method, as in `grid_sample`.
+        padding_mode: the boundary, as in `grid_sample`.
+        align_corners: the meaning of -1 and 1, as in `grid_sample`.
+        coords: the units of coordinates, as in `grid_sample`.
+        index: the index of the output pixel, in x, y, z order, to which coords="displacement" is
+            relative; None for the first pixel.
+        fill_value: the value outside, a number.
+        extrapolate: whether to extend the image, as in `grid_sample`.
+        prefilter: whether to prefilter splines, as in `grid_sample`.
+        image: the image, (W,), (H, W) or (D, H, W); bool, any integer dtype or floating-point,
+            converted to float64.  If it is None, the pixels are numbered 0, 1, 2, ... row by row:
+            the value increases by 1 per pixel to the right and by W per pixel down.
 
     Returns:
         An `Explanation`.
 
     Raises:
-        TypeError: an argument of a type that is not accepted.
-        ValueError: arguments that do not go together, or a name that is unknown or ambiguous.
+        TypeError: the type of an argument is not accepted.
+        ValueError: arguments do not match, or a name is unknown or ambiguous.
 
     Example:
         >>> import gridsample
         >>> one = gridsample.explain((4, 4), (-1.5, 0.25), padding_mode="reflection")
         >>> x, y = one.axes
-        >>> x.position, x.sampled, x.slope  # beyond the mirror at -0.5, and so turned round
+        >>> x.position, x.sampled, x.slope  # beyond the mirror at -0.5, therefore mirrored
         (-1.5, 0.5, -2.0)
         >>> [(tap.pixel, tap.weight, tap.value) for tap in one.taps]
         [((0, 2), 0.5, 8.0), ((1, 2), 0.5, 9.0), ((0, 3), 0.0, 12.0), ((1, 3), 0.0, 13.0)]
@@ -304,7 +305,7 @@ def explain(
     orders = tuple(method.prefilter if prefilter else 0 for method in plan.methods)
     check_flag(prefilter, "prefilter")
     pixels = None if image is None else _check_image(image, sizes)
-    with np.errstate(all="ignore"):  # a far coordinate may overflow here, as it may in a kernel
+    with np.errstate(all="ignore"):  # a distant coordinate may overflow, as in a kernel
         axes = tuple(
             follow(plan, a, *given) for a, given in enumerate(zip(coordinates, places, strict=True))
         )
@@ -347,7 +348,7 @@ def follow(plan: Plan, a: int, coordinate: float, index: int = 0) -> AxisSteps:
     if plan.folds[a]:
         end, sign = axis.fold(position, last, reach, boundary, edge)
         mirrors = corners(size, aligned) if boundary == axis.REFLECTION else None
-        boundary = axis.ZEROS  # a tap that is outside all the same is dropped
+        boundary = axis.ZEROS  # a tap that is still outside is dropped
     else:
         end, sign = axis.confine(position, last, reach, boundary, edge), 1
     path, folds = trace(position, float(end), mirrors)
@@ -370,9 +371,9 @@ def corners(size: int, align_corners: bool) -> tuple[float, float]:
 def trace(
     position: float, end: float, mirrors: tuple[float, float] | None
 ) -> tuple[tuple[float, ...], int]:
-    """The places that a position passes on its way to its end, and how often it is mirrored.
+    """Compute the positions on the path of a position to its end, and the number of folds.
 
-    It is mirrored about the mirror that it is beyond, until it is between the two.
+    The position is mirrored about the mirror that it is beyond, until it is between the two.
 
     >>> trace(-5.75, 2.25, (-0.5, 3.5))
     ((-5.75, 4.75, 2.25), 2)
@@ -386,7 +387,7 @@ def trace(
         for _ in range(folds if folds <= FEW_FOLDS else 0):
             path.append(2 * (low if path[-1] < low else high) - path[-1])
     if len(path) > 1 and math.isclose(path[-1], end, rel_tol=0, abs_tol=1e-6):
-        path.pop()  # the same place, but for the rounding of each fold
+        path.pop()  # the same position up to the rounding of each fold
     if path[-1] != end:
         path.append(end)
     return tuple(path), folds
@@ -395,7 +396,7 @@ def trace(
 def weigh(
     method: Method, base: int, t: float, size: int, boundary: int, edge: int, odd: bool
 ) -> tuple[AxisTap, ...]:
-    """The taps of one axis: base index + first, and so on; the weights have an odd fold's sign."""
+    """Compute the taps of one axis, from base index + first on; weights include a fold's sign."""
     taps = []
     for k, (row, slopes) in enumerate(zip(method.table, method.derivative(1), strict=True)):
         index = base + method.first + k
@@ -407,7 +408,7 @@ def weigh(
 
 
 def read(image: Array | None, size: Sequence[int], pixel: Sequence[int]) -> float:
-    """The value of a pixel at x, y, z; without an image, its number.
+    """Return the value of the pixel at x, y, z; without an image, the number of the pixel.
 
     >>> read(None, (4, 3), (2, 1))
     6.0
@@ -421,12 +422,12 @@ def read(image: Array | None, size: Sequence[int], pixel: Sequence[int]) -> floa
 
 
 def _find_coefficients(plan: Plan, image: Array | None, orders: Sequence[int]) -> Reader:
-    """What gives the coefficients that take the place of an image's pixels."""
+    """Return a function of x, y, z that returns the coefficient of the pixel there."""
     rank = len(plan.spatial)
     names = plan.boundaries
 
     def filtered(given: Array, axes: Sequence[int]) -> Array:
-        """An array after the prefilters of some axes; axis 0 of a line is its own."""
+        """Apply the prefilters of some axes to an image, or to a line of one axis."""
         for order in sorted({orders[a] for a in axes} - {0, 1}):
             these = [a for a in axes if orders[a] == order]
             given = spline_filter(
@@ -448,7 +449,7 @@ def _find_coefficients(plan: Plan, image: Array | None, orders: Sequence[int]) -
 
 
 def _read_ramps(lines: Sequence[tuple[Array, Array]], pixel: Sequence[int]) -> float:
-    """The coefficient at x, y, z of a sum of ramps; each axis has its ones and ramp, filtered."""
+    """Return the coefficient at x, y, z of a sum of ramps, given filtered ones and ramps."""
     total = 0.0
     for a in range(len(lines)):
         along = [line[int(a == b)][i] for b, (line, i) in enumerate(zip(lines, pixel, strict=True))]
@@ -457,7 +458,7 @@ def _read_ramps(lines: Sequence[tuple[Array, Array]], pixel: Sequence[int]) -> f
 
 
 def _add_up(one: Explanation) -> Explanation:
-    """Multiply the axes' taps out, and add up what they weigh."""
+    """Multiply the taps of the axes, and compute the value and the gradient."""
     taps = []
     for slowest_first in product(*(steps.taps for steps in reversed(one.axes))):
         along = slowest_first[::-1]
@@ -476,7 +477,7 @@ def _add_up(one: Explanation) -> Explanation:
 
 
 def _per_pixel(taps: Iterable[Tap], a: int) -> float:
-    """The sum over the taps with the weights of axis ``a`` differentiated."""
+    """Sum the taps with the weights of axis ``a`` differentiated."""
     total = 0.0
     for tap in taps:
         if tap.pixel is not None or tap.value:
@@ -485,7 +486,7 @@ def _per_pixel(taps: Iterable[Tap], a: int) -> float:
     return total
 
 
-# ---- what is accepted ---------------------------------------------------------------------------
+# ---- arguments ----------------------------------------------------------------------------------
 
 
 def _check_size(size: Any) -> tuple[int, ...]:

@@ -1,13 +1,14 @@
-"""The interpolation functions of `scipy.ndimage`, by their names, signatures, modes and numbers.
+"""A drop-in for the interpolation functions of `scipy.ndimage`.
 
     import gridsample.ndimage as ndimage      in place of      import scipy.ndimage as ndimage
 
-NumPy arrays give SciPy's results: sums are made in float64, and integers are rounded half away
-from zero.  Torch tensors are taken too; they keep their precision and have derivatives.  What
-differs from SciPy, and why, stands in docs/ndimage.md.
+Names, signatures, modes and results are SciPy's.  For NumPy arrays, sums are computed in float64,
+and integers are rounded half away from zero.  Torch tensors are accepted, too; they keep their
+precision and have derivatives.  docs/ndimage.md lists the differences from SciPy, and their
+reasons.
 
-A mode of SciPy's is a record here (`MODES`): which boundary its taps have, how the prefilter sees
-the image's ends, and what becomes of a position beyond them.
+Each of SciPy's modes is a record (`MODES`): the boundary of its taps, the extension of the image
+for the prefilter, and the treatment of positions outside.
 """
 
 from __future__ import annotations

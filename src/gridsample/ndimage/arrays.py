@@ -1,4 +1,4 @@
-"""Arrays in and out: what is given, where the result goes, and its rounding."""
+"""Inputs and outputs: conversion of arguments, output arrays, and rounding."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from gridsample.definitions.checks import as_array, as_reals, check_dense
 
 
 def check_rank(*shapes: Sequence[int]) -> None:
-    """Refuse arrays without axes."""
+    """Raise an error for arrays without axes."""
     if any(len(shape) < 1 for shape in shapes):
         raise RuntimeError(f"input and output rank must be > 0, got shapes {shapes}")
 
 
 def as_image(given: Any, name: str = "input") -> Any:
-    """A dense array, of its own library; anything else as a NumPy array."""
+    """Return a dense array of its own library; convert other objects to NumPy arrays."""
     (image,) = backend_of(**{name: given}).take(**{name: given})
     return image
 
 
 def given_back(result: Any, like: Any) -> Any:
-    """A result as the caller has it, whose input is ``like``."""
+    """Convert a result to the type and device of the caller's input ``like``."""
     return backend_of(like=like).give(result, like)
 
 
 def one_each(given: Any, rank: int, name: str) -> list[Any]:
-    """One entry an axis, from one or from a sequence of them."""
+    """Expand an argument to one entry per axis."""
     check_dense(**{name: given})
     if isinstance(given, str) or not np.iterable(given):
         return [given] * rank
@@ -45,12 +45,12 @@ def one_each(given: Any, rank: int, name: str) -> list[Any]:
 
 
 def new_output(output: Any, image: Any, shape: tuple[int, ...]) -> Any:
-    """Where the result goes: the array given, or a new one of the type given or the image's.
+    """Return the output array: the given one, or a new one of the given dtype or the image's.
 
-    Where results are not written in place (`Backend.plain`), a type stands for a new array.
+    If results are not written in place (see `Backend.plain`), a dtype represents a new array.
 
     Raises:
-        RuntimeError: the array has another shape, or is real though the input is complex.
+        RuntimeError: the array has the wrong shape, or is real although the input is complex.
     """
     backend = backend_of(image=image)
     if not backend.plain:
@@ -75,7 +75,7 @@ def new_output(output: Any, image: Any, shape: tuple[int, ...]) -> Any:
 
 
 def output_or_type(backend: Backend, output: Any, image: Any, shape: tuple[int, ...]) -> Any:
-    """As `new_output`: the array given, or the type of a new one."""
+    """Return the given output array, or the dtype of a new one; see `new_output`."""
     if output is None:
         return image.dtype
     dtype = backend.as_dtype(output)
@@ -94,7 +94,7 @@ def output_or_type(backend: Backend, output: Any, image: Any, shape: tuple[int, 
 
 
 def store(values: Any, output: Any) -> Any:
-    """The result as the caller asked for it: in an array, or of a type."""
+    """Write the result to an output array, or convert it to a dtype."""
     backend = backend_of(values=values)
     if backend.as_dtype(output) is not None:
         return backend.astype(as_type(backend, values, output), output)
@@ -103,7 +103,7 @@ def store(values: Any, output: Any) -> Any:
 
 
 def as_type(backend: Backend, values: Any, dtype: Any) -> Any:
-    """Values that a type can hold: for integers rounded half away from zero, and saturated."""
+    """Round values half away from zero and saturate them, if the dtype is an integer type."""
     if kind(values) != "f":
         return values
     name, xp = backend.type_name(dtype), backend.xp
@@ -116,20 +116,20 @@ def as_type(backend: Backend, values: Any, dtype: Any) -> Any:
 
 
 def rounded(xp: Any, values: Any) -> Any:
-    """Half away from zero."""
+    """Round half away from zero."""
     return xp.trunc(values + xp.copysign(xp.ones_like(values) / 2, values))
 
 
 def kind(array: Any) -> str:
-    """What an array's numbers are: "f", "c", or integers or truth values, "i"."""
+    """The kind of an array's dtype: "f", "c", or "i" for integers and bool."""
     name = backend_of(array=array).type_name(array.dtype)
     return "c" if name.startswith("complex") else "f" if "float" in name else "i"
 
 
 def as_like(array: Any, like: Any) -> Any:
-    """An array as one of the library (and device) of another.
+    """Convert an array to the library and device of another.
 
-    Where that is not `Backend.plain`, integers become that one's reals.
+    If the backend is not `Backend.plain`, integers become floating point.
     """
     backend = backend_of(like=like)
     if backend.plain:
@@ -139,7 +139,10 @@ def as_like(array: Any, like: Any) -> Any:
 
 
 def precision(array: Any) -> Any:
-    """The type of positions in an array: its own, but that half of one does not hold them."""
+    """The dtype of positions in an array: float32 if it has single or lower precision, or float64.
+
+    Integers have float64 positions.
+    """
     backend = backend_of(array=array)
     name = backend.type_name(array.dtype)
     narrow = name in ("float16", "bfloat16", "float32", "complex64")
@@ -147,7 +150,7 @@ def precision(array: Any) -> Any:
 
 
 def as_real(array: Any, like: Any) -> Any:
-    """Numbers in float64; where ``like`` is not `Backend.plain`, in the precision of that."""
+    """Convert numbers to float64, or to the precision of ``like`` if it is not `Backend.plain`."""
     if backend_of(array=array).plain:
         array = np.asarray(array, np.float64)
     backend = backend_of(like=like)
@@ -157,7 +160,7 @@ def as_real(array: Any, like: Any) -> Any:
 
 
 def as_numbers(given: Any, like: Any, name: str) -> Any:
-    """What may be derived by, in its array's precision; whatever else in float64."""
+    """Convert numbers to float64, or to the precision of ``like`` if they may have gradients."""
     if backend_of(like=like).plain or backend_of(given=given).plain:
         return as_reals(given, name)
     check_dense(**{name: given})

@@ -36,24 +36,25 @@ def shift(
     cval: Any = 0.0,
     prefilter: bool = True,
 ) -> Any:
-    """The image moved along its axes: `scipy.ndimage.shift`.
+    """Shift an image along its axes, like `scipy.ndimage.shift`.
 
     Output pixel o is the input at ``o - shift``.
 
     Args:
         input: an image of any rank.
-        shift: in pixels: a number, or one for each axis.
-        output: as in `map_coordinates`.
-        order: as in `map_coordinates`.
-        mode: as in `map_coordinates`.
-        cval: as in `map_coordinates`.
-        prefilter: as in `map_coordinates`.
+        shift: the shift in pixels, a number or one per axis.
+        output: an array for the result, or its dtype, as in `map_coordinates`.
+        order: the order of the spline, as in `map_coordinates`.
+        mode: the boundary, as in `map_coordinates`.
+        cval: the value outside, as in `map_coordinates`.
+        prefilter: whether to prefilter, as in `map_coordinates`.
 
     Returns:
-        An array of the input's shape, or ``output``.  For tensors, differentiable in the shift.
+        An array of the input's shape, or ``output``.  For tensors, it is differentiable in the
+        shift.
 
     Raises:
-        RuntimeError: as `map_coordinates`.
+        RuntimeError: an argument is not accepted by `map_coordinates`.
 
     Example:
         >>> import numpy as np
@@ -82,28 +83,29 @@ def zoom(
     *,
     grid_mode: bool = False,
 ) -> Any:
-    """The image resized: `scipy.ndimage.zoom`.
+    """Resize an image, like `scipy.ndimage.zoom`.
 
-    The output has ``round(n * zoom)`` pixels along an axis of n, and its pixel o is the input at
+    The output has ``round(n * zoom)`` pixels along an axis of n pixels.  Output pixel o is the
+    input at
 
         o * (n - 1) / (outputs - 1)             grid_mode=False: corner pixels' centres stay
-        (o + 1/2) * n / outputs - 1/2           grid_mode=True: their outer edges do
+        (o + 1/2) * n / outputs - 1/2           grid_mode=True: their outer edges stay
 
     Args:
         input: an image of any rank.
-        zoom: a factor, or one for each axis.
-        output: as in `map_coordinates`.
-        order: as in `map_coordinates`.
-        mode: as in `map_coordinates`.
-        cval: as in `map_coordinates`.
-        prefilter: as in `map_coordinates`.
-        grid_mode: see above.
+        zoom: a factor, or one per axis.
+        output: an array for the result, or its dtype, as in `map_coordinates`.
+        order: the order of the spline, as in `map_coordinates`.
+        mode: the boundary, as in `map_coordinates`.
+        cval: the value outside, as in `map_coordinates`.
+        prefilter: whether to prefilter, as in `map_coordinates`.
+        grid_mode: whether the outer edges of the corner pixels stay in place, see above.
 
     Returns:
         The resized image, or ``output``.
 
     Raises:
-        RuntimeError: as `map_coordinates`.
+        RuntimeError: an argument is not accepted by `map_coordinates`.
 
     Example:
         >>> import numpy as np
@@ -131,7 +133,7 @@ def zoom(
 
 
 def separable(image: Any, places: Sequence[Any], spline: Spline) -> Any:
-    """An image of any rank, sampled at positions that each axis has of its own."""
+    """Sample an image of any rank at the product of separate positions along each axis."""
     backend, outside = backend_of(image=image), []
     if 0 in image.shape or any(len(place) == 0 for place in places):
         return constant([len(place) for place in places], spline, image)
@@ -139,7 +141,7 @@ def separable(image: Any, places: Sequence[Any], spline: Spline) -> Any:
     for axis, place in enumerate(places):
         n, x = image.shape[axis], as_real(place, image)
         if at_rest(place, n) and (spline.filters or spline.order < 2):
-            continue  # every pixel of the axis is wanted as it is
+            continue  # every pixel of the axis is copied
         source = prepared(values, (axis,), spline)
         if spline.mode.fills:
             outside.append((axis, ~spline.inside(x, n)))
@@ -153,12 +155,12 @@ def separable(image: Any, places: Sequence[Any], spline: Spline) -> Any:
 
 
 def at_rest(x: Any, n: int) -> bool:
-    """Whether positions are those of the pixels themselves, and are not derived by."""
+    """Whether positions are those of the pixels, and need no derivatives."""
     return backend_of(x=x).plain and len(x) == n and bool((x == np.arange(n)).all())
 
 
 def filled(backend: Backend, values: Any, axis: int, beyond: Any, cval: Any) -> Any:
-    """Values with ``cval`` wherever the index along an axis is beyond."""
+    """Replace values by ``cval`` where the position along an axis is outside (``beyond``)."""
     if backend.plain:
         if beyond.any():
             values[(slice(None),) * axis + (beyond,)] = cval
@@ -169,7 +171,7 @@ def filled(backend: Backend, values: Any, axis: int, beyond: Any, cval: Any) -> 
 
 
 def stretched(n: int, outputs: int, whole: bool) -> Any:
-    """Positions of so many outputs over n pixels: over their centres, or over the whole of them."""
+    """Compute the positions of outputs over n pixels: between outer centres, or outer edges."""
     at = np.arange(outputs)
     if whole:
         return (at + 0.5) * (n / outputs) - 0.5 if outputs else at

@@ -41,31 +41,32 @@ def affine_transform(
     cval: Any = 0.0,
     prefilter: bool = True,
 ) -> Any:
-    """The image under an affine map: `scipy.ndimage.affine_transform`.
+    """Sample an image under an affine map, like `scipy.ndimage.affine_transform`.
 
-    Output pixel o is the input at ``matrix @ o + offset``, in pixels and in the array's axes: z,
-    y, x.  The matrix maps the output to the input.
+    Output pixel o is the input at ``matrix @ o + offset``, in pixels and in the order of the
+    array's axes: z, y, x.  The matrix maps the output to the input.
 
     Args:
-        input: as in `map_coordinates`.
-        matrix: (rank, out_rank); (rank,), the diagonal of one that has no more, which is done axis
-            by axis and for any rank; or (rank, rank + 1) or (rank + 1, rank + 1), which hold the
-            offset in their last column.
-        offset: a number, or one for each axis of the input.
+        input: the image, as in `map_coordinates`.
+        matrix: (rank, out_rank); or (rank,), the diagonal of a diagonal matrix, for which axes are
+            processed one after the other, for any rank; or (rank, rank + 1) or
+            (rank + 1, rank + 1), whose last column is the offset.
+        offset: a number, or one per axis of the input.
         output_shape: the output's shape; None for that of ``output``, or the input's.
-        output: as in `map_coordinates`.
-        order: as in `map_coordinates`.
-        mode: as in `map_coordinates`.
-        cval: as in `map_coordinates`.
-        prefilter: as in `map_coordinates`.
+        output: an array for the result, or its dtype, as in `map_coordinates`.
+        order: the order of the spline, as in `map_coordinates`.
+        mode: the boundary, as in `map_coordinates`.
+        cval: the value outside, as in `map_coordinates`.
+        prefilter: whether to prefilter, as in `map_coordinates`.
 
     Returns:
-        An array of ``output_shape``, or ``output``.  For tensors, differentiable in the input, the
-        matrix and the offset.
+        An array of ``output_shape``, or ``output``.  For tensors, it is differentiable in the
+        input, the matrix and the offset.
 
     Raises:
-        RuntimeError: as `map_coordinates`, or a matrix whose shape does not go with the ranks.
-        ValueError: a homogeneous matrix whose last row is not 0 ... 0 1.
+        RuntimeError: an argument is not accepted by `map_coordinates`, or the shape of the matrix
+            does not match the ranks.
+        ValueError: the last row of a homogeneous matrix is not 0 ... 0 1.
 
     Example:
         >>> import numpy as np
@@ -116,27 +117,27 @@ def rotate(
     cval: Any = 0.0,
     prefilter: bool = True,
 ) -> Any:
-    """The image rotated in a plane of two axes: `scipy.ndimage.rotate`.
+    """Rotate an image in the plane of two axes, like `scipy.ndimage.rotate`.
 
-    All other axes are channels: the same taps for every one of them.
+    All other axes are treated as channels, which share the same taps.
 
     Args:
-        input: an image of two axes or more, of any rank.
-        angle: in degrees.
+        input: an image with at least two axes.
+        angle: the angle in degrees.
         axes: the two axes of the plane.
-        reshape: whether the output is made large enough to hold the whole input.
-        output: as in `map_coordinates`.
-        order: as in `map_coordinates`.
-        mode: as in `map_coordinates`.
-        cval: as in `map_coordinates`.
-        prefilter: as in `map_coordinates`.
+        reshape: whether to enlarge the output so that it contains the whole input.
+        output: an array for the result, or its dtype, as in `map_coordinates`.
+        order: the order of the spline, as in `map_coordinates`.
+        mode: the boundary, as in `map_coordinates`.
+        cval: the value outside, as in `map_coordinates`.
+        prefilter: whether to prefilter, as in `map_coordinates`.
 
     Returns:
         The rotated image, or ``output``.
 
     Raises:
-        RuntimeError: as `map_coordinates`.
-        ValueError: axes that are none of the input's.
+        RuntimeError: an argument is not accepted by `map_coordinates`.
+        ValueError: the axes are not two axes of the input.
 
     Example:
         >>> import numpy as np
@@ -175,7 +176,7 @@ def transform_affine(
     image: Any, matrix: Any, offset: Sequence[Any], shape: tuple[int, ...], spline: Spline,
     output: Any = None,
 ) -> Any:  # fmt: skip
-    """`transform` to matrix @ index + offset: positions are made while they are sampled."""
+    """Sample an image at matrix @ index + offset; positions are computed as they are sampled."""
     rank, plain = image.ndim - 1, backend_of(image=image).plain
     finite = plain and bool(np.isfinite(matrix).all() and np.isfinite(offset).all())
     fused = finite and len(shape) == rank and not spline.mode.folds
@@ -192,9 +193,9 @@ def transform_affine(
 
 
 def linear_positions(matrix: Any, offset: Any, shape: Sequence[int]) -> Positions:
-    """matrix @ index + offset, for output rows; summed in SciPy's order, for the last bit's sake.
+    """Compute matrix @ index + offset for rows of the output, summed in the same order as SciPy.
 
-    A position that is an edge pixel's by that bit is inside, or outside and so ``cval``.
+    The order matters because the last bit can decide whether a position at an edge is outside.
     """
     rank = len(shape)
     sizes = [tuple(-1 if k == axis else 1 for k in range(rank)) for axis in range(rank)]
@@ -211,11 +212,11 @@ def linear_positions(matrix: Any, offset: Any, shape: Sequence[int]) -> Position
 
 
 def split_matrix(matrix: Any, offset: Any, rank: int, out_rank: int) -> tuple[Any, Any]:
-    """A matrix, or its diagonal, and an offset, from all the forms that they may have.
+    """Normalise all accepted forms of a matrix and an offset: a matrix or its diagonal, an offset.
 
     Raises:
-        RuntimeError: shapes that do not go with the input's and the output's rank.
-        ValueError: a homogeneous matrix whose last row is not 0 ... 0 1.
+        RuntimeError: the shapes do not match the ranks of the input and the output.
+        ValueError: the last row of a homogeneous matrix is not 0 ... 0 1.
     """
     if matrix.ndim not in (1, 2) or matrix.shape[0] < 1:
         raise RuntimeError(f"matrix: no proper affine matrix provided: shape {matrix.shape}")
@@ -241,7 +242,7 @@ def split_matrix(matrix: Any, offset: Any, rank: int, out_rank: int) -> tuple[An
 
 
 def scaled(n: int, step: Any, offset: Any) -> Any:
-    """step * index + offset, summed as SciPy does it: at an edge the last bit decides."""
+    """Compute step * index + offset like SciPy, because the last bit matters at an edge."""
     free = [not backend_of(one=one).plain for one in (step, offset)]
     step, offset = (
         one if mine else float(one) for one, mine in zip((step, offset), free, strict=True)
@@ -251,9 +252,9 @@ def scaled(n: int, step: Any, offset: Any) -> Any:
 
 
 def turned(angle: float) -> tuple[float, float]:
-    """Cosine and sine of an angle in degrees, exact at every quarter turn.
+    """Compute the cosine and sine of an angle in degrees, exact at every quarter turn.
 
-    Halfway between two of them the upper one is taken, which SciPy's last bits follow from.
+    The angle is reduced to the nearest quarter turn; ties go up, which reproduces SciPy's last bit.
     """
     quarters = math.floor(abs(angle) / 90 + 0.5)
     rest = math.radians(abs(angle) - 90 * quarters)
@@ -263,7 +264,7 @@ def turned(angle: float) -> tuple[float, float]:
 
 
 def rotation_plane(axes: Any, rank: int) -> list[int]:
-    """Two axes in rising order.
+    """Return two axes in increasing order.
 
     Raises:
         ValueError: they are not two axes of the input.

@@ -1,4 +1,4 @@
-"""SciPy's modes, and how a call samples by one of them."""
+"""SciPy's modes, and the options of a call that follow from them."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any, NamedTuple
 from gridsample.definitions.checks import check_constant
 from gridsample.definitions.methods import NEAREST
 
-PAD = 12  # pixels that SciPy adds before the prefilter where a mode has none of its own
+PAD = 12  # pixels that SciPy adds before the prefilter for modes without an exact prefilter
 
 
-# Each brings a position x, of a line of n pixels, back among them.  Positions that already are
-# stay as they are, and at a period's end the result is the one that SciPy's arithmetic gives.
+# Each function folds positions x into a line of n pixels.  Positions inside do not change.  At the
+# end of a period, the result is that of SciPy's arithmetic.
 
 
 def stay(xp: Any, x: Any, n: int) -> Any:
-    """Outside is left to the taps."""
+    """Return positions unchanged, because taps are folded instead."""
     return x
 
 
 def clamp(xp: Any, x: Any, n: int) -> Any:
-    """To the nearest end."""
+    """Clamp positions to the nearest end."""
     return xp.clip(x, 0, n - 1)
 
 
 def reflect(xp: Any, x: Any, n: int) -> Any:
-    """Mirrored about -1/2 and n - 1/2."""
+    """Mirror positions about -1/2 and n - 1/2."""
     x = xp.fmod(x, 2 * n)
     below = xp.where(x < -n, x + 2 * n, -1 - x)
     above = xp.where(x >= n, 2 * n - 1 - x, x)
@@ -36,7 +36,7 @@ def reflect(xp: Any, x: Any, n: int) -> Any:
 
 
 def mirror(xp: Any, x: Any, n: int) -> Any:
-    """Mirrored about 0 and n - 1."""
+    """Mirror positions about 0 and n - 1."""
     if n == 1:
         return x * 0
     period = 2 * n - 2
@@ -47,7 +47,7 @@ def mirror(xp: Any, x: Any, n: int) -> Any:
 
 
 def turn(xp: Any, x: Any, n: int) -> Any:
-    """Wrapped round with the period n - 1, in which the last pixel is the first."""
+    """Wrap positions with the period n - 1, in which the last pixel is also the first."""
     if n == 1:
         return x * 0
     below = x + (n - 1) * (xp.trunc(-x / (n - 1)) + 1)
@@ -56,15 +56,15 @@ def turn(xp: Any, x: Any, n: int) -> Any:
 
 
 class Mode(NamedTuple):
-    """What one of SciPy's modes is.
+    """The definition of one of SciPy's modes.
 
     Attributes:
-        boundary: the taps' boundary, a ``padding_mode`` of `gridsample.grid_sample`.
-        prefilter: the prefilter's, a ``boundary`` of `gridsample.spline_filter`.
-        fold: what becomes of a position outside, where the nearest pixel is wanted.
-        folds: whether the position is folded for every order.
-        fills: whether a position outside gives ``cval``, whatever its taps are.
-        pad: what the image is padded with before the prefilter, a mode of `numpy.pad`.
+        boundary: the boundary of taps, a ``padding_mode`` of `gridsample.grid_sample`.
+        prefilter: the boundary of the prefilter, a ``boundary`` of `gridsample.spline_filter`.
+        fold: the function that folds positions outside for order 0.
+        folds: whether positions are folded for every order.
+        fills: whether a position outside gives ``cval`` regardless of its taps.
+        pad: how the image is padded before the prefilter, a mode of `numpy.pad`.
     """
 
     boundary: str
@@ -75,7 +75,7 @@ class Mode(NamedTuple):
     pad: str = ""
 
 
-# Beside each, what is outside an image a b c d.
+# The comments show the pixels outside an image a b c d.
 MODES = {
     "reflect": Mode("symmetric", "symmetric", reflect),  # c b a | a b c d | d c b
     "grid-mirror": Mode("symmetric", "symmetric", reflect),
@@ -87,13 +87,13 @@ MODES = {
     "wrap": Mode("mirror", "mirror", turn, folds=True),  # b c d | a b c d | b c d: d is a
 }
 
-# SciPy's ties go up, not to the even pixel.
+# SciPy rounds ties up, not to the even pixel.
 NEAREST_UP = dataclasses.replace(NEAREST, name="nearest-up", ties_up=True)
 METHODS = (NEAREST_UP, "linear", "spline2", "spline3", "spline4", "spline5")
 
 
 class Spline(NamedTuple):
-    """How a call samples: all that does not depend on the place."""
+    """The options of a call."""
 
     order: int
     mode: Mode
@@ -102,20 +102,20 @@ class Spline(NamedTuple):
 
     @property
     def filters(self) -> bool:
-        """Whether coefficients have to be made of the pixels."""
+        """Whether the image must be prefiltered."""
         return self.prefilter and self.order > 1
 
     @property
     def pad(self) -> int:
-        """How many pixels are added at each end of a line."""
+        """The number of pixels that are added at each end of a line."""
         return PAD if self.filters and self.mode.pad else 0
 
     @property
     def options(self) -> dict[str, Any]:
-        """What `grid_sample` is told.
+        """The options of `grid_sample`.
 
-        The nearest pixel is that of the mirrored position, whose ties count: so it is the position
-        that is mirrored, which "reflection" says.
+        For order 0, SciPy mirrors the position before it is rounded, which affects ties.  The
+        boundary "reflection" does the same.
         """
         boundary, mirrors = self.mode.boundary, self.mode.boundary in ("mirror", "symmetric")
         return {
@@ -128,40 +128,40 @@ class Spline(NamedTuple):
 
     @property
     def beyond(self) -> dict[str, Any]:
-        """And what it is told of positions outside, if these give ``cval``."""
+        """Further options of `grid_sample`, for modes in which positions outside give ``cval``."""
         return {"fill_value": self.cval, "extrapolate": False} if self.mode.fills else {}
 
     def padded(self, x: Any) -> Any:
-        """Positions, or an offset of all, counted from the first padded pixel."""
+        """Convert positions, or an offset of positions, to positions in the padded image."""
         return x + self.pad if self.pad else x
 
     def settle(self, xp: Any, x: Any, n: int) -> Any:
-        """Positions along an axis of n pixels, padded ones included, as the taps take them."""
+        """Convert positions along an axis to those that are sampled; n includes padded pixels."""
         x = self.padded(x)
         inside = self.inside(x, n)
         if self.mode.folds or self.order == 0:
             x = self.mode.fold(xp, x, n)
         if self.order == 0:
             x = xp.floor(x + 0.5)
-        # Nowhere (NaN) is outside, too, and so is what rounding brought in.
+        # NaN counts as outside, and so do positions that rounding moved inside.
         return xp.where(inside, x, -1.0) if self.mode.fills else x
 
     def inside(self, x: Any, n: int) -> Any:
-        """Whether positions are between the outermost pixels' centres."""
+        """Whether positions are between the centres of the outermost pixels."""
         return (x >= 0) & (x <= n - 1)
 
 
 def spline_of(order: Any, mode: Any, cval: Any, prefilter: Any) -> Spline:
-    """A call's spline, if there is such a one."""
+    """Create the options of a call, or raise an error if they are not valid."""
     check_constant(cval=cval)
     return Spline(check_order(order), find_mode(mode), cval, bool(prefilter))
 
 
 def find_mode(mode: Any) -> Mode:
-    """The mode of a name.
+    """Find the mode of a name.
 
     Raises:
-        RuntimeError: there is none; SciPy's error.
+        RuntimeError: there is no such mode; SciPy raises the same type.
     """
     if not isinstance(mode, str) or mode not in MODES:
         known = ", ".join(map(repr, MODES))
@@ -170,10 +170,10 @@ def find_mode(mode: Any) -> Mode:
 
 
 def check_order(order: Any, lowest: int = 0) -> int:
-    """The order of a spline, up to 5.
+    """Return the order of a spline, up to 5, as an int.
 
     Raises:
-        RuntimeError: there is no such order; SciPy's error.
+        RuntimeError: there is no such order; SciPy raises the same type.
     """
     if not lowest <= order <= 5:
         raise RuntimeError(f"order: spline order not supported: {order!r}; accepted: {lowest} to 5")

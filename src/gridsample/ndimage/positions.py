@@ -1,4 +1,4 @@
-"""Sampling at any positions: `map_coordinates` and `geometric_transform`."""
+"""Sampling at arbitrary positions: `map_coordinates` and `geometric_transform`."""
 
 from __future__ import annotations
 
@@ -37,29 +37,29 @@ def map_coordinates(
     cval: Any = 0.0,
     prefilter: bool = True,
 ) -> Any:
-    """The image at given coordinates, by spline interpolation: `scipy.ndimage.map_coordinates`.
+    """Sample an image at coordinates by spline interpolation, like `scipy.ndimage.map_coordinates`.
 
     Output p is the sum over pixels i of c[i] times the product over axes k of
-    b(coordinates[k, p] - i[k]), with the B-spline b of the order and the coefficients c that
-    `spline_filter` makes.
+    b(coordinates[k, p] - i[k]), where b is the B-spline of the order and c are the coefficients
+    from `spline_filter`.
 
     Args:
-        input: the image, of any rank (more than three axes go to SciPy), real or complex.
-        coordinates: (rank, *out), in pixels, along the image's axes in their order: z, y, x.
-        output: an array or a tensor for the result, or its dtype; None for the input's.
-        order: of the spline, 0 (nearest, ties up) to 5.
-        mode: what is outside: "constant" (``cval`` beyond the outermost pixels' centres),
+        input: the image, of any rank (SciPy processes more than three axes), real or complex.
+        coordinates: (rank, *out), in pixels, in the order of the image's axes: z, y, x.
+        output: an array or a tensor for the result, or its dtype; None for the input's dtype.
+        order: the order of the spline, 0 (nearest, ties up) to 5.
+        mode: the boundary: "constant" (``cval`` beyond the centres of the outermost pixels),
             "grid-constant" (the image is surrounded by pixels of ``cval``), "nearest", "mirror",
             "reflect" or "grid-mirror", "grid-wrap", "wrap" (with the period n - 1).
-        cval: the value outside, for the modes with "constant".
-        prefilter: False if ``input`` holds coefficients already.
+        cval: the value outside, for "constant" and "grid-constant".
+        prefilter: False if ``input`` already holds coefficients.
 
     Returns:
-        (*out), or ``output``.  For tensors, a tensor, differentiable in both arguments.
+        (*out), or ``output``.  For tensors, a tensor that is differentiable in both arguments.
 
     Raises:
-        RuntimeError: shapes, an order or a mode that SciPy refuses with this error.
-        TypeError: complex coordinates.
+        RuntimeError: a shape, an order or a mode for which SciPy raises this error.
+        TypeError: the coordinates are complex.
 
     Example:
         >>> import numpy as np
@@ -116,30 +116,31 @@ def geometric_transform(
     extra_arguments: tuple[Any, ...] = (),
     extra_keywords: dict[str, Any] | None = None,
 ) -> Any:
-    """The image where a function says: `scipy.ndimage.geometric_transform`.
+    """Sample an image at the coordinates of a function, like `scipy.ndimage.geometric_transform`.
 
-    The function is called once for each output pixel, which takes most of the time; coordinates
-    that can be computed as arrays belong in `map_coordinates`.
+    The function is called once for each output pixel, which takes most of the time.  If the
+    coordinates can be computed as arrays, use `map_coordinates`.
 
     Args:
-        input: as in `map_coordinates`.
-        mapping: takes an output pixel's indices as a tuple, and gives its coordinates in the
-            input as a sequence.  A `scipy.LowLevelCallable` goes to SciPy, with all the rest.
+        input: the image, as in `map_coordinates`.
+        mapping: a function that takes an output pixel's indices as a tuple, and returns its
+            coordinates in the input as a sequence.  Calls with a `scipy.LowLevelCallable` are
+            passed to SciPy.
         output_shape: the output's shape; None for the input's.
-        output: as in `map_coordinates`.
-        order: as in `map_coordinates`.
-        mode: as in `map_coordinates`.
-        cval: as in `map_coordinates`.
-        prefilter: as in `map_coordinates`.
-        extra_arguments: more arguments for the function.
-        extra_keywords: and by name.
+        output: an array for the result, or its dtype, as in `map_coordinates`.
+        order: the order of the spline, as in `map_coordinates`.
+        mode: the boundary, as in `map_coordinates`.
+        cval: the value outside, as in `map_coordinates`.
+        prefilter: whether to prefilter, as in `map_coordinates`.
+        extra_arguments: additional positional arguments of the function.
+        extra_keywords: additional keyword arguments of the function.
 
     Returns:
         An array of ``output_shape``, or ``output``.
 
     Raises:
-        RuntimeError: as `map_coordinates`.
-        TypeError: the function gives too many or too few coordinates.
+        RuntimeError: an argument is not accepted by `map_coordinates`.
+        TypeError: the function returns the wrong number of coordinates.
 
     Example:
         >>> import numpy as np
@@ -176,17 +177,17 @@ def geometric_transform(
     return given_back(values, input)
 
 
-# Any positions ------------------------------------------------------------------------------------
+# Arbitrary positions ------------------------------------------------------------------------------
 
 
 def transform(
     image: Any, positions: Positions, shape: tuple[int, ...], spline: Spline, out: Any = None,
     finite: bool = False,
 ) -> Any:  # fmt: skip
-    """An image (*spatial, C) sampled at positions: (*shape, C).
+    """Sample an image (*spatial, C) at positions; the result is (*shape, C).
 
-    ``out``, an array of this shape, is filled where it can be, and else left alone.  Positions
-    that are known to be ``finite`` need less to be done.
+    The result is written to ``out``, an array of this shape, if possible; otherwise ``out`` does
+    not change.  Positions that are known to be ``finite`` need fewer steps.
     """
     backend, rank = backend_of(image=image), image.ndim - 1
     if 0 in image.shape[:rank] and spline.mode.boundary != "constant" and not spline.mode.fills:
@@ -211,11 +212,12 @@ def transform_whole(
     image: Any, sampled: Callable[[Any], Any], positions: Positions, shape: tuple[int, ...],
     spline: Spline, output: Any, fresh: bool, finite: bool,
 ) -> Any:  # fmt: skip
-    """`transform_plain`, where nothing is to be done to the positions: ``sampled`` in one piece.
+    """Sample an image in one piece by ``sampled`` if possible, otherwise by `transform_plain`.
 
-    It takes the coefficients (1, 1, *spatial).  What comes out as no number is done again the long
-    way, by which a position that is none is outside; so is all, unless positions are ``finite``
-    where they would not show.  A ``fresh`` output is nobody else's.
+    This is possible if the positions need no changes.  ``sampled`` takes the coefficients
+    (1, 1, *spatial).  If a result is NaN, `transform_plain` computes everything again, because it
+    treats NaN positions as outside.  It is also used if positions are not ``finite`` in a mode in
+    which the results would not show it.  ``fresh`` means that the caller does not own the output.
     """
     plain = backend_of(image=image).plain and not spline.mode.folds and finite
     empty = 0 in image.shape or 0 in shape
@@ -230,7 +232,7 @@ def transform_whole(
 
 
 def may_be_no_number(values: Any) -> bool:
-    """Whether any of the values is NaN; or infinities are, of which the sum may be."""
+    """Whether some values may be NaN; infinite values can also make the result True."""
     with np.errstate(all="ignore"):
         return bool(np.isnan(values.sum()))
 
@@ -238,10 +240,10 @@ def may_be_no_number(values: Any) -> bool:
 def meets_tie(
     positions: Positions, shape: Sequence[int], sizes: Sequence[int], spline: Spline
 ) -> bool:
-    """Whether a position is half way between the last pixel of an axis and its first mirror image.
+    """Whether a position is halfway between the last pixel of an axis and its mirror image.
 
-    There SciPy takes the pixel of the latter, although it mirrors the position, and all other ties
-    with it.
+    At such a tie, SciPy selects the mirror image, although it mirrors positions, and thereby all
+    other ties.
     """
     if spline.order or spline.mode.fills or spline.mode.boundary != "mirror":
         return False
@@ -261,22 +263,22 @@ def meets_tie(
 
 
 def all_finite(numbers: Any) -> bool:
-    """Whether all are, as far as their sum tells; it may be infinite where none of them is."""
+    """Whether the sum of numbers is finite; if so, all of them are finite."""
     with np.errstate(all="ignore"):
         return bool(np.isfinite(numbers.sum()))
 
 
 def constant(shape: Sequence[int], spline: Spline, image: Any) -> Any:
-    """An image of nothing but the value outside."""
+    """Create an image filled with the value outside."""
     backend = backend_of(image=image)
     number = backend.full(tuple(shape), spline.cval, image.dtype, image)
-    return number + backend.xp.zeros_like(number)  # in memory of its own
+    return number + backend.xp.zeros_like(number)  # allocates memory for all entries
 
 
 def transform_plain(
     image: Any, positions: Positions, shape: tuple[int, ...], spline: Spline, output: Any
 ) -> Any:
-    """`transform` of an image without channels, into an output from `new_output`."""
+    """Apply `transform` to an image without channels, with an output from `new_output`."""
     return as_channel(
         lambda pixels, place: transform(pixels, positions, shape, spline, place), image, output
     )
@@ -285,9 +287,9 @@ def transform_plain(
 def as_channel(
     sampled: Callable[[Any, Any], Any], image: Any, output: Any, fresh: bool = False
 ) -> Any:
-    """What is ``sampled`` of an image with one channel, perhaps into an output with one.
+    """Apply ``sampled`` to an image and an output, both viewed with one channel.
 
-    A ``fresh`` output is nobody else's.
+    ``fresh`` means that the caller does not own the output.
     """
     if not backend_of(image=image).plain:
         return store(sampled(image[..., None], None)[..., 0], output)

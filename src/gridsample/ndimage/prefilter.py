@@ -1,4 +1,4 @@
-"""The prefilter: `spline_filter`, `spline_filter1d`, and what is sampled in an image's place."""
+"""The prefilter: `spline_filter`, `spline_filter1d`, and the coefficients that are sampled."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from gridsample.ops.filtering import spline_filter as coefficients
 def spline_filter(
     input: Any, order: int = 3, output: Any = np.float64, mode: str = "mirror"
 ) -> Any:
-    """Spline coefficients along all axes: `scipy.ndimage.spline_filter`.
+    """Compute spline coefficients along all axes, like `scipy.ndimage.spline_filter`.
 
-    What lies between two axes' passes has the output's type, as in SciPy: keep float64.
+    Intermediate results have the dtype of the output, as in SciPy, so float64 is recommended.
 
     Args:
-        input: as in `spline_filter1d`.
-        order: of the spline, 2 to 5.
-        output: as in `spline_filter1d`.
-        mode: as in `spline_filter1d`.
+        input: the image, as in `spline_filter1d`.
+        order: the order of the spline, 2 to 5.
+        output: an array for the result, or its dtype, as in `spline_filter1d`.
+        mode: the boundary, as in `spline_filter1d`.
 
     Returns:
         An array of the input's shape, or ``output``.
 
     Raises:
-        RuntimeError: as `map_coordinates`.
+        RuntimeError: an argument is not accepted by `map_coordinates`.
 
     Example:
         >>> import numpy as np
@@ -54,21 +54,22 @@ def spline_filter(
 def spline_filter1d(
     input: Any, order: int = 3, axis: int = -1, output: Any = np.float64, mode: str = "mirror"
 ) -> Any:
-    """Spline coefficients along one axis: `scipy.ndimage.spline_filter1d`.
+    """Compute spline coefficients along one axis, like `scipy.ndimage.spline_filter1d`.
 
     Args:
         input: an image of any rank.
-        order: of the spline, 0 to 5; 0 and 1 leave the image as it is.
+        order: the order of the spline, 0 to 5; orders 0 and 1 do not change the image.
         axis: the axis.
-        output: as in `map_coordinates`; float64 if left out, a tensor's own type for a tensor.
-        mode: what is outside, as in `map_coordinates`; exact for "mirror", "reflect",
+        output: an array for the result, or its dtype, as in `map_coordinates`; the default is
+            float64, or for tensors the dtype of the input.
+        mode: the boundary, as in `map_coordinates`.  The filter is exact for "mirror", "reflect",
             "grid-mirror" and "grid-wrap"; "nearest" is filtered as "reflect", others as "mirror".
 
     Returns:
         An array of the input's shape, or ``output``.
 
     Raises:
-        RuntimeError: as `map_coordinates`.
+        RuntimeError: an argument is not accepted by `map_coordinates`.
 
     Example:
         >>> import numpy as np
@@ -90,7 +91,7 @@ def spline_filter1d(
 
 
 def prepared(image: Any, axes: Sequence[int], spline: Spline, kept: bool = False) -> Any:
-    """What is sampled in an image's place: its coefficients along some axes."""
+    """Pad an image and compute its coefficients along some axes, if the spline needs them."""
     image = working(padded(image, axes, spline), spline, kept)
     if spline.filters:
         image = coefficients(image, spline.order, spline.mode.prefilter, tuple(axes))
@@ -98,11 +99,11 @@ def prepared(image: Any, axes: Sequence[int], spline: Spline, kept: bool = False
 
 
 def working(image: Any, spline: Spline, kept: bool) -> Any:
-    """The image in the type that it is sampled in.
+    """Convert an image to the dtype in which it is sampled.
 
-    Elsewhere than in NumPy numbers keep their precision.  Copied numbers do, too; sums are made in
-    float64, which single precision is brought to as it is read, if the result is ``kept`` in the
-    image's type.
+    Arrays of libraries other than NumPy keep their precision, and so do pixels that are only
+    copied.  Sums are computed in float64.  If the result is ``kept`` in the image's dtype, single
+    precision is converted only when it is read.
     """
     backend = backend_of(image=image)
     if not backend.plain:
@@ -116,7 +117,7 @@ def working(image: Any, spline: Spline, kept: bool) -> Any:
 
 
 def padded(image: Any, axes: Sequence[int], spline: Spline) -> Any:
-    """The image with `PAD` more pixels at both ends of some axes, if the mode has it so."""
+    """Add `PAD` pixels at both ends of some axes, if the mode requires it."""
     if not spline.pad:
         return image
     backend = backend_of(image=image)
@@ -133,7 +134,10 @@ def padded(image: Any, axes: Sequence[int], spline: Spline) -> Any:
 
 
 def filter_output(output: Any, image: Any) -> Any:
-    """As `new_output`; SciPy's default stands for a tensor's own type."""
+    """Return the output of a filter; see `new_output`.
+
+    For tensors, SciPy's default dtype means the dtype of the input.
+    """
     if backend_of(input=image).plain:
         return new_output(output, image, image.shape)
     own = image.dtype if kind(image) in "fc" else as_like(image, image).dtype
@@ -141,7 +145,7 @@ def filter_output(output: Any, image: Any) -> Any:
 
 
 def check_axis(axis: Any, rank: int) -> int:
-    """An axis, counted from the front."""
+    """Return an axis as a non-negative integer, or raise an error if there is no such axis."""
     given = operator.index(axis)
     if not -rank <= given < rank:
         raise np.exceptions.AxisError(given, rank)

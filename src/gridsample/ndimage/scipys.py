@@ -1,4 +1,4 @@
-"""SciPy's own functions, for what is left to them."""
+"""SciPy's own functions, for calls that are passed to SciPy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gridsample.backends import backend_of
 
 
 def scipy_function(name: str, reason: str) -> Any:
-    """The function of SciPy's own, for what is not done here."""
+    """Return SciPy's own function, for calls that are not supported here."""
     try:
         return getattr(scipy_originals(), name)
     except ImportError:
@@ -20,14 +20,14 @@ def scipy_function(name: str, reason: str) -> Any:
 
 @functools.cache
 def scipy_originals() -> Any:
-    """SciPy's functions as SciPy defines them, in a module object of our own.
+    """Load SciPy's original functions in a separate module object.
 
-    Our functions, or wrappers of them, may have been put over the names in `scipy.ndimage`; to call
-    those would never end.  So the module that defines the originals is executed once more, without
-    being registered: nothing that others see is changed.
+    The names in `scipy.ndimage` may have been replaced by our functions or wrappers of them, and
+    calling those would cause infinite recursion.  The module that defines the originals is
+    therefore executed again, without registering it, so other code is not affected.
     """
     found = importlib.util.find_spec("scipy.ndimage._interpolation")
-    if found is None or found.loader is None:  # a SciPy that keeps them elsewhere
+    if found is None or found.loader is None:  # this version defines them elsewhere
         return importlib.import_module("scipy.ndimage")
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
@@ -35,7 +35,7 @@ def scipy_originals() -> Any:
 
 
 def goes_to_scipy(image: Any) -> bool:
-    """Whether an image has more axes than are sampled here."""
+    """Whether an image has more axes than we support, so that SciPy must process it."""
     if image.ndim > 3 and not backend_of(image=image).plain:
         raise TypeError(f"input has {image.ndim} axes; accepted: tensors with up to three")
     return bool(image.ndim > 3)

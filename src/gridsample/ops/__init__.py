@@ -1,1 +1,1 @@
-"""The operations that users call."""
+"""The public operations, each written once over a `gridsample.backends.base.Backend`."""

@@ -175,18 +175,18 @@ def affine_sample_vjp(
     return sample_vjp(backend, (grad_output, input, theta), size, options, needed)
 
 
-# What is asked for --------------------------------------------------------------------------------
+# Arguments ----------------------------------------------------------------------------------------
 
 
 def check_map_coords(coords: Any) -> str:
-    """What coordinates count on both sides of a map."""
+    """Return the units of coordinates on both sides of a map, or raise an error."""
     if coords not in ("normalized", "pixel"):
         raise ValueError(f"coords must be 'normalized' or 'pixel', got {coords!r}")
     return str(coords)
 
 
 def check_maps(backend: Backend, theta: Array, size: Sequence[int]) -> Shape:
-    """The spatial shape of what is sampled by affine maps, if those go with it."""
+    """Return the spatial shape of the output, or raise an error if the maps do not match it."""
     shape = check_output(size, 3, 5)
     check_theta(backend.shape(theta), shape)
     if backend.type_name(theta.dtype, "theta") not in GRID_TYPES:
@@ -200,7 +200,7 @@ def check_maps(backend: Backend, theta: Array, size: Sequence[int]) -> Shape:
 def settle(
     backend: Backend, image: Array, theta: Array, out: Shape, options: Options
 ) -> tuple[Options, Shape]:
-    """The checked record, and the shape of the grid that the maps stand for."""
+    """Return the checked options, and the shape of the grid that the maps represent."""
     items, rank, _ = backend.shape(theta)
     points = (items, *out, rank)
     kind = backend.type(backend.type_name(theta.dtype, "theta"))
@@ -212,7 +212,7 @@ def settle(
 
 
 def sample(backend: Backend, input: Any, theta: Any, size: Sequence[int], options: Options) -> Any:
-    """`affine_sample`."""
+    """Compute the result of `affine_sample`."""
     image, maps = backend.bring(input=input, theta=theta)
     out = check_maps(backend, maps, size)
     how, _ = settle(backend, image, maps, out, options)
@@ -230,7 +230,7 @@ def sample_vjp(
     backend: Backend, given: tuple[Any, Any, Any], size: Sequence[int], options: Options,
     needed: tuple[bool, bool],
 ) -> tuple[Any, Any]:  # fmt: skip
-    """`affine_sample_vjp` of grad_output, input and theta."""
+    """Compute the results of `affine_sample_vjp`; ``given`` is (grad_output, input, theta)."""
     upstream, image, maps = backend.bring(
         **dict(zip(("grad_output", "input", "theta"), given, strict=True))
     )

@@ -1,4 +1,4 @@
-"""What the operations share: arrays with their channels first, their types, and the prefilter."""
+"""Functions that the operations share: channels, dtypes, and the prefilter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UPSTREAM_TYPES = (*GRID_TYPES, "complex64", "complex128")
 
 
 def planes(backend: Backend, array: Array, last: bool) -> Array:
-    """The caller's array with its channels second: a view."""
+    """View the caller's array with its channels on the second axis."""
     if not last:
         return array
     n = len(array.shape)
@@ -25,7 +25,7 @@ def planes(backend: Backend, array: Array, last: bool) -> Array:
 
 
 def back(backend: Backend, array: Array, last: bool, after: int = 0) -> Array:
-    """A result (N, C, *rest) as the caller has it; so many more axes stay ``after`` channels."""
+    """View a result (N, C, *rest) in the caller's layout; the last ``after`` axes stay last."""
     if not last:
         return array
     n = len(array.shape)
@@ -33,7 +33,7 @@ def back(backend: Backend, array: Array, last: bool, after: int = 0) -> Array:
 
 
 def out_shape(image: Shape, grid: Shape, last: bool) -> Shape:
-    """The shape of what is sampled, as the caller has it."""
+    """The shape of the sampled output in the caller's layout."""
     items = grid[0] if image[0] == 1 else image[0]
     return (items, *grid[1:-1], image[-1]) if last else (items, image[1], *grid[1:-1])
 
@@ -42,13 +42,13 @@ def out_shape(image: Shape, grid: Shape, last: bool) -> Shape:
 
 
 def sum_type(backend: Backend, *arrays: Array) -> Any:
-    """The real type that sums of numbers of these arrays are made in."""
+    """The real dtype in which sums over these arrays are computed."""
     names = [backend.type_name(array.dtype) for array in arrays]
     return backend.type("float64" if any([one in WIDE_TYPES for one in names]) else "float32")
 
 
 def coefficient_type(backend: Backend, image: Array, *others: Array) -> Any:
-    """As `sum_type`, complex for a complex image."""
+    """The dtype of sums over these arrays, which is complex for a complex image."""
     wide = backend.type_name(sum_type(backend, image, *others)) == "float64"
     if backend.type_name(image.dtype).startswith("complex"):
         return backend.type("complex128" if wide else "complex64")
@@ -56,12 +56,12 @@ def coefficient_type(backend: Backend, image: Array, *others: Array) -> Any:
 
 
 def is_differentiable(backend: Backend, array: Array) -> bool:
-    """Whether an array's numbers are real or complex, rather than integers."""
+    """Whether an array is floating-point or complex."""
     return backend.type_name(array.dtype) in UPSTREAM_TYPES
 
 
 def check_differentiable(backend: Backend, image: Array) -> None:
-    """Refuse an image of integers."""
+    """Raise an error if the gradient of an integer image is requested."""
     if not is_differentiable(backend, image):
         raise TypeError(
             f"input has dtype {image.dtype}, of which there is no gradient; "
@@ -70,11 +70,11 @@ def check_differentiable(backend: Backend, image: Array) -> None:
 
 
 def check_upstream(backend: Backend, upstream: Array, image: Array, shape: Shape) -> Array:
-    """Upstream values of the output's shape; complex ones for a complex image.
+    """Check an upstream gradient, and convert it to complex for a complex image.
 
     Raises:
-        TypeError: they are integers, or complex though the image is real.
-        ValueError: they have another shape.
+        TypeError: it is an integer array, or complex although the image is real.
+        ValueError: it does not have the output's shape.
     """
     found = backend.shape(upstream)
     if found != tuple(shape):
@@ -97,9 +97,9 @@ def check_upstream(backend: Backend, upstream: Array, image: Array, shape: Shape
 
 
 def as_grid(backend: Backend, grid: Array, options: Options) -> Array:
-    """A grid; one of integers, which may count pixels, becomes floating.
+    """Convert a grid of integers, which may be coordinates in pixels, to floating point.
 
-    Those of 8 and 16 bits are taken as float32, which holds all of them, and others as float64.
+    8- and 16-bit integers become float32, which represents them exactly; others become float64.
     """
     name, coords = backend.type_name(grid.dtype, "grid"), options.coords
     if name.startswith(("int", "uint")) and isinstance(coords, str) and coords == "pixel":
@@ -113,9 +113,10 @@ def as_grid(backend: Backend, grid: Array, options: Options) -> Array:
 def filtered(
     backend: Backend, image: Array, places: Array, how: Options, adjoint: bool = False
 ) -> Array:
-    """The coefficients that splines weigh in an image's place, or the adjoint of making them.
+    """Compute the spline coefficients of an image, or apply the transpose of that filter.
 
-    In the type of the sums, which the type of ``places`` (a grid, or maps) has a part in.
+    The result has the dtype of the sums, which also depends on the dtype of ``places`` (a grid, or
+    affine maps).
     """
     if backend.type_name(places.dtype) == "float64":
         image = backend.astype(image, coefficient_type(backend, image, places))

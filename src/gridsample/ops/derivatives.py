@@ -139,7 +139,7 @@ def grid_hessian(
 
 
 def derivatives(backend: Backend, input: Any, grid: Any, options: Options, degree: int) -> Any:
-    """All derivatives of one degree of a sample along its coordinates, on ``degree`` more axes."""
+    """Compute all derivatives of one degree along the coordinates, on ``degree`` extra axes."""
     image, points = backend.bring(input=input, grid=grid)
     points = as_grid(backend, points, options)
     how = backend.settle(image, points, options)
@@ -148,7 +148,7 @@ def derivatives(backend: Backend, input: Any, grid: Any, options: Options, degre
     source = filtered(backend, pixels, points, how) if how.prefilter else pixels
     single = [(a,) for a in range(rank)]
     every: Any = single if degree == 1 else [(*j, *k) for j in single for k in single]
-    # torch.compile cannot follow a tuple's count before torch 2.9, nor itertools.product.
+    # Before torch 2.9, torch.compile supports neither a tuple's count nor itertools.product.
     orders = [tuple([sum([a == k for a in axes]) for k in range(rank)]) for axes in every]
     kind = backend.promote(image.dtype, points.dtype)
     made = backend.gathers(source, points, how, orders, kind)

@@ -80,7 +80,7 @@ def spline_filter(
 
 
 def check_order(order: Any) -> int:
-    """The order of a spline, if it is one."""
+    """Return the order of a spline as an int, or raise an error if it is not valid."""
     if isinstance(order, bool) or not hasattr(order, "__index__"):
         raise TypeError(f"order must be an integer from 0 to 7, got {order!r}")
     if not 0 <= order <= 7:
@@ -89,7 +89,7 @@ def check_order(order: Any) -> int:
 
 
 def check_axes(axes: Any, dimensions: int) -> tuple[int, ...]:
-    """Axes as numbers from 0 on, if there are such axes, none of them twice."""
+    """Return axes as non-negative integers, or raise an error if they are missing or repeated."""
     if axes is None:
         return tuple(range(2, dimensions))
     try:
@@ -106,7 +106,7 @@ def check_axes(axes: Any, dimensions: int) -> tuple[int, ...]:
 
 
 def check_names(boundary: Any, axes: Sequence[int]) -> list[str]:
-    """The boundary of each axis."""
+    """Return the boundary of each axis, or raise an error if a name is unknown."""
     names = [boundary] * len(axes) if isinstance(boundary, str) else boundary
     if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) for name in names):
         raise TypeError(

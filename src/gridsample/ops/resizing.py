@@ -1,8 +1,8 @@
 """Resizing: sampling on a regular grid, one axis after the other.
 
-What happens along an axis is a matrix (`tables`), and the kernels apply one after the other
-(`kernels.resize`).  Resizing is linear in the image, so its gradient is the same with the
-transposed matrices.
+Resizing along an axis is a product with a matrix (`tables`), and the kernels apply one matrix after
+the other (`kernels.resize`).  Resizing is linear in the image, so its gradient is the same
+operation with the transposed matrices.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from gridsample.ops.arrays import back, is_differentiable, planes
 Array = np.ndarray[Any, Any]
 Factor = float | Sequence[float]
 
-# When integers are rounded: once, at the end; or after each axis, as Pillow or as PyTorch does it.
+# When integers are rounded: once, at the end; or after each axis, like Pillow or like PyTorch.
 ROUNDINGS = ("exact", "pillow", "torch")
 
 
-# What is asked for --------------------------------------------------------------------------------
+# Arguments ----------------------------------------------------------------------------------------
 
 
 def find_methods(mode: Mode, rank: int, antialias: bool) -> tuple[str, ...]:
-    """How each axis is weighed, in the array's order, spelled as `tables.Axis` has it."""
+    """Return the method of each axis in the array's order, in the spelling of `tables.Axis`."""
     methods = [find_method(one, resizing=True) for one in per_axis(mode, rank, "mode")[::-1]]
     for method in methods:
         if antialias and not method.stretches:
@@ -57,7 +57,7 @@ def find_methods(mode: Mode, rank: int, antialias: bool) -> tuple[str, ...]:
 
 
 def one_each(given: Any, rank: int, name: str) -> tuple[Any, ...]:
-    """A number for each axis, from one for all or one per axis."""
+    """Expand a number to one per axis; several are returned if there is one per axis."""
     if not isinstance(given, (tuple, list)):
         return (given,) * rank
     if len(given) != rank:
@@ -69,7 +69,7 @@ def one_each(given: Any, rank: int, name: str) -> tuple[Any, ...]:
 
 
 def check_size(given: Any, rank: int) -> tuple[int, ...]:
-    """The output's spatial shape."""
+    """Return the output's spatial shape, or raise an error if it is not valid."""
     try:
         return tuple([as_whole(n) for n in one_each(given, rank, "size")])
     except TypeError:
@@ -77,7 +77,7 @@ def check_size(given: Any, rank: int) -> tuple[int, ...]:
 
 
 def check_scales(given: Any, rank: int) -> tuple[float, ...]:
-    """The factors by which each axis is resized."""
+    """Return the scale factor of each axis, or raise an error if they are not valid."""
     scales = one_each(given, rank, "scale_factor")
     for scale in scales:
         symbolic = type(scale).__name__ in ("SymInt", "SymFloat")
@@ -143,7 +143,7 @@ def plan_resizing(
 
 
 def check_rounding(rounding: Any) -> str:
-    """When integers are rounded, if it is a name of such."""
+    """Return ``rounding``, or raise an error if it is not a known name."""
     if not isinstance(rounding, str):
         raise TypeError(
             f"rounding must be one of {', '.join(map(repr, ROUNDINGS))}, got {rounding!r}"
@@ -154,7 +154,7 @@ def check_rounding(rounding: Any) -> str:
 
 
 def check_image(shape: Sequence[int], channel_axis: int, threads: int | None) -> bool:
-    """Refuse a shape that is no image; whether channels come last otherwise."""
+    """Return whether channels come last, or raise an error if the shape is not that of an image."""
     check_threads(threads)
     if not 3 <= len(shape) <= 5:
         raise ValueError(
@@ -180,18 +180,19 @@ def interpolate(
     channel_axis: int = 1,
     threads: int | None = None,
 ) -> Any:
-    """Resize an image, to a size or by a factor.
+    """Resize an image to a size or by a factor.
 
-    The arguments are those of `torch.nn.functional.interpolate`, whose results these are wherever
-    it has any.  With a step of input pixels between two outputs, output i lies at the position
+    The arguments are those of `torch.nn.functional.interpolate`, and so are the results wherever it
+    supports the call.  The step is the distance between two outputs in input pixels.  Output i has
+    the position
 
         i * (inputs - 1) / (outputs - 1)       align_corners=True
         (i + 1/2) * step - 1/2                 align_corners=False; the step is inputs / outputs,
-                                               or 1 / scale_factor where that is given
+                                               or 1 / scale_factor if that is given
 
-    and is a weighted sum of the pixels around it, along one axis after the other.  The weights are
-    those of a method: every mode of `grid_sample` is one here, and "area", "gaussian" and
-    "nearest-exact" besides.  Along an axis, with the distance s of a pixel from the position:
+    and is a weighted sum of the pixels around it, along one axis after the other.  The method
+    determines the weights.  Every mode of `grid_sample` is accepted, and also "area", "gaussian"
+    and "nearest-exact".  If s is the distance of a pixel from the position along an axis:
 
     ========================  ==================================================================
     "nearest"                 pixel floor(i * step), as in PyTorch
@@ -204,53 +205,54 @@ def interpolate(
     "spline2" to "spline7"    the spline through all pixels, mirrored at the ends:
                               `scipy.ndimage.zoom` with mode="reflect", grid_mode=True, and with
                               mode="mirror", grid_mode=False for align_corners=True
-    "area"                    the mean of all pixels that the output overlaps
+    "area"                    the mean of all pixels that the output pixel overlaps
     "gaussian"                exp(-2 s^2), divided by the sum of all
     ========================  ==================================================================
 
-    Pixels outside are the edge pixel, but for splines.  So with any method other than "nearest",
-    "nearest-exact", "area" and "gaussian" the result is that of `grid_sample` at these positions
-    with padding_mode="border" (splines: "symmetric", or "mirror" with align_corners=True).
+    Outside the image, methods except splines use the edge pixel.  The result of any method other
+    than "nearest", "nearest-exact", "area" and "gaussian" is therefore that of `grid_sample` at
+    these positions with padding_mode="border" (for splines "symmetric", or "mirror" with
+    align_corners=True).
 
-    Any method goes with any number of axes.
+    Every method works with any number of axes.
 
     Args:
         input: the image, (N, C, *spatial) with 1 to 3 spatial axes; an array or a tensor of
-            bool, any integer type, float16 to float64 (tensors also bfloat16), complex64 or
-            complex128; any strides.  bool and integers are rounded and saturate; uint8 images
-            are summed in fixed point, within 1 of the rounded real result.
-        size: the output's spatial shape, slowest axis first; one number for all axes the same.
-        scale_factor: outputs per input, one number or one an axis, slowest first; the size is
-            then floor(inputs * scale_factor).
-        mode: a name of the table, any other of `gridsample.methods.names()`, or a
-            `gridsample.methods.Method`; or a tuple with one for each axis in x, y, z order.
-        align_corners: whether the centres of the corner pixels stay where they are, rather than
-            the outer edges; None for False.  Not with nearest and area, which know no corners.
-        recompute_scale_factor: with a scale_factor, whether the step follows from the sizes all
-            the same.
-        antialias: whether the weights are stretched by the step where that is more than 1, so
-            that nothing is skipped (the tables of Pillow); for nearest, too, which then is the
-            mean of a box.  "area" skips nothing anyhow.  A method of your own can be stretched if
-            its weights sum to one and depend on the distance alone (`Method.stretches`).
+            bool, any integer dtype, float16 to float64 (tensors also bfloat16), complex64 or
+            complex128; any strides.  bool and integers are rounded and saturate.  uint8 images are
+            summed in fixed point; the result is within 1 of the exact result, rounded.
+        size: the output's spatial shape, slowest axis first; a single number applies to all axes.
+        scale_factor: outputs per input, a single number or one per axis, slowest first.  The size
+            is then floor(inputs * scale_factor).
+        mode: a name from the table, any other of `gridsample.methods.names()`, or a
+            `gridsample.methods.Method`; or a tuple with one per axis, in x, y, z order.
+        align_corners: whether the centres of the corner pixels stay in place, instead of their
+            outer edges; None means False.  It has no meaning for nearest and area.
+        recompute_scale_factor: whether the step follows from the sizes although scale_factor is
+            given.
+        antialias: whether the weights are stretched by the step where it exceeds 1, so that no
+            pixels are skipped (as in Pillow).  "nearest" then computes the mean of a box; "area"
+            needs no antialiasing.  A custom method can be stretched if its weights sum to one and
+            depend only on the distance (`Method.stretches`).
         rounding: when integers are rounded.  "exact": once, at the end.  "pillow", "torch": after
-            each axis, to whole numbers that the type holds (uint8: 0 to 255).  For uint8 the result
-            is then that of Pillow, or of PyTorch on the CPU, where they have the method; it can be
-            60 away from the exact one where a method overshoots.  The two differ in the precision
-            of their weights, and Pillow (since 13) begins with the height where an image loses more
-            than twice as many rows as columns, while PyTorch always begins with the width.
-            Floating images are not rounded; on a GPU PyTorch's own functions resize, which round
-            once.
+            each axis, to integers within the range of the dtype (uint8: 0 to 255).  For uint8, the
+            result then equals that of Pillow, or of PyTorch on the CPU, for the methods that they
+            have.  Where a method overshoots, it can differ from the exact result by 60.  The two
+            differ in the precision of their weights.  Also, Pillow (since 13) begins with the
+            height if the image loses more than twice as many rows as columns, whereas PyTorch
+            always begins with the width.  Floating-point images are not rounded.  On a GPU,
+            PyTorch's own functions are used, which round once.
         channel_axis: 1, or -1 for channels-last input and output, (N, *spatial, C).
-        threads: how many threads to use at most; None for one a core, or as many as torch uses
-            for tensors.  The result does not depend on it.
+        threads: the maximum number of threads; None for one per core or, for tensors, torch's
+            number of threads.  The result does not depend on it.
 
     Returns:
         (N, C, *size), with the input's dtype.
 
     Raises:
-        TypeError: a dtype, or an option of a type, that is not accepted.
-        ValueError: a shape or size that cannot be, options that contradict each other, or a name
-            that is unknown.
+        TypeError: a dtype or the type of an option is not accepted.
+        ValueError: a shape or size is not valid, options contradict each other, or a name is
+            unknown.
 
     Example:
         >>> import numpy as np, gridsample
@@ -289,31 +291,33 @@ def interpolate_vjp(
     channel_axis: int = 1,
     threads: int | None = None,
 ) -> Any:
-    """The gradient of `interpolate`: the vector-Jacobian product with ``grad_output``.
+    """Compute the gradient of `interpolate`: the vector-Jacobian product with ``grad_output``.
 
-    Resizing is linear in the image, one matrix an axis, so this is the same with each matrix
-    transposed: every pixel of the input gets the sum of the outputs that it was part of, with the
-    same weights.
+    Resizing is linear in the image, with one matrix per axis.  The gradient is the same operation
+    with each matrix transposed: each input pixel receives the weighted sum of the outputs to which
+    it contributed.
 
     Args:
-        grad_output: upstream gradient, of the output's shape; floating, or complex for a complex
-            input.
-        input: the image, as in `interpolate`; of it only shape and dtype matter.
-        size: as in `interpolate`, like all that follow.
-        scale_factor: see there.
-        mode: see there.
-        align_corners: see there.
-        recompute_scale_factor: see there.
-        antialias: see there.
-        channel_axis: see there; it holds for grad_output and the result too.
-        threads: see there.
+        grad_output: the upstream gradient, of the output's shape; floating-point, or complex for a
+            complex input.
+        input: the image, as in `interpolate`; only its shape and dtype are used.
+        size: the output's spatial shape, as in `interpolate`.
+        scale_factor: outputs per input, as in `interpolate`.
+        mode: the method, as in `interpolate`.
+        align_corners: whether the centres of the corner pixels stay in place, as in `interpolate`.
+        recompute_scale_factor: whether the step follows from the sizes, as in `interpolate`.
+        antialias: whether to stretch the weights, as in `interpolate`.
+        channel_axis: 1 or -1, as in `interpolate`; it also applies to grad_output and the result.
+        threads: the maximum number of threads, as in `interpolate`.
 
     Returns:
         The gradient, with the input's shape and dtype.
 
     Raises:
-        TypeError: as `interpolate`, or an input without a gradient.
-        ValueError: as `interpolate`, or grad_output has not the output's shape.
+        TypeError: an argument is not accepted by `interpolate`, or the dtype of the input or of
+            grad_output has no gradient.
+        ValueError: an argument is not accepted by `interpolate`, or grad_output does not have the
+            output's shape.
 
     Example:
         >>> import numpy as np, gridsample
@@ -345,7 +349,7 @@ def interpolate_vjp(
 
 
 def check_upstream(values: Sequence[int], image: Sequence[int], asked: Resizing) -> None:
-    """Refuse an upstream gradient that has not the output's shape."""
+    """Raise an error if an upstream gradient does not have the output's shape."""
     shape = (*image[:2], *asked.size)
     if tuple(values) != shape:
         raise ValueError(
@@ -369,26 +373,26 @@ def resize_rows(
     rows: int = 0,
     threads: int | None = None,
 ) -> Iterator[Array]:
-    """Resize a channels-last image of which only a band of rows is ever in memory.
+    """Resize a channels-last image in bands of rows, so that it need not fit in memory.
 
     Args:
-        read: gives rows ``begin`` to ``end`` of the image (in a volume, slices), (end - begin,
-            ..., C); it is called with bands that go down the image and overlap a little.
+        read: a function that returns rows ``begin`` to ``end`` of the image (slices of a volume),
+            (end - begin, ..., C).  It is called with overlapping bands from top to bottom.
         shape: the image's shape, (H, W, C) or (D, H, W, C).
-        size: as in `interpolate`.
-        scale_factor: as in `interpolate`.
-        mode: as in `interpolate`.
-        align_corners: as in `interpolate`.
-        antialias: as in `interpolate`.
-        rows: how many rows of the output to make at once; 0 for some million numbers.
-        threads: as in `interpolate`.
+        size: the output's spatial shape, as in `interpolate`.
+        scale_factor: outputs per input, as in `interpolate`.
+        mode: the method, as in `interpolate`.
+        align_corners: whether the centres of the corner pixels stay in place, as in `interpolate`.
+        antialias: whether to stretch the weights, as in `interpolate`.
+        rows: the number of output rows per band; 0 for bands of a few million numbers.
+        threads: the maximum number of threads, as in `interpolate`.
 
     Yields:
-        The output's rows from first to last, a band at a time: (rows, ..., C).
+        The output's rows from first to last, one band at a time: (rows, ..., C).
 
     Raises:
-        TypeError: as `interpolate`.
-        ValueError: as `interpolate`.
+        TypeError: an argument is not accepted by `interpolate`.
+        ValueError: an argument is not accepted by `interpolate`.
 
     Example:
         >>> import numpy as np
@@ -429,5 +433,5 @@ def resize_rows(
         yield made[0, part.keep]
 
 
-# Numbers in a band of rows, before or after.
+# The number of values in a band of rows of the input or the output.
 BAND_NUMBERS = 1 << 23

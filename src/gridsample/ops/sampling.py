@@ -1,4 +1,4 @@
-"""Sampling at the coordinates of a grid, and both gradients of that, for every array library."""
+"""Sampling at the coordinates of a grid, and its gradients, for every array library."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def grid_sample_vjp(
 def sample(
     backend: Backend, input: Any, grid: Any, options: Options, masked: bool, out: Any
 ) -> tuple[Any, Any]:
-    """`grid_sample`, and the mask, or None."""
+    """Compute the result of `grid_sample`, and the mask if ``masked``, otherwise None."""
     image, points = backend.bring(input=input, grid=grid)
     points = as_grid(backend, points, options)
     how = backend.settle(image, points, options)
@@ -248,12 +248,12 @@ def sample(
 
 
 def share_inside(backend: Backend, image: Array, grid: Array, how: Options) -> Array:
-    """The share of each point's weight that is on the image: a sample of ones among zeros."""
+    """Compute the mask: a sample of an image of ones surrounded by zeros."""
     kind = sum_type(backend, image, grid)
     how = how.changed(padding_mode=("constant",) * len(how.mode), fill_value=())
     ones = backend.full((1, 1, *image.shape[2:]), 1, kind, image)
     mask = backend.gather(ones, grid, how, kind)
-    mask = backend.xp.where(backend.xp.isnan(mask), 0, mask)  # a point that is nowhere
+    mask = backend.xp.where(backend.xp.isnan(mask), 0, mask)  # NaN coordinates
     return back(backend, mask, how.channel_axis == -1)
 
 
@@ -261,7 +261,7 @@ def sample_vjp(
     backend: Backend, grad_output: Any, input: Any, grid: Any, options: Options,
     needed: tuple[bool, bool],
 ) -> tuple[Any, Any]:  # fmt: skip
-    """`grid_sample_vjp`."""
+    """Compute the results of `grid_sample_vjp`."""
     upstream, image, given = backend.bring(grad_output=grad_output, input=input, grid=grid)
     points = as_grid(backend, given, options)
     check_grid_gradient(given.dtype, needed[1] and points is not given)
@@ -272,7 +272,7 @@ def sample_vjp(
     if needed[0]:
         check_differentiable(backend, image)
     values, pixels = planes(backend, upstream, last), planes(backend, image, last)
-    # The image's numbers matter to the grid's gradient alone.
+    # Only the grid's gradient depends on the values of the image.
     source = filtered(backend, pixels, points, how) if how.prefilter and needed[1] else pixels
     kind = coefficient_type(backend, image, points) if how.prefilter else image.dtype
     first, second = backend.backward(values, source, points, how, needed, kind)

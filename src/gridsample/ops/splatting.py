@@ -158,7 +158,7 @@ def splat_count(
 def scatter_values(
     backend: Backend, values: Any, grid: Any, size: Any, options: Options, normalize: bool
 ) -> Any:
-    """`splat`."""
+    """Compute the result of `splat`."""
     given, points = backend.bring(values=values, grid=grid)
     points = as_grid(backend, points, options)
     spatial = check_size(size, backend.shape(points))
@@ -170,7 +170,7 @@ def scatter_values(
     channels = pixels.shape[1]
     size = (items, *spatial, channels) if last else (items, channels, *spatial)
     how = backend.settle(backend.full(size, 0, kind, points), points, options)
-    # What is divided, or filtered, stays in the type of the sums until the end.
+    # Before a division or a filter, the result stays in the dtype of the sums.
     wide = coefficient_type(backend, given, points) if normalize or how.prefilter else kind
     pixels = backend.astype(pixels, wide)
     if backend.shape(pixels)[0] != items:
@@ -185,7 +185,7 @@ def scatter_values(
 
 
 def count_weights(backend: Backend, grid: Any, size: Any, options: Options) -> Any:
-    """`splat_count`."""
+    """Compute the result of `splat_count`."""
     (points,) = backend.bring(grid=grid)
     points = as_grid(backend, points, options)
     spatial = check_size(size, backend.shape(points))
@@ -202,13 +202,13 @@ def count_weights(backend: Backend, grid: Any, size: Any, options: Options) -> A
 def transpose(
     backend: Backend, values: Array, grid: Array, spatial: Shape, how: Options, kind: Any
 ) -> Array:
-    """The transpose of sampling, the filter's included, of values (N, C, *out)."""
+    """Apply the transpose of sampling, including that of the prefilter, to values (N, C, *out)."""
     pushed = backend.scatter(values, grid, spatial, how, kind)
     return filtered(backend, pushed, grid, how, adjoint=True) if how.prefilter else pushed
 
 
 def check_values_type(backend: Backend, values: Array) -> None:
-    """Refuse values of a type that is not splatted."""
+    """Raise an error for values of a dtype that is not supported."""
     if backend.type_name(values.dtype, "values") not in WIDE_TYPES + NARROW_TYPES:
         accepted = ", ".join(WIDE_TYPES + NARROW_TYPES)
         raise TypeError(f"values has dtype {values.dtype}; accepted: {accepted}")

@@ -1,8 +1,8 @@
-"""PyTorch tensors: differentiable to any order, in every transform that torch has.
+"""PyTorch tensors: derivatives of any order, under every transform of torch.
 
 Operators are registered with torch (`operators`, `filtering` for splines, `resizing`), each with
-rules for derivatives (`derivatives`) and for batches (`batching`).  Here they are put together to
-the `Backend` that the public functions are written over.
+rules for derivatives (`derivatives`) and for batches (`batching`).  This module combines them into
+the `Backend` that the operations use.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from gridsample.definitions.options import (
 )
 from gridsample.definitions.plan import Shape, type_name
 
-# By name, and the names of all.
+# The dtypes by name, and the names by dtype.
 NAMED = {type_name(array): kind for kind, array in TYPES.items()}
 NAMES = {kind: name for name, kind in NAMED.items()}
 
-# Sampling, without a look for a shorter way.
+# Sampling without shortcuts.
 gather_fully = traceable(operators.gather)
 
 
-# What is asked for --------------------------------------------------------------------------------
+# Arguments ----------------------------------------------------------------------------------------
 
 
 def check_tensors(given: dict[str, Any]) -> None:
-    """Refuse what is no dense tensor, and tensors that are not on one device."""
+    """Raise an error for arguments that are not dense tensors, or are on different devices."""
     check_dense(**given)
     first = None
     for name, one in given.items():
@@ -78,9 +78,9 @@ def prepared(
     image: torch.Size, image_type: torch.dtype, grid: torch.Size, grid_type: torch.dtype,
     *options: Any,
 ) -> Options:  # fmt: skip
-    """The record for tensors of plain memory; its plan is an `operators.Call`.
+    """Compute the checked options for plain tensors; the plan is an `operators.Call`.
 
-    Where an image is filtered first, there is none: what is sampled has another type.
+    There is no plan if the image is prefiltered, because the coefficients have another dtype.
     """
     given = tuple(image)
     how = checked(Options._make(options), given, tuple(grid))
@@ -91,7 +91,7 @@ def prepared(
 
 
 def with_fill(how: Options, options: Options, image: Tensor) -> Options:
-    """A checked record with its fill value: numbers, of a complex image two for each."""
+    """Add the fill value to checked options: real numbers, two per value for a complex image."""
     if options.fill_value.__class__ is int and not options.fill_value:
         return how
     channels = contacts.shape_of(image)[-1 if how.channels_last() else 1]
@@ -120,12 +120,12 @@ class Torch:
     # Arrays and types
 
     def take(self, **given: Any) -> list[Tensor]:
-        """The tensors."""
+        """Check the tensors and return them."""
         check_tensors(given)
         return list(given.values())
 
     def bring(self, **given: Any) -> list[Tensor]:
-        """The tensors, on the CPU where their own device has no kernels."""
+        """Return the tensors, copied to the CPU if their device has no kernels."""
         tensors = self.take(**given)
         if elsewhere.is_elsewhere(tensors[0]):
             elsewhere.warn_once(tensors[0].device.type)
@@ -133,92 +133,92 @@ class Torch:
         return tensors
 
     def give(self, result: Tensor | None, like: Tensor) -> Tensor | None:
-        """The result on the device that the argument came from."""
+        """Return the result on the device of the argument."""
         if result is None or result.device == like.device:
             return result
         found: Tensor = elsewhere.back(result, like.device)
         return found
 
     def shape(self, array: Tensor) -> Shape:
-        """The shape of a tensor; in a trace, integers all the same."""
+        """The shape of a tensor as integers, also in a trace."""
         return contacts.shape_of(array)
 
     def extents(self, size: Any) -> tuple[Any, Any]:
-        """A size as numbers; in a trace they may be tensors, which the program is to follow."""
+        """Return a size as numbers, and in a trace also as tensors, which the program records."""
         if not contacts.is_tracing():
             return size, None
         given = tuple(size)
         return [contacts.known(n) for n in given], given
 
     def type_name(self, dtype: torch.dtype, name: str = "input") -> str:
-        """NumPy's name of a type, or "bfloat16"."""
+        """NumPy's name of a dtype, or "bfloat16"."""
         found = NAMES.get(dtype)
         if found is None:
-            numpy_type(dtype, name)  # refuses it
+            numpy_type(dtype, name)  # raises the error
         return str(found)
 
     def as_dtype(self, given: Any) -> torch.dtype | None:
-        """A type as torch has it."""
+        """Convert a dtype or a name to torch's dtype; None for an array."""
         if isinstance(given, torch.dtype):
             return given
         return NAMED[np.dtype(given).name] if isinstance(given, (type, np.dtype, str)) else None
 
     def asarray(self, given: Any, like: Tensor) -> Tensor:
-        """A tensor on a device."""
+        """Convert to a tensor on the device of ``like``."""
         return torch.as_tensor(given, device=like.device)
 
     def type(self, name: str) -> torch.dtype:
-        """The type of a name."""
+        """The dtype of a name."""
         return NAMED[name]
 
     def promote(self, *types: torch.dtype) -> torch.dtype:
-        """The type of a product."""
+        """The dtype of a product."""
         return functools.reduce(torch.promote_types, types)
 
     def astype(self, array: Tensor, dtype: torch.dtype) -> Tensor:
-        """The tensor in another type."""
+        """Convert a tensor to another dtype."""
         return array if array.dtype == dtype else array.to(dtype)
 
     def permute(self, array: Tensor, axes: Sequence[int]) -> Tensor:
-        """The tensor with its axes in another order."""
+        """View a tensor with its axes in another order."""
         return array.permute(*axes)
 
     def full(self, shape: Sequence[int], number: float, dtype: torch.dtype, like: Tensor) -> Tensor:
-        """One number, seen in all places."""
+        """Create a broadcast view of one number."""
         one = torch.full((), number, dtype=dtype, device=like.device)
         return one.expand(tuple(shape))
 
     def ratio(self, values: Tensor, count: Tensor) -> Tensor:
-        """values / count, divided by 1 where that is 0, so that no derivative there is NaN."""
+        """Compute values / count; a count of 0 is replaced by 1, so that no derivative is NaN."""
         return values / torch.where(count == 0, 1, count)
 
     def line(
         self, size: Any, align_corners: bool | None, dtype: torch.dtype, like: Tensor
     ) -> Tensor:
-        """Coordinates of pixel centres, or their indices."""
+        """Compute the coordinates of pixel centres, or their indices."""
         return affine.line(size, align_corners).to(like.device, dtype)
 
     def quiet(self) -> Any:
-        """A block; torch's arithmetic does not warn."""
+        """An empty context, because torch's arithmetic does not warn."""
         return contextlib.nullcontext()
 
     # Sampling
 
     def settle(self, image: Tensor, grid: Tensor, options: Options) -> Options:
-        """The checked record."""
+        """Return the checked options."""
         if operators.is_plain(image, grid):
             return self.settle_plain(image, grid, options)
         how = checked(options, contacts.shape_of(image), contacts.shape_of(grid))
         return with_fill(how, options, image)
 
     def settle_plain(self, image: Tensor, grid: Tensor, options: Options) -> Options:
-        """The checked record for tensors of plain memory, with a plan."""
+        """Return the checked options for plain tensors, with a plan."""
         key = keyed(options)
         how = looked_up(prepared, image.shape, image.dtype, grid.shape, grid.dtype, *key)
         return with_fill(how, options, image)
 
     def whole(self, image: Any, grid: Any, options: Options) -> Tensor | None:
-        """Small tensors of plain memory, of which all is known; and what torch's operators do."""
+        """Sample plain tensors directly, and tensors on other devices by torch's own operators."""
         if operators.is_plain(image, grid):
             how = self.settle_plain(image, grid, options) if grid.is_floating_point() else None
             if how is None or how.plan is None:
@@ -234,13 +234,13 @@ class Torch:
         return None
 
     def check_out(self, out: Any, shape: Shape, image: Tensor, grid: Tensor) -> None:
-        """Refuse it: a tensor that is written into has no derivatives."""
+        """Raise an error, because a tensor that is written in place has no derivatives."""
         raise TypeError("out is taken with NumPy arrays only; tensors get a new tensor")
 
     def gather(
         self, image: Tensor, grid: Tensor, how: Options, dtype: torch.dtype, out: Any = None
     ) -> Tensor:
-        """Sample, by a kernel, or as a node of the model that is being written."""
+        """Sample with a kernel, or add a node to the ONNX model that is being exported."""
         if onnx.exporting():
             result = onnx.gather_as_node(image, grid, *flat(how))
         elif how.plan is not None:
@@ -257,9 +257,10 @@ class Torch:
         self, image: Tensor, grid: Tensor, how: Options, orders: Sequence[Shape],
         dtype: torch.dtype,
     ) -> Tensor:  # fmt: skip
-        """Derivatives of several orders.
+        """Compute derivatives of several orders.
 
-        All first ones of a single real channel are what backward makes of ones, in one sweep.
+        For a single real channel, all first derivatives are the result of backward for an upstream
+        gradient of ones, which is a single sweep.
         """
         numpy_type(image.dtype, "input")
         rank = grid.shape[-1]
@@ -280,7 +281,7 @@ class Torch:
     def scatter(
         self, values: Tensor, grid: Tensor, spatial: Shape, how: Options, dtype: torch.dtype
     ) -> Tensor:
-        """The transpose of gather."""
+        """Apply the transpose of gather."""
         size = (*contacts.shape_of(values)[:2], *spatial)
         result: Tensor = derivatives.scatter(self.astype(values, dtype), grid, size, how)
         return result
@@ -289,7 +290,7 @@ class Torch:
         self, values: Tensor, image: Tensor, grid: Tensor, how: Options,
         needed: tuple[bool, bool], dtype: torch.dtype,
     ) -> tuple[Tensor | None, Tensor | None]:  # fmt: skip
-        """Both gradients of gather; they can be differentiated again."""
+        """Compute both gradients of gather, which can be differentiated again."""
         if needed[0]:
             operators.check_differentiable(image)
         source = image.to(dtype) if needed[0] else image
@@ -299,7 +300,7 @@ class Torch:
     def affine(
         self, image: Tensor, theta: Tensor, out: Shape, how: Options, dtype: torch.dtype
     ) -> Tensor | None:
-        """Sample where kernels make the coordinates."""
+        """Sample under affine maps if a kernel can compute the coordinates, otherwise None."""
         if not affine.can_fuse(image, theta, how, dtype):
             return None
         return affine.sample(image, theta, out, how).to(dtype)
@@ -308,7 +309,10 @@ class Torch:
         self, values: Tensor, image: Tensor, theta: Tensor, out: Shape, how: Options,
         needed: tuple[bool, bool], dtype: torch.dtype,
     ) -> tuple[Tensor | None, Tensor | None] | None:  # fmt: skip
-        """Both gradients where kernels make the coordinates; they can be differentiated again."""
+        """Compute both gradients if a kernel can compute the coordinates, otherwise None.
+
+        They can be differentiated again.
+        """
         source = image.to(dtype) if needed[0] else image
         if not operators.is_plain(values, source, theta):
             return None
@@ -318,7 +322,7 @@ class Torch:
         self, image: Tensor, order: int, boundaries: Sequence[str], axes: Sequence[int],
         align_corners: bool, adjoint: bool, threads: int | None,
     ) -> Tensor:  # fmt: skip
-        """B-spline coefficients, or the transpose."""
+        """Compute B-spline coefficients, or the transpose."""
         from gridsample.kernels.prefilter import extension
 
         extended = [extension(one, align_corners) for one in boundaries] if order > 1 else []
@@ -326,7 +330,7 @@ class Torch:
         return result
 
     def resize(self, image: Tensor, how: Resizing, transposed: bool) -> Tensor:
-        """Resize, by one operator; on a device that there are no kernels for, as torch does."""
+        """Resize with the operator `resize`; on devices without kernels, with torch's own."""
         return resizing.resize(image, how, transposed)
 
 

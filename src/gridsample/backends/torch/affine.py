@@ -1,4 +1,4 @@
-"""Sampling tensors under affine maps, of which no grid is made where that can be avoided."""
+"""Sampling tensors under affine maps, without a grid where possible."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ Size = Sequence[int]
 
 
 def line(n: Any, align_corners: bool | None) -> Tensor:
-    """`plan.coordinates` as a tensor, of a size that may stand for one that is not known yet.
+    """Compute `plan.coordinates` as a tensor; the size may be symbolic.
 
-    The indices for None.
+    If ``align_corners`` is None, the result is the indices.
     """
     if align_corners is None:
         return torch.arange(n, dtype=torch.float64)
@@ -45,7 +45,7 @@ def line(n: Any, align_corners: bool | None) -> Tensor:
 
 
 def sample(image: Tensor, theta: Tensor, out: Size, how: Options) -> Tensor:
-    """Sample under maps; ``out`` is the output's spatial shape."""
+    """Sample an image under affine maps; ``out`` is the output's spatial shape."""
     if image.device.type == "cpu":
         call = how.plan or find_call(image, theta, out, how)
         result: Tensor = Affine.apply(image, theta, tuple(out), how, call)  # type: ignore[no-untyped-call]
@@ -57,7 +57,7 @@ def gradients(
     values: Tensor, image: Tensor, theta: Tensor, out: Size, how: Options,
     needed: tuple[bool, bool],
 ) -> tuple[Tensor | None, Tensor | None]:  # fmt: skip
-    """Both gradients, where needed, of CPU tensors; they can be differentiated again."""
+    """Compute the needed gradients for CPU tensors, which can be differentiated again."""
     call = find_call(image, theta, out, how)
     check_values(values, call.plan, "grad_output")
     first, second = both_gradients(call, values, image, theta, out, how, *needed)
@@ -65,17 +65,17 @@ def gradients(
 
 
 def can_fuse(image: Tensor, theta: Tensor, how: Options, dtype: torch.dtype) -> bool:
-    """Whether a kernel makes the coordinates: for plain memory, of whatever it samples whole."""
+    """Whether a kernel can compute the coordinates; not if samples are rounded to integers."""
     if not operators.is_plain_anywhere(image, theta) or (
         image.dtype != dtype and not (dtype.is_floating_point or dtype.is_complex)
     ):
         return False
-    known = how.extrapolate and how.coords == "normalized"  # to the GPU's kernels
+    known = how.extrapolate and how.coords == "normalized"  # supported by the GPU kernels
     return image.device.type == "cpu" or (image.device.type in cuda.DEVICES and known)
 
 
 def find_call(image: Tensor, theta: Tensor, out: Size, how: Options) -> Call:
-    """The call for the grid that maps stand for, of which there is no more than the shape."""
+    """Find the call for the grid that maps represent; only the shape of the grid is used."""
     grid = theta.new_empty(()).expand(len(theta), *out, theta.shape[1])
     return call_for(image.shape, image, grid, how)
 
@@ -84,7 +84,7 @@ def both_gradients(
     call: Call, values: Tensor, image: Tensor, theta: Tensor, out: Size, how: Options,
     need_image: bool, need_theta: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The needed gradients; one that is not needed is empty."""
+    """Compute the needed gradients; a gradient that is not needed is empty."""
     given = values, image, theta
     if operators.is_plain(*given) and not derivatives.has_record(*given):
         return run_backward(call, values, image, theta, how, need_image, need_theta)
@@ -95,9 +95,9 @@ def gradients_by_grid(
     values: Tensor, image: Tensor, theta: Tensor, out: Size, how: Options, need_image: bool,
     need_theta: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """As `both_gradients`, where they may be differentiated again or there is no plain memory.
+    """Compute the needed gradients by way of a grid, with operators that are differentiable.
 
-    There sizes may not be known yet, either.
+    This also works for tensors that are not plain, and for symbolic sizes.
     """
     from gridsample.backends.torch import BACKEND
 
@@ -112,7 +112,7 @@ def run_backward(
     call: Call, values: Tensor, image: Tensor, theta: Tensor, how: Options, need_image: bool,
     need_theta: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Both gradients in one sweep, for CPU tensors."""
+    """Compute both gradients of CPU tensors in one sweep."""
     if not values.numel():
         shapes = (image.shape if need_image else (0,)), (theta.shape if need_theta else (0,))
         return image.new_zeros(shapes[0]), theta.new_zeros(shapes[1])
@@ -128,16 +128,16 @@ def run_backward(
 
 
 def real_type(theta: Tensor) -> torch.dtype:
-    """The type in which coordinates are made."""
+    """The dtype in which coordinates are computed."""
     return torch.float64 if theta.dtype == torch.float64 else torch.float32
 
 
 class Affine(Function):
-    """The rules of sampling under maps, for CPU tensors of plain memory."""
+    """The derivatives of sampling under affine maps, for plain CPU tensors."""
 
     @staticmethod
     def forward(ctx: Any, image: Tensor, theta: Tensor, out: Size, how: Options, call: Call) -> Any:
-        """Sample."""
+        """Sample the image."""
         ctx.save_for_backward(image, theta)
         ctx.set_materialize_grads(False)
         ctx.given = out, how, call
@@ -151,7 +151,7 @@ class Affine(Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor | None) -> Any:
-        """Both gradients; by way of a grid, if they are to be differentiated again."""
+        """Compute both gradients; by way of a grid if they will be differentiated again."""
         if upstream is None:
             return (None,) * 5
         image, theta = ctx.saved_tensors

@@ -1,11 +1,11 @@
-"""`torch.vmap` over the operators: one more axis, which need not be looped over.
+"""`torch.vmap` over the operators: an additional axis, handled without a loop.
 
-The operands get two axes before all others, (B, N, ...): the batch that vmap adds, and the items.
-The kernels have one, so the two are made one, in the way that costs least:
+The operands have two leading axes, (B, N, ...): the batch that vmap adds, and the items.  The
+kernels have only one, so the two are merged in the cheapest way:
 
-    an axis along which the grid is the same joins the channels, so that taps are found once;
-    one along which the image is the same joins the points;
-    otherwise both together become the items.
+    an axis along which the grid is constant joins the channels, so that taps are computed once;
+    an axis along which the image is constant joins the points;
+    otherwise, both together become the items.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ CHANNELS, POINTS, ITEMS = "channels", "points", "items"
 
 
 def to_front(tensor: Tensor, axis: int | None) -> Tensor:
-    """The batch as the first axis, of length 1 where all of it shares the tensor."""
+    """Move the batch axis to the front; it has length 1 if the whole batch shares the tensor."""
     return tensor.unsqueeze(0) if axis is None else tensor.movedim(axis, 0)
 
 
 def spread(tensor: Tensor, batch: int) -> Tensor:
-    """The batch at its full length; no memory is taken."""
+    """Expand the batch axis to its full length, without allocating memory."""
     return tensor.expand(batch, *tensor.shape[1:])
 
 
 class Join(NamedTuple):
-    """How the two leading axes, of the given lengths, become one.
+    """How the two leading axes, of the given lengths, are merged.
 
-    ``axis`` joins ``into`` something, and the other stays.
+    ``axis`` joins the channels, points or items (``into``), and the other axis stays.
     """
 
     axis: int
@@ -45,13 +45,13 @@ class Join(NamedTuple):
     channels: int
 
     def planes(self, image: Tensor) -> Tensor:
-        """An image (B, N, C, *spatial), as the kernels take it."""
+        """Merge the axes of an image (B, N, C, *spatial)."""
         if self.into == CHANNELS:
             return image.movedim(self.axis, 1).flatten(1, 2)
         return image.squeeze(self.axis) if self.into == POINTS else image.flatten(0, 1)
 
     def size(self, size: Sequence[int]) -> tuple[int, ...]:
-        """The shape of an image, as that of planes."""
+        """The shape of an image after `planes`."""
         batch, items, channels, *spatial = size
         stays, joins = (batch, items) if self.axis else (items, batch)
         if self.into == CHANNELS:
@@ -59,19 +59,19 @@ class Join(NamedTuple):
         return (stays if self.into == POINTS else batch * items, channels, *spatial)
 
     def grid(self, grid: Tensor) -> Tensor:
-        """A grid (B, N, *out, D)."""
+        """Merge the axes of a grid (B, N, *out, D)."""
         if self.into == CHANNELS:
             return grid.squeeze(self.axis)
         return grid.movedim(self.axis, 1) if self.into == POINTS else grid.flatten(0, 1)
 
     def values(self, values: Tensor) -> Tensor:
-        """Values (B, N, C, *out)."""
+        """Merge the axes of values (B, N, C, *out)."""
         if self.into == POINTS:
             return values.movedim(self.axis, 2)
         return self.planes(values)
 
     def planes_back(self, image: Tensor) -> Tensor:
-        """The inverse of planes."""
+        """Invert `planes`."""
         if self.into == CHANNELS:
             lengths = (self.lengths[self.axis], self.channels)
             return torch.unflatten(image, 1, lengths).movedim(1, self.axis)
@@ -80,7 +80,7 @@ class Join(NamedTuple):
         return torch.unflatten(image, 0, self.lengths)
 
     def grid_back(self, grid: Tensor) -> Tensor:
-        """The inverse of grid."""
+        """Invert `grid`."""
         if self.into == CHANNELS:
             return grid.unsqueeze(self.axis)
         if self.into == POINTS:
@@ -88,24 +88,24 @@ class Join(NamedTuple):
         return torch.unflatten(grid, 0, self.lengths)
 
     def how(self, how: Options, is_complex: bool) -> Options:
-        """How to sample: where a fill is told for each channel, it is told for the new ones too."""
+        """Return the options, with a fill value per channel repeated for the new channels."""
         each = len(how.fill_value) > 1 + is_complex
         return how.changed(fill_value=how.fill_value * self.joined) if each else how
 
     @property
     def joined(self) -> int:
-        """How many images' channels become one's."""
+        """The number of images whose channels are merged."""
         return self.lengths[self.axis] if self.into == CHANNELS else 1
 
     def values_back(self, values: Tensor) -> Tensor:
-        """The inverse of values."""
+        """Invert `values`."""
         if self.into == POINTS:
             return values.movedim(2, self.axis)
         return self.planes_back(values)
 
 
 def find_join(image: Sequence[int], grid: Sequence[int]) -> Join:
-    """The best join for an image and a grid of shapes (B or 1, N or 1, C or *out, ...)."""
+    """Find the cheapest join for an image and a grid of shapes (B or 1, N or 1, C or *out, ...)."""
     batch, items = (g if i == 1 else i for i, g in zip(image[:2], grid[:2], strict=True))
     for axis in (0, 1):
         if grid[axis] == 1:
@@ -116,7 +116,7 @@ def find_join(image: Sequence[int], grid: Sequence[int]) -> Join:
 
 
 def batched_gather(info: Any, axes: Any, image: Tensor, grid: Tensor, how: Options) -> Any:
-    """Gather of a batch."""
+    """Gather a batch."""
     image, grid = to_front(image, axes[0]), to_front(grid, axes[1])
     join = find_join(image.shape, grid.shape)
     how = join.how(how, image.is_complex())
@@ -126,7 +126,7 @@ def batched_gather(info: Any, axes: Any, image: Tensor, grid: Tensor, how: Optio
 def batched_scatter(
     info: Any, axes: Any, values: Tensor, grid: Tensor, size: Sequence[int], how: Options
 ) -> Any:
-    """Scatter of a batch."""
+    """Scatter a batch."""
     values, grid = spread(to_front(values, axes[0]), info.batch_size), to_front(grid, axes[1])
     whole = (info.batch_size, *size)
     join = find_join(whole, grid.shape)
@@ -138,7 +138,10 @@ def batched_backward(
     info: Any, axes: Any, values: Tensor, image: Tensor, grid: Tensor,
     need_input: bool, need_grid: bool, how: Options,
 ) -> Any:  # fmt: skip
-    """Backward of a batch.  A tensor that all of it shares has a gradient for each all the same."""
+    """Compute both gradients of a batch.
+
+    A tensor that the whole batch shares also has one gradient per element.
+    """
     image = to_front(image, axes[1])
     if not need_grid:
         shadow, _ = batched_scatter(info, (axes[0], axes[2]), values, grid, image.shape[1:], how)

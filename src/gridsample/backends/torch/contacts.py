@@ -1,11 +1,11 @@
-"""Every contact with what torch does not promise to keep.
+"""All uses of torch's private interfaces.
 
-`install` puts functions in the place of `torch.nn.functional`'s.  It changes what torch's function
-objects do, and not what those names refer to: a function that was imported before, one in a table
-of `__torch_function__` handlers, and one that `torch.fx`, `torch.compile` or pickle know by
-identity is still the same function.  TorchScript compiles a function from its source, which it
-finds by the file and the line in the function's code.  Those stay torch's, too, so that TorchScript
-compiles what it always has.
+`install` replaces functions of `torch.nn.functional`.  It replaces the code of torch's function
+objects instead of the objects themselves.  Functions that were imported earlier, that are in a
+table of `__torch_function__` handlers, or that `torch.fx`, `torch.compile` or pickle know by
+identity therefore remain the same objects.  TorchScript compiles a function from its source, which
+it finds by the file and line in the function's code.  These are not changed, so TorchScript still
+compiles torch's source.
 """
 
 from __future__ import annotations
@@ -51,24 +51,24 @@ __all__ = [
     "words_of",
 ]
 
-# Where the functions of torch's find those that stand in for them, see `install`.
+# The object whose methods replace torch's functions; see `install`.
 _gridsample: Any = None
 
 
-# What torch's functions do while ours stand in for them.  They run with the globals of
-# `torch.nn.functional`, among which `install` puts `_gridsample`.
+# The code of torch's functions while they are replaced.  It runs with the globals of
+# `torch.nn.functional`, to which `install` adds `_gridsample`.
 
 
 def grid_sample(
     input: Any, grid: Any, mode: Any = "bilinear", padding_mode: Any = "zeros",
     align_corners: Any = None,
 ) -> Any:  # fmt: skip
-    """What `torch.nn.functional.grid_sample` does."""
+    """The replacement of `torch.nn.functional.grid_sample`."""
     return _gridsample.grid_sample(input, grid, mode, padding_mode, align_corners)
 
 
 def affine_grid(theta: Any, size: Any, align_corners: Any = None) -> Any:
-    """What `torch.nn.functional.affine_grid` does."""
+    """The replacement of `torch.nn.functional.affine_grid`."""
     return _gridsample.affine_grid(theta, size, align_corners)
 
 
@@ -76,7 +76,7 @@ def interpolate(
     input: Any, size: Any = None, scale_factor: Any = None, mode: Any = "nearest",
     align_corners: Any = None, recompute_scale_factor: Any = None, antialias: Any = False,
 ) -> Any:  # fmt: skip
-    """What `torch.nn.functional.interpolate` does."""
+    """The replacement of `torch.nn.functional.interpolate`."""
     return _gridsample.interpolate(
         input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
     )
@@ -88,7 +88,7 @@ NAME = "_gridsample"
 
 
 class Theirs:
-    """Torch's own functions, whatever stands in for them."""
+    """Torch's own functions, also while they are replaced."""
 
     grid_sample: Callable[..., Tensor]
     affine_grid: Callable[..., Tensor]
@@ -96,7 +96,7 @@ class Theirs:
 
     def __init__(self) -> None:
         for name, place in PLACES.items():
-            if not isinstance(place, types.FunctionType):  # somebody has put something else there
+            if not isinstance(place, types.FunctionType):  # other code has replaced the function
                 setattr(self, name, place)
                 continue
             own = types.FunctionType(
@@ -112,14 +112,14 @@ Before = tuple[Any, dict[str, types.CodeType]]
 
 
 def install(ours: Any) -> Before:
-    """Let the methods of an object stand in for torch's functions of the same names.
+    """Replace torch's functions by the methods of an object with the same names.
 
     Returns:
-        What `restore` takes to undo it.
+        The previous state, for `restore`.
 
     Raises:
-        RuntimeError: one of torch's functions takes other arguments than those known here, or
-            something else is in its place.
+        RuntimeError: one of torch's functions has unexpected parameters, or has already been
+            replaced by other code.
     """
     codes = {one.__name__: in_place_of(one, PLACES[one.__name__]) for one in STAND_INS}
     before = getattr(functional, NAME, None), {n: place.__code__ for n, place in PLACES.items()}
@@ -138,7 +138,7 @@ def restore(before: Before) -> None:
 
 
 def in_place_of(one: types.FunctionType, place: Any) -> types.CodeType:
-    """The code of a function for another, with the place of that one's source."""
+    """Return the code of a function with the file and line of the function that it replaces."""
     if not isinstance(place, types.FunctionType) or place.__closure__:
         raise RuntimeError(
             f"torch.nn.functional.{one.__name__} has been replaced by {place!r}; accepted: torch's "
@@ -160,14 +160,14 @@ def in_place_of(one: types.FunctionType, place: Any) -> types.CodeType:
 
 
 def is_tracing() -> bool:
-    """Whether `torch.jit.trace` records what is done, as the older ONNX export does, too."""
+    """Whether `torch.jit.trace` is recording, which the older ONNX export uses, too."""
     return torch._C._get_tracing_state() is not None
 
 
 @contextmanager
 def untraced() -> Iterator[None]:
-    """A block of which `torch.jit.trace` sees nothing."""
-    hidden: Any = torch._C  # of which torch's types leave out some functions
+    """A context that `torch.jit.trace` does not record."""
+    hidden: Any = torch._C  # torch's type stubs lack some of its functions
     state = hidden._get_tracing_state()
     hidden._set_tracing_state(None)
     try:
@@ -177,10 +177,10 @@ def untraced() -> Iterator[None]:
 
 
 def shape_of(tensor: Tensor) -> tuple[int, ...]:
-    """A tensor's shape, to be checked.
+    """The shape of a tensor as integers, for checks.
 
-    In a trace a shape holds tensors.  To read them here is no part of the program that is traced,
-    and none of its results depend on it.
+    In a trace, a shape consists of tensors.  They are read without being recorded, because no
+    result of the program depends on the checks.
     """
     if not is_tracing():
         return tuple(tensor.shape)
@@ -189,7 +189,7 @@ def shape_of(tensor: Tensor) -> tuple[int, ...]:
 
 
 def known(n: Any) -> Any:
-    """A number that may be a tensor in a trace, to be checked like those of `shape_of`."""
+    """Convert a number that may be a tensor in a trace to an integer for checks; see `shape_of`."""
     if not (isinstance(n, Tensor) and is_tracing()):
         return n
     with untraced():
@@ -200,7 +200,7 @@ def known(n: Any) -> Any:
 
 
 def layout_of(tensor: Tensor) -> torch.memory_format:
-    """The memory format that torch's own operators see in a tensor's strides."""
+    """The memory format that torch's own operators infer from a tensor's strides."""
     from torch._prims_common import suggest_memory_format
 
     found: torch.memory_format = suggest_memory_format(tensor)
@@ -208,7 +208,7 @@ def layout_of(tensor: Tensor) -> torch.memory_format:
 
 
 def words_of(call: Callable[[], object]) -> str:
-    """The words that torch warns with, so that a filter for them holds for us, too."""
+    """The text of torch's warning, so that filters for it also apply to our warning."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         call()
@@ -219,12 +219,12 @@ def words_of(call: Callable[[], object]) -> str:
 
 
 def kind(tensor: Tensor) -> tuple[type, int]:
-    """A tensor's class, and what the dispatcher sees in it: device, layout, batch and more."""
+    """The class and dispatch keys of a tensor: device, layout, batch and more."""
     return type(tensor), torch._C._dispatch_keys(tensor).raw_repr()
 
 
 def is_overheard() -> bool:
-    """Whether somebody has to hear of what is done to tensors."""
+    """Whether a transform, mode, trace or compiler observes operations on tensors."""
     return bool(
         torch.compiler.is_compiling()
         or torch._C._are_functorch_transforms_active()
@@ -236,33 +236,36 @@ def is_overheard() -> bool:
 
 
 def transforms_are_active() -> bool:
-    """Whether a transform of `torch.func` is in force."""
+    """Whether a transform of `torch.func` is active."""
     return bool(torch._C._are_functorch_transforms_active())
 
 
 def has_kernel(device: str, name: str) -> bool:
-    """Whether torch has a kernel of an operator for a device."""
+    """Whether torch has a kernel for an operator on a device."""
     key = torch._C._dispatch_key_for_device(device)
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", key))
 
 
 def below(operator: Any, keys: Any, *arguments: Any) -> Any:
-    """What an operator computes, without a record of it."""
+    """Call an operator without recording it for autograd."""
     with torch._C._AutoDispatchBelowAutograd():
         return operator.redispatch(keys & torch._C._after_autograd_keyset, *arguments)
 
 
 def inside(operator: Any, keys: Any, *arguments: Any) -> Any:
-    """As below, from the forward of a rule, where records are off: outer transforms need them."""
+    """Call an operator like `below`, from the forward of an autograd function.
+
+    Recording is disabled there, but outer transforms need it, so it is enabled again.
+    """
     with torch.enable_grad(), forward_gradients(True):
         return below(operator, keys, *arguments)
 
 
 def recorded(rule: Any, *arguments: Any) -> Any:
-    """Call an operator with its rules.
+    """Call an operator with its derivatives.
 
-    It is entered once for each transform that is in force (`torch.func`), innermost first, and has
-    to deal with that one alone: hence the single level.
+    The operator is entered once for each active transform of `torch.func`, innermost first, and
+    handles only that transform, hence the single level.
     """
     with enable_single_level_autograd_function():
         return rule.apply(*arguments)

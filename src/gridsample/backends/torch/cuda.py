@@ -1,10 +1,10 @@
 """CUDA tensors: the operators, computed by the kernels of `gridsample.kernels.gpu`.
 
-A launch is put on the tensors' device and torch's current stream; nothing waits for it, and no
-number comes back to the host or is copied from it, so that calls can be captured in a CUDA graph
-once their kernels are compiled.  A complex tensor is two real ones.
+Kernels are launched on the tensors' device and torch's current stream.  Launches are asynchronous,
+and nothing is copied between host and device, so calls can be captured in a CUDA graph once their
+kernels are compiled.  A complex tensor is processed as two real ones.
 
-The functions take CPU tensors too: Triton's interpreter then runs the kernels, slowly.
+The functions also accept CPU tensors, for which Triton's interpreter runs the kernels, slowly.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Plan
 from gridsample.kernels import gpu
 
-# The devices that there are kernels for.
+# The types of devices that have kernels.
 DEVICES = ("cuda",) if importlib.util.find_spec("triton") else ()
-# What a dropped tap, or a point outside, counts with: nothing for 0, a number, or one for each
-# channel; of a complex image each is two.
+# The value of a dropped tap or a point outside: empty for 0, one number, or one per channel.  A
+# complex image has two numbers for each of these.
 Fill = Sequence[float]
 
 
-# Tensors as the kernels take them -----------------------------------------------------------------
+# Tensors in the form that the kernels accept ------------------------------------------------------
 
 
 def parts(tensor: Tensor) -> tuple[Tensor, ...]:
-    """The real tensors that a tensor is made of, in the same memory."""
+    """View a tensor as the real tensors of which it consists."""
     tensor = tensor.detach().resolve_conj().resolve_neg()
     if tensor.is_complex():
         return torch.view_as_real(tensor).unbind(-1)
@@ -56,25 +56,25 @@ def parts(tensor: Tensor) -> tuple[Tensor, ...]:
 
 
 def at_points(tensor: Tensor, plan: Plan) -> Tensor:
-    """(N, C, *out) with one axis of points; copied only where those are unevenly spaced."""
+    """Flatten the points of (N, C, *out) to one axis; copy only if they are unevenly spaced."""
     return tensor.reshape(*tensor.shape[:2], plan.points)
 
 
 def points_of(grid: Tensor, plan: Plan) -> Tensor:
-    """(N, *out, D) with one axis of points."""
+    """Flatten the points of (N, *out, D) to one axis."""
     return grid.detach().reshape(grid.shape[0], plan.points, grid.shape[-1])
 
 
 def real_type(plan: Plan) -> torch.dtype:
-    """The type of sums."""
+    """The dtype of sums."""
     return torch.float64 if plan.real.itemsize == 8 else torch.float32
 
 
 def fills(fill: Fill, dtype: torch.dtype, like: Tensor, count: int) -> list[Tensor | None]:
-    """The fill of each of the ``count`` parts of an image, in a type, on a tensor's device.
+    """Create the fill of each of the ``count`` parts of an image, on the device of a tensor.
 
-    Numbers travel as arguments of kernels that make tensors of them, because a copy from the host
-    cannot be captured in a CUDA graph.
+    The numbers are passed as arguments of kernels that create the tensors, because a copy from the
+    host cannot be captured in a CUDA graph.
     """
     if not fill:
         return [None] * count
@@ -88,7 +88,7 @@ def fills(fill: Fill, dtype: torch.dtype, like: Tensor, count: int) -> list[Tens
 
 
 def stored(number: float, dtype: torch.dtype) -> float:
-    """A number as a type holds it: of integers, rounded and saturated."""
+    """Convert a number to the values of a dtype: integers are rounded and saturate."""
     if dtype.is_floating_point:
         return number
     if math.isnan(number):
@@ -98,27 +98,27 @@ def stored(number: float, dtype: torch.dtype) -> float:
 
 
 def traced(tensor: Tensor) -> bool:
-    """Whether a tensor has no memory yet: a graph is made of what is done to it."""
+    """Whether a tensor has no memory, because a graph of operations is being recorded."""
     return type(tensor) not in (Tensor, torch.nn.Parameter)
 
 
 def how_to(tensor: Tensor, affine: bool = False) -> gpu.How:
-    """How kernels are launched for a tensor."""
+    """Determine how kernels are launched for a tensor."""
     wrap = torch.library.wrap_triton if traced(tensor) else None
     return gpu.How(affine, tensor.device.type == "cpu", wrap)
 
 
 def on_device(tensor: Tensor) -> Any:
-    """Launch where a tensor is; a graph sees to that itself."""
+    """A context that selects the device of a tensor; recorded graphs do this themselves."""
     guard: Any = torch.cuda.device_of
     return contextlib.nullcontext() if traced(tensor) else guard(tensor)
 
 
-# What is computed ---------------------------------------------------------------------------------
+# Computation --------------------------------------------------------------------------------------
 
 
 def run_gather(call: Call, image: Tensor, grid: Tensor, fill: Fill = ()) -> Tensor:
-    """Gather."""
+    """Compute gather."""
     plan, out = call.plan, empty_gather(image, grid, call.order)
     if call.zero:
         return out.zero_()
@@ -131,7 +131,7 @@ def run_gather(call: Call, image: Tensor, grid: Tensor, fill: Fill = ()) -> Tens
 def sample_into(
     call: Call, image: Tensor, points: Tensor, out: Tensor, fill: Fill, how: gpu.How
 ) -> None:
-    """Gather from points (N, points, D), or for maps (N, D, D + 1)."""
+    """Gather at points (N, points, D) or at the points of maps (N, D, D + 1), into ``out``."""
     plan, sources, targets = call.plan, parts(image), parts(out)
     dtype = sources[0].dtype if gpu.copies(plan, call.order) else real_type(plan)
     if dtype == torch.uint8 and image.dtype == torch.bool:
@@ -146,7 +146,7 @@ def run_backward(
     call: Call, values: Tensor, image: Tensor | None, grid: Tensor,
     outputs: tuple[Tensor, Tensor], needed: tuple[bool, bool], fill: Fill = (),
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The needed ones of the gradients of image and grid, in place of empty ``outputs``."""
+    """Compute the needed gradients of image and grid; ``outputs`` are empty tensors for them."""
     first, second = outputs
     if not values.numel() or call.zero or not any(needed):
         return first.zero_(), second.zero_()
@@ -170,9 +170,11 @@ def sweep(
     call: Call, values: Tensor, image: Tensor | None, points: Tensor, first: Tensor | None,
     need_grid: bool, fill: Fill, how: gpu.How,
 ) -> tuple[Tensor | None, list[Tensor]]:  # fmt: skip
-    """Run the fused kernel for each part: ``first``, if it is needed, and what the grid's gets.
+    """Run the fused kernel for each part of a tensor.
 
-    The latter are to be added up: one (N, points, D) of each part, or of maps (N, D, D + 1).
+    Returns:
+        The image's gradient in ``first`` if that is not None, and the contributions of the parts
+        to the grid's gradient, which the caller adds: (N, points, D), or (N, D, D + 1) for maps.
     """
     plan, shadows, gradients = call.plan, [], []
     sources = (None,) * len(parts(values)) if image is None else parts(image)
@@ -188,7 +190,7 @@ def sweep(
             if shadow is not None:
                 shadows.append(shadow.finish(how))
             if gradient is not None:
-                # Over splits, and of maps over blocks.
+                # The sum is over splits and, for maps, over blocks.
                 gradients.append(gradient.sum((0, 2)) if how.affine else add_up(gradient))
     if not shadows:
         return None, gradients
@@ -197,15 +199,15 @@ def sweep(
 
 
 def add_up(gradient: Tensor) -> Tensor:
-    """The sum over splits."""
+    """Sum a gradient over splits."""
     return gradient.squeeze(0) if gradient.shape[0] == 1 else gradient.sum(0)
 
 
 class Shadow:
-    """What a kernel adds to: an image's gradient in the making."""
+    """The buffer to which a kernel adds an image's gradient."""
 
     def __init__(self, plan: Plan, first: Tensor) -> None:
-        """``first``, or for a complex one each part, is what is to be made."""
+        """Create the buffer for the result ``first``, or for one part of it if it is complex."""
         real, dense = real_type(plan), not first.is_complex()
         self.whole = first if dense else empty(first.shape, first, real)
         wide = self.whole if self.whole.dtype == real else empty(first.shape, first, real)
@@ -213,7 +215,7 @@ class Shadow:
         self.sums = exact_sums(plan, wide) if torch.are_deterministic_algorithms_enabled() else None
 
     def finish(self, how: gpu.How) -> Tensor:
-        """The gradient, once all is added."""
+        """Return the gradient after all additions."""
         if self.sums is not None:
             gpu.collect(self.sums, self.wide, self.whole, how=how)
         elif self.whole is not self.wide:
@@ -222,7 +224,7 @@ class Shadow:
 
 
 def exact_sums(plan: Plan, shadow: Tensor) -> gpu.Sums:
-    """Integers to add to, so that the order of the additions does not matter."""
+    """Create integer buffers, so that the result does not depend on the order of additions."""
     count, size = shadow.numel(), shadow.element_size()
     make = functools.partial(torch.zeros, device=shadow.device)
     bounds = make(count, dtype=torch.int64 if size == 8 else torch.int32)
@@ -233,7 +235,7 @@ def run_twice(
     call: Call, values: Tensor, image: Tensor, grid: Tensor, by_image: Tensor | None,
     by_grid: Tensor | None, needed: tuple[bool, bool, bool], fill: Fill = (),
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """The backward of backward; what is not needed is an empty tensor."""
+    """Compute the gradients of backward; one that is not needed is an empty tensor."""
     plan, how = call.plan, how_to(values)
     onto, first, second = fake_backward_twice(values, image, grid, by_image, by_grid, *needed)
     if not values.numel() or call.zero or not any(needed):
@@ -260,11 +262,12 @@ def run_twice(
 
 
 def looked_into(compute: Any) -> Any:
-    """What becomes of an operator while torch.compile makes a graph: its kernels are put there.
+    """Create a rule that replaces an operator by its kernels in a graph of torch.compile.
 
-    So does `torch.library.triton_op`, which only makes operators that have no derivatives, batches,
-    or kernels for other devices.  Where sizes are symbols, the operator stays as it is: launches
-    are shaped by numbers.  So it does where torch.export writes a program, which holds no kernels.
+    `torch.library.triton_op` does the same, but only for operators without derivatives, batching
+    rules, or kernels for other devices.  If sizes are symbolic, the operator is kept, because the
+    launch configuration depends on them.  It is also kept in programs of torch.export, which cannot
+    contain kernels.
     """
 
     def decompose(mode: Any, operator: Any, types: Any, arguments: Any, options: Any) -> Any:
@@ -283,7 +286,7 @@ def looked_into(compute: Any) -> Any:
 
 
 def export_is_on() -> bool:
-    """Whether torch.export is at work, as its own module tells."""
+    """Whether torch.export is running, according to its own module."""
     tells: Any = getattr(
         sys.modules.get("torch.export._trace"), "custom_triton_ops_decomposition_disabled", None
     )
@@ -294,13 +297,13 @@ def export_is_on() -> bool:
 
 
 def gather_on_gpu(image: Tensor, grid: Tensor, how: Options) -> Tensor:
-    """Gather, for CUDA tensors."""
+    """Compute gather for CUDA tensors."""
     call = call_for(image.shape, image, grid, how)
     return run_gather(call, image, grid, how.fill_value)
 
 
 def scatter_on_gpu(values: Tensor, grid: Tensor, size: Sequence[int], how: Options) -> Tensor:
-    """Scatter, for CUDA tensors."""
+    """Compute scatter for CUDA tensors."""
     call = call_for(size, values, grid, how)
     check_values(values, call.plan, "values")
     outputs = empty(size, values, values.dtype), grid.new_empty(0)
@@ -310,7 +313,7 @@ def scatter_on_gpu(values: Tensor, grid: Tensor, size: Sequence[int], how: Optio
 def backward_on_gpu(
     values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool, how: Options
 ) -> tuple[Tensor, Tensor]:
-    """Backward, for CUDA tensors."""
+    """Compute backward for CUDA tensors."""
     call = call_for(image.shape, image, grid, how)
     check_values(values, call.plan, "grad_output")
     if need_input and not differentiable(image):
@@ -327,7 +330,7 @@ def twice_on_gpu(
     values: Tensor, image: Tensor, grid: Tensor, by_image: Tensor | None, by_grid: Tensor | None,
     need_values: bool, need_image: bool, need_grid: bool, how: Options,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """The backward of backward, for CUDA tensors; what is not needed is an empty tensor."""
+    """Compute the gradients of backward for CUDA tensors; unneeded ones are empty tensors."""
     call = call_for(image.shape, image, grid, how)
     needed = need_values, need_image, need_grid
     fill = how.fill_value
@@ -352,25 +355,25 @@ for name, compute in (
         )
 
 
-# Affine maps, of which no grid is made ------------------------------------------------------------
+# Affine maps without a grid -----------------------------------------------------------------------
 
 
 def affine(image: Tensor, theta: Tensor, size: Sequence[int], how: Options) -> Tensor:
-    """Sample at the grid that `gridsample.affine_grid` would make, which takes no memory.
+    """Sample at the points of the grid `gridsample.affine_grid`, without storing the grid.
 
     Args:
-        image: (N, C, *spatial), or N = 1, of any type that is sampled.
-        theta: (N, D, D + 1), or N = 1: the rows of maps, float16 to float64.
-        size: (N, C, *out), of the output; N is theta's.
-        how: a checked record: normalized coordinates, extrapolated.
+        image: (N, C, *spatial), where N may be 1, of any supported dtype.
+        theta: the maps, (N, D, D + 1), where N may be 1, float16 to float64.
+        size: the output's shape, (N, C, *out); N is theta's.
+        how: checked options with normalized coordinates and extrapolate=True.
 
     Returns:
-        (N, C, *out) of the image's type.  There are derivatives of any order to image and theta;
-        the first ones take no grid either.
+        (N, C, *out) with the image's dtype.  It has derivatives of any order in image and theta;
+        first derivatives need no grid either.
 
     Raises:
-        TypeError: a type that is not sampled.
-        ValueError: shapes that do not go together, or unknown names.
+        TypeError: a dtype is not supported.
+        ValueError: the shapes do not match, or a name is unknown.
     """
     made: Tensor = Affine.apply(  # type: ignore[no-untyped-call]
         image, theta, tuple(size), how
@@ -379,7 +382,7 @@ def affine(image: Tensor, theta: Tensor, size: Sequence[int], how: Options) -> T
 
 
 def call_of_maps(image: Tensor, theta: Tensor, size: Sequence[int], how: Options) -> Call:
-    """The call for the grid that maps stand for."""
+    """Find the call for the grid that maps represent."""
     rank = image.dim() - 2
     if theta.shape[1:] != (rank, rank + 1) or len(size) != rank + 2 or size[0] != len(theta):
         raise ValueError(
@@ -393,13 +396,13 @@ def call_of_maps(image: Tensor, theta: Tensor, size: Sequence[int], how: Options
 
 
 class Affine(torch.autograd.Function):
-    """The rules of `affine`."""
+    """The derivatives of `affine`."""
 
     @staticmethod
     def forward(
         ctx: Any, image: Tensor, theta: Tensor, size: Sequence[int], how: Options
     ) -> Tensor:
-        """Sample."""
+        """Sample the image."""
         call = call_of_maps(image, theta, size, how)
         ctx.save_for_backward(image, theta)
         ctx.call, ctx.size, ctx.how = call, size, how
@@ -411,7 +414,7 @@ class Affine(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> Any:
-        """Both gradients in one sweep; by way of a grid, if they are to be differentiated again."""
+        """Compute both gradients; by way of a grid if they will be differentiated again."""
         image, theta = ctx.saved_tensors
         need_image, need_theta = ctx.needs_input_grad[:2]
         results: tuple[Tensor | None, Tensor]
@@ -429,7 +432,7 @@ class Affine(torch.autograd.Function):
 def run_affine_backward(
     call: Call, values: Tensor, image: Tensor, theta: Tensor, needed: tuple[bool, bool], fill: Fill
 ) -> tuple[Tensor | None, Tensor]:
-    """The needed ones of the gradients of image and maps."""
+    """Compute the needed gradients of image and maps."""
     first = empty(image.shape, image, image.dtype).zero_() if needed[0] else None
     need_theta = needed[1] and any(method.powers > 1 for method in call.plan.methods)
     nothing = torch.zeros_like(theta)
@@ -443,7 +446,7 @@ def run_affine_backward(
 
 
 def through_grid(ctx: Any, upstream: Tensor, image: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
-    """As run_affine_backward, of operators that have derivatives themselves."""
+    """Compute both gradients by way of a grid, with operators that are differentiable."""
     if any(ctx.how.fill_value):
         raise ValueError(
             f"affine has no second derivatives with a fill, got {ctx.how.fill_value}; accepted: "

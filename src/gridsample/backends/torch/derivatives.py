@@ -1,17 +1,17 @@
-"""The derivatives of the operators, in reverse and in forward mode, made of the operators.
+"""The derivatives of the operators in reverse and forward mode, composed of the operators.
 
-Write A for sampling with some orders, A_k for the same with order k raised by one, and g_k for
-axis k of the grid.  Then, point by point,
+Let A be sampling with some orders, A_k the same with order k raised by one, and g_k axis k of the
+grid.  Then, for each point,
 
     d gather(image)   / d image  = A         d gather(image)   / d g_k = A_k image
     d scatter(values) / d values = A^T       d scatter(values) / d g_k = A_k^T (the point's values)
 
 and backward(values, image), which is A^T values and the sums over channels of values * A_k image,
-is made of the two.  So each formula below calls nothing but the three operators, and can itself be
-differentiated, any number of times and in either mode.
+is composed of the two.  Each formula below therefore calls only the three operators, and can itself
+be differentiated, any number of times and in either mode.
 
-A fill is one more pixel, that nothing is ever derived by: it belongs to each term with the image,
-and to none with a tangent or an upstream gradient in the image's place.
+A fill acts like an additional pixel that has no derivative.  It belongs to each term that contains
+the image, but to none in which a tangent or an upstream gradient takes the image's place.
 """
 
 from __future__ import annotations
@@ -49,18 +49,19 @@ Maybe = Tensor | None
 unpack: Any = forward_ad.unpack_dual
 
 
-# The operators, by the short way where there is one -----------------------------------------------
+# The operators, with shortcuts --------------------------------------------------------------------
 
 
 def has_record(*tensors: Tensor) -> bool:
-    """Whether a record of what happens to the tensors is kept."""
+    """Whether autograd records operations on the tensors."""
     return torch.is_grad_enabled() and any([tensor.requires_grad for tensor in tensors])
 
 
 def shortened(operator: Any, compute: Any, tensors: int) -> Any:
-    """An operator, of a record, called as the function that computes it where that is all.
+    """Wrap an operator so that it takes a record and skips torch's dispatcher if possible.
 
-    Its first arguments are so many tensors.
+    For plain tensors that are not recorded, the wrapper calls ``compute`` directly.  ``tensors`` is
+    the number of leading arguments that are tensors.
     """
     full = traceable(operator)
 
@@ -81,9 +82,9 @@ backward_twice = shortened(operators.backward_twice, operators.backward_twice_on
 
 
 def fuses(values: Tensor, image: Tensor, grid: Tensor, how: Options, *upstream: Maybe) -> bool:
-    """Whether `backward_twice` may stand for the formulas: it has no derivative of its own.
+    """Whether `backward_twice`, which has no derivative of its own, can replace the formulas.
 
-    On a CPU it sums no fill; on a GPU it takes real numbers alone.
+    On a CPU, it does not support a fill in sums; on a GPU, it only supports real numbers.
     """
     there = [values, image, grid, *(tensor for tensor in upstream if tensor is not None)]
     if (
@@ -100,7 +101,7 @@ def fuses(values: Tensor, image: Tensor, grid: Tensor, how: Options, *upstream: 
 
 
 def pull(image: Tensor, grid: Tensor, how: Options) -> Tensor:
-    """The transpose of scatter: gather without its fill, and 0 where a point is nowhere."""
+    """Apply the transpose of scatter: gather without a fill, and 0 where a coordinate is NaN."""
     how = how.linear()
     result: Tensor = gather(image, grid, how)
     if any(how.order) or surely_somewhere(grid):
@@ -110,7 +111,7 @@ def pull(image: Tensor, grid: Tensor, how: Options) -> Tensor:
 
 
 def surely_somewhere(grid: Tensor) -> bool:
-    """Whether it is cheap to see that no position is NaN or overflows."""
+    """Whether a cheap test shows that no position is NaN or overflows."""
     if not is_plain(grid) or not grid.numel():
         return False
     low, high = torch.aminmax(grid.detach())
@@ -121,20 +122,20 @@ def surely_somewhere(grid: Tensor) -> bool:
 
 
 def directions(along: Tensor, how: Options) -> Iterator[tuple[Tensor, Options]]:
-    """For each axis: the direction's part (N, 1, *out), and how with its order raised."""
+    """Yield each axis's component (N, 1, *out) and the options with its order raised."""
     for axis in range(along.shape[-1]):
         yield along[..., axis].unsqueeze(1), how.raised(axis)
 
 
 def gather_along(image: Tensor, grid: Tensor, along: Tensor, how: Options) -> Maybe:
-    """How gather changes as the grid moves."""
+    """Compute the directional derivative of gather along a direction of grids."""
     return total(part * gather(image, grid, raised) for part, raised in directions(along, how))
 
 
 def scatter_along(
     values: Tensor, grid: Tensor, along: Tensor, size: Sequence[int], how: Options
 ) -> Maybe:
-    """How scatter changes as the grid moves."""
+    """Compute the directional derivative of scatter along a direction of grids."""
     return total(
         scatter(part * values, grid, size, raised) for part, raised in directions(along, how)
     )
@@ -144,7 +145,7 @@ def backward_along(
     values: Tensor, image: Tensor, grid: Tensor, along: Tensor, needed: Sequence[bool],
     how: Options,
 ) -> tuple[Maybe, Maybe]:  # fmt: skip
-    """How the needed ones of both gradients change as the grid moves."""
+    """Compute the directional derivatives of the needed gradients along a direction of grids."""
     if not any(needed):
         return None, None
     sweeps = [
@@ -156,13 +157,13 @@ def backward_along(
 
 
 def grid_gradient(values: Tensor, image: Tensor, grid: Tensor, how: Options) -> Tensor:
-    """The grid's gradient of gather."""
+    """Compute the gradient of gather with respect to the grid."""
     gradient: Tensor = backward(values, image, grid, False, True, how)[1]
     return gradient
 
 
 def total(terms: Iterable[Maybe], dtype: torch.dtype | None = None) -> Maybe:
-    """The sum of the terms that there are, in a type of choice."""
+    """Sum the terms that are not None, and convert the sum to a dtype."""
     result = None
     for term in terms:
         if term is not None:
@@ -170,28 +171,28 @@ def total(terms: Iterable[Maybe], dtype: torch.dtype | None = None) -> Maybe:
     return result if dtype is None or result is None else result.to(dtype)
 
 
-# The rules ----------------------------------------------------------------------------------------
+# Autograd functions -------------------------------------------------------------------------------
 
 
 def remember(ctx: Any, how: Options, *tensors: Tensor) -> None:
-    """Keep what a rule needs."""
+    """Store the tensors and options that derivatives need."""
     ctx.save_for_backward(*tensors)
     ctx.save_for_forward(*tensors)
-    ctx.set_materialize_grads(False)  # what is zero is None, and costs nothing
+    ctx.set_materialize_grads(False)  # zero gradients are None and cost nothing
     ctx.how = how
 
 
 def primals(ctx: Any) -> Iterator[Tensor]:
-    """The tensors that were kept, without the tangents that go with them."""
+    """The stored tensors without their tangents."""
     return (unpack(tensor).primal for tensor in ctx.saved_tensors)
 
 
 class Gather(Function):
-    """The rules of gather."""
+    """The derivatives of gather."""
 
     @staticmethod
     def forward(ctx: Any, image: Tensor, grid: Tensor, how: Options, keys: Any) -> Any:
-        """Gather."""
+        """Compute gather."""
         remember(ctx, how, image, grid)
         result = inside(operators.gather, keys, image, grid, *flat(how))
         ctx.dtype = result.dtype
@@ -199,7 +200,7 @@ class Gather(Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: Maybe) -> Any:
-        """Both gradients in one sweep."""
+        """Compute both gradients in one sweep."""
         needed = ctx.needs_input_grad[:2]
         if upstream is None or not any(needed):
             return (None,) * 4
@@ -213,7 +214,7 @@ class Gather(Function):
 
     @staticmethod
     def jvp(ctx: Any, d_image: Maybe, d_grid: Maybe, *_: Any) -> Any:
-        """Linear in the image."""
+        """Compute the tangent: linear in the image, and the derivative along the grid."""
         with forward_gradients(True):  # as for `inside`
             image, grid = primals(ctx)
             return total(
@@ -226,20 +227,20 @@ class Gather(Function):
 
 
 class Scatter(Function):
-    """The rules of scatter."""
+    """The derivatives of scatter."""
 
     @staticmethod
     def forward(
         ctx: Any, values: Tensor, grid: Tensor, size: Sequence[int], how: Options, keys: Any
     ) -> Any:
-        """Scatter."""
+        """Compute scatter."""
         remember(ctx, how, values, grid)
         ctx.size = size
         return inside(operators.scatter, keys, values, grid, size, *flat(how))
 
     @staticmethod
     def backward(ctx: Any, upstream: Maybe) -> Any:
-        """The transpose of scatter is gather."""
+        """Compute both gradients; the transpose of scatter is gather."""
         if upstream is None:
             return (None,) * 5
         values, grid = ctx.saved_tensors
@@ -254,7 +255,7 @@ class Scatter(Function):
 
     @staticmethod
     def jvp(ctx: Any, d_values: Maybe, d_grid: Maybe, *_: Any) -> Any:
-        """Linear in the values."""
+        """Compute the tangent: linear in the values, and the derivative along the grid."""
         how, size = ctx.how, ctx.size
         with forward_gradients(True):
             values, grid = primals(ctx)
@@ -268,14 +269,17 @@ class Scatter(Function):
 
 
 class Backward(Function):
-    """The rules of backward, which is linear in the values, and, for the grid, in the image."""
+    """The derivatives of backward.
+
+    Both gradients are linear in the values; the grid's gradient is also linear in the image.
+    """
 
     @staticmethod
     def forward(
         ctx: Any, values: Tensor, image: Tensor, grid: Tensor, needed: Sequence[bool],
         how: Options, keys: Any,
     ) -> Any:  # fmt: skip
-        """Both gradients of gather."""
+        """Compute both gradients of gather."""
         remember(ctx, how, values, image, grid)
         ctx.needed = needed
         results = inside(operators.backward, keys, values, image, grid, *needed, *flat(how))
@@ -286,7 +290,7 @@ class Backward(Function):
 
     @staticmethod
     def backward(ctx: Any, u: Maybe, w: Maybe) -> Any:
-        """Upstream are ``u``, an image, and ``w``, a grid."""
+        """Compute the gradients for the upstream gradients ``u``, an image, and ``w``, a grid."""
         values, image, grid = ctx.saved_tensors
         need_values, need_image, need_grid = ctx.needs_input_grad[:3]
         how = ctx.how
@@ -318,7 +322,7 @@ class Backward(Function):
 
     @staticmethod
     def jvp(ctx: Any, d_values: Maybe, d_image: Maybe, d_grid: Maybe, *_: Any) -> Any:
-        """The product rule."""
+        """Compute the tangents by the product rule."""
         how, needed = ctx.how, ctx.needed
         with forward_gradients(True):
             values, image, grid = primals(ctx)
@@ -335,15 +339,15 @@ class Backward(Function):
             )
 
 
-# The short way ------------------------------------------------------------------------------------
+# Without the dispatcher ---------------------------------------------------------------------------
 
 
 class PlainGather(Gather):
-    """The rules of gather for plain tensors: the dispatcher is not asked."""
+    """The derivatives of gather for plain tensors, which skip torch's dispatcher."""
 
     @staticmethod
     def forward(ctx: Any, image: Tensor, grid: Tensor, how: Options, call: Call) -> Any:
-        """Gather."""
+        """Compute gather."""
         ctx.save_for_backward(image, grid)
         ctx.set_materialize_grads(False)
         ctx.how, ctx.call = how, call
@@ -351,7 +355,7 @@ class PlainGather(Gather):
 
     @staticmethod
     def backward(ctx: Any, upstream: Maybe) -> Any:
-        """Both gradients in one sweep; by the operator, if they are to be differentiated again."""
+        """Compute both gradients; with the operator if they will be differentiated again."""
         image, grid = ctx.saved_tensors
         if upstream is None or torch.is_grad_enabled() or not is_plain(upstream):
             return Gather.backward(ctx, upstream)
@@ -363,32 +367,32 @@ class PlainGather(Gather):
 
 
 def plain_gather(image: Tensor, grid: Tensor, how: Options, call: Call) -> Tensor:
-    """Gather, for plain tensors."""
+    """Compute gather for plain tensors."""
     if has_record(image, grid):
         result: Tensor = PlainGather.apply(image, grid, how, call)  # type: ignore[attr-defined]
         return result
     return run_gather(call, image, grid, how)
 
 
-# The long way, through the dispatcher -------------------------------------------------------------
+# Through the dispatcher ---------------------------------------------------------------------------
 
 
 def tracked(*tensors: Tensor) -> bool:
-    """Whether a record of what happens to the tensors is kept, or a tangent goes with them."""
+    """Whether autograd records operations on the tensors, or one of them has a tangent."""
     if has_record(*tensors):
         return True
     return any(unpack(tensor).tangent is not None for tensor in tensors)
 
 
 def autograd_gather(keys: Any, image: Tensor, grid: Tensor, how: Options) -> Any:
-    """Gather, with a record where one is kept."""
+    """Call gather, recorded by autograd if necessary."""
     if tracked(image, grid):
         return recorded(Gather, image, grid, how, keys)
     return below(operators.gather, keys, image, grid, *flat(how))
 
 
 def autograd_scatter(keys: Any, values: Tensor, grid: Tensor, size: Any, how: Options) -> Any:
-    """Scatter, with a record where one is kept."""
+    """Call scatter, recorded by autograd if necessary."""
     if tracked(values, grid):
         return recorded(Scatter, values, grid, size, how, keys)
     return below(operators.scatter, keys, values, grid, size, *flat(how))
@@ -398,7 +402,7 @@ def autograd_backward(
     keys: Any, values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool,
     how: Options,
 ) -> Any:  # fmt: skip
-    """Backward, with a record where one is kept."""
+    """Call backward, recorded by autograd if necessary."""
     needed = need_input, need_grid
     if tracked(values, image, grid):
         return recorded(Backward, values, image, grid, needed, how, keys)

@@ -1,7 +1,7 @@
-"""CuPy arrays, through torch: the same memory is seen as a tensor, and the result as an array.
+"""CuPy arrays, which are viewed as tensors; results are viewed as arrays.
 
-Both libraries tell where an array lies by DLPack, so that nothing is copied, and torch's current
-stream waits for CuPy's.
+Both libraries exchange memory by DLPack, so nothing is copied, and torch's current stream waits for
+CuPy's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gridsample.definitions.options import Options
 
 
 def tensor(name: str, array: Any) -> Tensor:
-    """An array as a tensor, in the same memory."""
+    """View an array as a tensor."""
     if not hasattr(array, "__dlpack__") or isinstance(array, np.ndarray):
         kind = type(array)
         raise TypeError(
@@ -30,21 +30,21 @@ def tensor(name: str, array: Any) -> Tensor:
 
 
 class CuPy(binding.Torch):
-    """`gridsample.backends.base.Backend` for CuPy arrays: torch's, between two views."""
+    """`gridsample.backends.base.Backend` for CuPy arrays: torch's backend for views of them."""
 
     def take(self, **given: Any) -> list[Tensor]:
-        """The arrays as tensors."""
+        """View the arrays as tensors."""
         return super().take(**{name: tensor(name, array) for name, array in given.items()})
 
     def give(self, result: Tensor | None, like: Any) -> Any:
-        """The result as an array of CuPy's."""
+        """View the result as a CuPy array."""
         if result is None:
             return None
         package = sys.modules[type(like).__module__.partition(".")[0]]
         return package.from_dlpack(result.detach())
 
     def whole(self, image: Any, grid: Any, options: Options) -> None:
-        """There is no shorter way."""
+        """Return None, because there is no shortcut."""
 
 
 BACKEND = CuPy()

@@ -1,8 +1,8 @@
-"""Tensors on devices that there are no kernels for, such as Apple's GPUs.
+"""Tensors on devices without kernels, such as Apple's GPUs.
 
-What torch's own operators can do on such a device, with the derivatives that a call needs, is left
-to them.  All else is computed by the CPU's kernels: tensors are copied there and results back.
-Autograd records both copies, so that derivatives of any order are as they are on a CPU.
+If torch's own operators support a call on such a device, including the derivatives that it needs,
+they compute it.  Everything else is computed by the CPU kernels: tensors are copied to the CPU, and
+results back.  Autograd records both copies, so derivatives of any order are available.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from gridsample.backends.torch.contacts import has_kernel
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import check_boundary, method_of
 
-# The devices that there are kernels for; on the second, tensors have a shape alone.
+# The types of devices that have kernels; tensors on "meta" have a shape but no data.
 HERE = ("cpu", "meta", *cuda.DEVICES)
 
-# The numbers by which torch calls what it knows.
+# Torch's codes of modes and boundaries.
 TORCH_MODES = {"linear": 0, "nearest": 1, "cubic": 2}
 TORCH_BOUNDARIES = {"zeros": 0, "border": 1, "reflection": 2}
 
-# Apple's GPUs have no numbers of 64 bits.
+# Apple's GPUs do not support 64-bit numbers.
 NARROWED = {torch.float64: torch.float32, torch.complex128: torch.complex64}
 
-# The types of devices that a warning has been given of.
+# The types of devices for which a warning has been issued.
 WARNED: set[str] = set()
 
 
 def is_elsewhere(tensor: Tensor) -> bool:
-    """Whether a tensor is on a device that there are no kernels for, and is to be computed with."""
+    """Whether a tensor is on a device without kernels, and is not part of an ONNX export."""
     return tensor.device.type not in HERE and not onnx.exporting()
 
 
 def by_cpu(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function gives for tensors on another device, computed on the CPU."""
+    """Call a function for tensors on another device with copies of them on the CPU."""
     device = next(one.device for one in arguments if isinstance(one, Tensor))
     warn_once(device.type)
     found = function(*[one.cpu() if isinstance(one, Tensor) else one for one in arguments])
@@ -50,14 +50,14 @@ def by_cpu(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def back(one: Any, device: torch.device) -> Any:
-    """A result on the device that its arguments came from."""
+    """Copy a result to the device of the arguments."""
     if not isinstance(one, Tensor):
         return one
     return one.to(device, NARROWED.get(one.dtype) if device.type == "mps" else None)
 
 
 def warn_once(device: str) -> None:
-    """Say once in a process that a type of devices has no kernels."""
+    """Warn, once per process, that a type of device has no kernels."""
     if device in WARNED or torch.compiler.is_compiling():
         return
     WARNED.add(device)
@@ -71,17 +71,17 @@ def warn_once(device: str) -> None:
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 @functools.cache
 def has_kernels(device: str, *names: str) -> bool:
-    """Whether torch has kernels of operators for a device, and does not fall back to others."""
+    """Whether torch has kernels for operators on a device, without falling back to others."""
     return all(has_kernel(device, one) for one in names)
 
 
 def try_torchs(
     operator: Callable[..., Tensor], image: Tensor, *names: str, recorded: bool
 ) -> Tensor | None:
-    """What an operator of torch's gives; None where it is not there, or refuses.
+    """Call an operator of torch; return None if it does not exist or raises an error.
 
-    ``names`` are those by which torch knows it; with ``recorded`` the same with "_backward" must
-    be there, too.
+    ``names`` are torch's names of the operator; if ``recorded``, the operators with the suffix
+    "_backward" must exist, too.
     """
     needed = (*names, *(f"{name}_backward" for name in names if recorded))
     if not has_kernels(image.device.type, *needed):
@@ -97,7 +97,7 @@ def try_torchs(
 
 
 def grid_sample(image: Tensor, grid: Tensor, how: Options) -> Tensor | None:
-    """`gridsample.grid_sample` by torch's own operator; None where that cannot do it."""
+    """Sample with torch's own operator; return None if that does not support the call."""
     last = how.channel_axis == -1
     planes = image.movedim(-1, 1) if last else image
     chosen = torchs_numbers(planes, grid, how)
@@ -115,7 +115,7 @@ def grid_sample(image: Tensor, grid: Tensor, how: Options) -> Tensor | None:
 
 
 def torchs_numbers(image: Tensor, grid: Tensor, how: Options) -> tuple[int, int] | None:
-    """By which numbers torch knows a mode and a boundary; None where it cannot do what is asked."""
+    """Return torch's codes of a mode and a boundary, or None if torch does not support the call."""
     rank = len(how.mode)
     methods = {method_of(name).name for name in how.mode}
     boundaries = {check_boundary(name) for name in how.padding_mode}

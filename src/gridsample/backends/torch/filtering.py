@@ -1,10 +1,10 @@
-"""The prefilter of B-splines for PyTorch tensors: one operator, whose derivatives are itself.
+"""The prefilter of B-splines for tensors: one operator, which is also its own derivative.
 
     prefilter(input, order, extended, axes, adjoint)
 
-It is linear in the input, along ``axes`` whose lines go on as ``extended`` tells
-(`gridsample.kernels.prefilter`); its transpose is the same with ``adjoint`` turned over.  Sums are
-made in float64 or float32, and that is the result's type: see `COEFFICIENTS`.
+It is linear in the input.  ``extended`` determines how lines along ``axes`` are extended
+(`gridsample.kernels.prefilter`).  The transpose is the same operator with the opposite ``adjoint``.
+Sums are computed in float64 or float32, which is also the dtype of the result; see `COEFFICIENTS`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ whole = traceable(operator)
 Options = tuple[Any, ...]
 
 
-# The type of the coefficients, and the real type that they are made of.
+# The dtypes of the coefficients, and the corresponding real dtypes.
 REALS = {
     kind: torch.float64 if type_name(array) in WIDE_TYPES else torch.float32
     for kind, array in TYPES.items()
@@ -52,20 +52,20 @@ COEFFICIENTS = {
 }
 
 
-# What is computed ---------------------------------------------------------------------------------
+# Computation --------------------------------------------------------------------------------------
 
 
 def cpu_prefilter(
     image: Tensor, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool,
     threads: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Prefilter, for CPU tensors."""
+    """Prefilter CPU tensors."""
     from gridsample.kernels.prefilter import coefficients
 
     check_image_type(numpy_type(image.dtype, "input"))
     real, last = REALS[image.dtype], is_channels_last(image)
     image = image.detach().to(COEFFICIENTS[image.dtype])
-    if last:  # in the order in which it lies in memory
+    if last:  # in the order of its memory
         image, axes = image.movedim(1, -1), [(a - 1) % (image.dim() - 1) if a else 0 for a in axes]
     found = coefficients(
         memory(image), order, extended, axes, real=TYPES[real],
@@ -79,7 +79,7 @@ def cpu_prefilter(
 def matrix(
     n: int, order: int, extended: str, adjoint: bool, kind: torch.dtype, device: torch.device
 ) -> Tensor:
-    """The filter of lines of n entries as a matrix."""
+    """Compute the filter of lines of n entries as a matrix."""
     identity = torch.eye(n, dtype=torch.float64)
     return cpu_prefilter(identity, order, [extended], [0], adjoint).to(device, kind)
 
@@ -88,7 +88,7 @@ def prefilter_elsewhere(
     image: Tensor, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool,
     threads: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Prefilter, on a device that multiplies matrices faster than it follows a recursion."""
+    """Prefilter on a device that multiplies matrices faster than it evaluates recursions."""
     result = fake_prefilter(image).copy_(image)
     for axis, how in zip(axes, extended, strict=True) if order > 1 else ():
         weights = matrix(result.shape[axis], order, how, adjoint, result.dtype, result.device)
@@ -97,7 +97,7 @@ def prefilter_elsewhere(
 
 
 def fake_prefilter(image: Tensor, *options: Any) -> Tensor:
-    """Prefilter, of the shapes alone."""
+    """Allocate the output of prefilter, for tensors without data."""
     check_image_type(numpy_type(image.dtype, "input"))
     kind = COEFFICIENTS[image.dtype]
     if image.dim() < 2:
@@ -109,18 +109,18 @@ def fake_prefilter(image: Tensor, *options: Any) -> Tensor:
 
 
 class Prefilter(Function):
-    """The rules of prefilter."""
+    """The derivatives of prefilter."""
 
     @staticmethod
     def forward(ctx: Any, image: Tensor, options: Options, keys: Any) -> Any:
-        """Prefilter."""
+        """Compute prefilter."""
         ctx.dtype, ctx.options = image.dtype, options
         ctx.set_materialize_grads(False)
         return inside(operator, keys, image, *options)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor | None) -> Any:
-        """The transpose."""
+        """Apply the transpose."""
         if upstream is None:
             return None, None, None
         *how, adjoint, threads = ctx.options
@@ -128,7 +128,7 @@ class Prefilter(Function):
 
     @staticmethod
     def jvp(ctx: Any, along: Tensor | None, *_: Any) -> Any:
-        """Linear."""
+        """Compute the tangent; prefilter is linear."""
         with forward_gradients(True):  # outer transforms need it
             return None if along is None else operator(along, *ctx.options)
 
@@ -137,7 +137,7 @@ def autograd_prefilter(
     keys: Any, image: Tensor, order: int, extended: Any, axes: Any, adjoint: bool,
     threads: int | None = None,
 ) -> Any:  # fmt: skip
-    """Prefilter, with a record where one is kept."""
+    """Call prefilter, recorded by autograd if necessary."""
     options = order, extended, axes, adjoint, threads
     if tracked(image):
         return recorded(Prefilter, image, options, keys)
@@ -147,7 +147,7 @@ def autograd_prefilter(
 def batched_prefilter(
     info: Any, at: Any, image: Tensor, order: int, extended: Any, axes: Sequence[int], *options: Any
 ) -> Any:
-    """Prefilter a batch: one more axis, along which nothing is filtered."""
+    """Prefilter a batch, which is an additional axis without a filter."""
     image = image.movedim(at[0], 0)
     return operator(image, order, extended, [a + 1 for a in axes], *options), 0
 

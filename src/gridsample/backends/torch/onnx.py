@@ -1,9 +1,10 @@
-"""ONNX: sampling as the standard operator GridSample, where that can express it.
+"""ONNX: sampling with the standard operator GridSample, where that supports the call.
 
-GridSample knows one mode and one boundary for all axes, an image and a grid of one N, and as many
-output axes as the image has.  All but the first is a matter of shapes and types, which are changed
-to suit and changed back.  Of three axes cubic is left out: runtimes refuse it, and the reference
-implementation gives other numbers; so is one axis, which they refuse too.
+GridSample has one mode and one boundary for all axes.  It requires the image and the grid to have
+the same N, and the output to have as many axes as the image.  Shapes and dtypes are converted
+accordingly, and converted back afterwards.  Cubic in three axes is not supported, because runtimes
+reject it and the reference implementation gives different results.  Images with one axis are not
+supported either, because runtimes reject them.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from gridsample.backends.torch.schemas import record
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import check_boundary, check_shapes, method_of
 
-# The names of opset 16; on its way to a later one, the exporter renames them.
+# The names of modes in opset 16; the exporter renames them for later opsets.
 OPSET = 16
 MODES = {"nearest": "nearest", "linear": "bilinear", "cubic": "bicubic"}
 
 
 def exporting() -> bool:
-    """Whether torch is writing an ONNX model."""
+    """Whether torch is exporting an ONNX model."""
     return torch.compiler.is_compiling() and torch.onnx.is_in_onnx_export()
 
 
 def check_expressible(image: Tensor, grid: Tensor, how: Options) -> tuple[str, str]:
-    """The mode and the boundary of all axes, in ONNX's names."""
+    """Return ONNX's names of the mode and the boundary, or raise an error if there are none."""
     rank = check_shapes(tuple(image.shape), tuple(grid.shape), False)
     methods = {method_of(name).name for name in how.mode}
     boundaries = {check_boundary(name) for name in how.padding_mode}
@@ -56,10 +57,10 @@ def check_expressible(image: Tensor, grid: Tensor, how: Options) -> tuple[str, s
 
 
 def node(*arguments: Any, **options: Any) -> Tensor:
-    """A node of the model that is being written.
+    """Add a node to the model that is being exported.
 
     Raises:
-        ValueError: torch is too old to be told of one.
+        ValueError: this version of torch does not support custom nodes.
     """
     nodes = getattr(torch.onnx, "ops", None)
     if nodes is None:
@@ -71,21 +72,21 @@ def node(*arguments: Any, **options: Any) -> Tensor:
 
 
 def one_type(image: Tensor, grid: Tensor) -> torch.dtype:
-    """The type that runtimes are to sample in: it loses nothing of either, and all of them know it.
+    """The dtype in which runtimes sample: it represents both inputs, and all runtimes support it.
 
-    GridSample takes bfloat16 since opset 22 alone.
+    GridSample supports bfloat16 only since opset 22.
     """
     kind = torch.promote_types(image.dtype, grid.dtype)
     return torch.float32 if kind == torch.bfloat16 else kind
 
 
 def gather_as_node(image: Tensor, grid: Tensor, *options: Any) -> Tensor:
-    """The operator gather as a node of an ONNX model; it holds zeros until that runs."""
+    """Express gather as a node of an ONNX model; the result is zeros until the model runs."""
     how = record(*options)
     name, boundary = check_expressible(image, grid, how)
     rank, out, kind = len(how.mode), grid.shape[1:-1], one_type(image, grid)
     items = grid.shape[0] if image.shape[0] == 1 else image.shape[0]
-    # A list of points, or any other shape than the image's number of axes, is one long axis.
+    # If the output does not have as many axes as the image, its points become one long axis.
     points = grid if len(out) == rank else grid.reshape(grid.shape[0], *(1,) * (rank - 1), -1, rank)
     attributes: dict[str, Any] = {
         "mode": name,

@@ -1,7 +1,7 @@
-"""ONNX: resizing as the standard operator Resize, where that can express it.
+"""ONNX: resizing with the standard operator Resize, where that supports the call.
 
-Resize has one mode for all axes, and runtimes implement cubic for two axes alone.  Resizing works
-on one axis after the other, so everything else becomes several nodes.
+Resize has one mode for all axes, and runtimes implement cubic only for two axes.  Since resizing
+processes one axis after the other, other cases become several nodes.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from gridsample.definitions.options import Resizing
 from gridsample.definitions.plan import method_of
 from gridsample.definitions.tables import Axis, aligns, copies, rounded_order
 
-# Since this opset Resize can antialias; on its way to another one, the exporter converts it.
+# Resize supports antialiasing since this opset; the exporter converts it to others.
 OPSET = 18
 NEAREST = ("nearest", "nearest-exact")
-# How torch, and so we, place the outputs and weigh the inputs, in ONNX's words.
+# Torch's positions and weights, which are also ours, as attributes of Resize.
 ATTRIBUTES: dict[str, dict[str, Any]] = {
     "nearest": {
         "mode": "nearest",
@@ -39,7 +39,7 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
     "linear": {"mode": "linear"},
     "cubic": {"mode": "cubic", "cubic_coeff_a": -0.75},
 }
-# Types whose numbers float32 holds, which is what runtimes resize in.
+# The dtypes that float32 represents exactly, because runtimes resize in float32.
 CARRIED = (
     *(torch.float32, torch.float16, torch.bfloat16),
     *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.uint16),
@@ -47,10 +47,10 @@ CARRIED = (
 
 
 def check_expressible(image: Tensor, asked: Resizing, transposed: bool) -> None:
-    """Refuse what Resize does not do.
+    """Raise an error if Resize does not support a call.
 
     Raises:
-        ValueError: a gradient, or a mode or a type that Resize or its runtimes do not have.
+        ValueError: the call is a gradient, or Resize or its runtimes lack the mode or the dtype.
     """
     if transposed:
         raise ValueError("ONNX has no operator for the gradient of resizing, only for resizing")
@@ -71,7 +71,7 @@ def check_expressible(image: Tensor, asked: Resizing, transposed: bool) -> None:
 
 
 def is_pooling(image: Tensor, asked: Resizing) -> bool:
-    """Whether each output is the mean of pixels that no other output has a share in."""
+    """Whether each output is the mean of pixels that belong to no other output."""
     sizes: list[tuple[Any, Any]] = list(zip(image.shape[2:], asked.size, strict=True))
     return set(asked.methods) == {"area"} and all(
         isinstance(n, int) and isinstance(m, int) and n % m == 0 for n, m in sizes
@@ -79,7 +79,7 @@ def is_pooling(image: Tensor, asked: Resizing) -> bool:
 
 
 def stages(image: Tensor, asked: Resizing) -> list[tuple[int, ...]]:
-    """The axes that each node resizes: as many together as runtimes can."""
+    """The axes that each node resizes: as many at once as runtimes support."""
     rank, methods = len(asked.methods), set(asked.methods)
     if asked.rounding != "exact" or len(methods) > 1:
         order = rounded_order(image.shape[2:], asked.size, asked.rounding)
@@ -90,7 +90,7 @@ def stages(image: Tensor, asked: Resizing) -> list[tuple[int, ...]]:
 
 
 def resize_as_node(image: Tensor, *options: Any) -> Tensor:
-    """The operator resize as nodes of an ONNX model; they hold zeros until that runs."""
+    """Express resize as nodes of an ONNX model; the result is zeros until the model runs."""
     asked, transposed = resizing_of(*options)
     check_expressible(image, asked, transposed)
     whole = not image.is_floating_point()
@@ -107,14 +107,14 @@ def resize_as_node(image: Tensor, *options: Any) -> Tensor:
 
 
 def settled(values: Tensor, dtype: torch.dtype, halves_up: bool = False) -> Tensor:
-    """Real numbers as whole ones that a type holds: rounded half to even, or up."""
+    """Round numbers to integers, half to even or half up, and clip them to the range of a dtype."""
     low, high = (0, 1) if dtype == torch.bool else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
     rounded = torch.floor(values + 0.5) if halves_up else torch.round(values)
     return torch.clamp(rounded, low, high)
 
 
 def resize_axes(values: Tensor, axes: Sequence[int], asked: Resizing) -> Tensor:
-    """Resize neighbouring axes of (N, C, *spatial), which have one method."""
+    """Resize adjacent axes of (N, C, *spatial) with the same method."""
     name, shape = asked.methods[axes[0]], list(values.shape)
     if name == "area":
         pool = (functional.avg_pool1d, functional.avg_pool2d, functional.avg_pool3d)
@@ -128,7 +128,7 @@ def resize_axes(values: Tensor, axes: Sequence[int], asked: Resizing) -> Tensor:
         return values
     if len(axes) == len(asked.methods) and (name != "cubic" or len(axes) == 2):
         return resize_node(values, axes, asked)
-    # Two axes, or one and what is inside it, become the height and width of an image's planes.
+    # Two axes, or one axis and all those after it, become the height and width of planes.
     first, end = axes[0] + 2, axes[-1] + 3
     inside = [math.prod(shape[end:])] if len(axes) == 1 else []
     image = values.reshape((1, math.prod(shape[:first]), *shape[first:end], *inside))
@@ -137,7 +137,7 @@ def resize_axes(values: Tensor, axes: Sequence[int], asked: Resizing) -> Tensor:
 
 
 def resize_node(values: Tensor, axes: Sequence[int], asked: Resizing) -> Tensor:
-    """A node that resizes the axes of an image from its third on; what follows stays as it is."""
+    """Add a node that resizes axes of an image from the third on; later axes are unchanged."""
     name, shape, end = asked.methods[axes[0]], list(values.shape), 2 + len(axes)
     size = [*shape[:2], *(asked.size[axis] for axis in axes), *shape[end:]]
     attributes = dict(ATTRIBUTES[name])
@@ -145,13 +145,13 @@ def resize_node(values: Tensor, axes: Sequence[int], asked: Resizing) -> Tensor:
         where = "align_corners" if asked.align_corners else "half_pixel"
         attributes["coordinate_transformation_mode"] = where
     if asked.antialias:
-        # The weights that are outside are left out, and the rest made to sum to one.
+        # Weights outside the image are left out, and the others are normalised to sum to one.
         attributes |= {"antialias": 1, "exclude_outside": 1}
         if name == "cubic":
             attributes["cubic_coeff_a"] = -0.5
     scales = [asked.scales[axis] for axis in axes]
     ends: tuple[Tensor | None, Tensor | None]
-    if any(scales):  # then positions follow from them
+    if any(scales):  # the positions follow from the scales
         exact = map(single, scales, shape[2:end], size[2:end])
         given = constant("value_floats", [1.0, 1.0, *map(float, exact), *[1.0] * len(shape[end:])])
         ends = given, None
@@ -166,16 +166,16 @@ def resize_node(values: Tensor, axes: Sequence[int], asked: Resizing) -> Tensor:
 
 
 def constant(kind: str, numbers: Sequence[Any]) -> Tensor:
-    """A list of numbers in the model, of the kind "value_ints" or "value_floats"."""
+    """Add a list of numbers to the model, of the kind "value_ints" or "value_floats"."""
     dtype = torch.int64 if kind == "value_ints" else torch.float32
     options = {"dtype": dtype, "shape": (len(numbers),), "version": OPSET}
     return node("Constant", (), {kind: list(numbers)}, **options)
 
 
 def single(factor: float, inputs: Any, outputs: Any) -> Any:
-    """A factor in single precision that is not too small to make as many outputs of the inputs.
+    """Round a factor to single precision so that it still gives the required number of outputs.
 
-    Runtimes take the whole part of their product, in single or double precision.
+    Runtimes compute the floor of inputs times factor, in single or double precision.
     """
     scale = np.float32(factor)
     if float(scale) < factor:
@@ -187,10 +187,11 @@ def single(factor: float, inputs: Any, outputs: Any) -> Any:
 
 
 def runtimes_agree(axis: int, inputs: Any, asked: Resizing) -> bool:
-    """Whether the pixels that a runtime takes along an axis are ours.
+    """Whether a runtime selects the same pixels along an axis as we do.
 
-    It divides by a scale in single precision, where we, as torch does, multiply by a step; a result
-    that should be whole may fall on the other side.  Sizes that are left open are taken on trust.
+    A runtime divides by a scale in single precision, whereas torch and we multiply by a step.  If
+    the exact result is an integer, the two may round to different sides.  For symbolic sizes, the
+    result is True without a check.
     """
     outputs, method, factor = asked.size[axis], asked.methods[axis], asked.scales[axis]
     if not (isinstance(inputs, int) and isinstance(outputs, int)):
@@ -207,7 +208,7 @@ def runtimes_agree(axis: int, inputs: Any, asked: Resizing) -> bool:
 
 
 def take(values: Tensor, axis: int, asked: Resizing) -> Tensor:
-    """Our own pixels along an axis of fixed sizes, by their numbers."""
+    """Select our pixels along an axis of fixed size, by their indices."""
     inputs, outputs = values.shape[axis + 2], asked.size[axis]
     ours = copies(Axis(inputs, outputs, asked.methods[axis], scale=asked.scales[axis])).first
     return values.index_select(axis + 2, constant("value_ints", ours.tolist()))

@@ -1,18 +1,19 @@
-"""The operators as torch knows them: their schemas, what they compute, and what shape that has.
+"""The operators that torch knows: their schemas, CPU implementations, and output shapes.
 
-``torch.ops.gridsample`` holds the two primitives and the fused backward of `gridsample.kernels`:
+``torch.ops.gridsample`` contains the primitives and fused operators of `gridsample.kernels`:
 
     gather(input, grid, ...)                  (N, C, *out)
     scatter(values, grid, size, ...)          size = (N, C, *spatial)
     backward(grad_output, input, grid, ...)   both gradients of gather; one that is not needed is
                                               an empty tensor
     backward_twice(grad_output, input, grid, by_input, by_grid, ...)
-                                              the gradients of that, likewise; it has no derivative
+                                              the gradients of backward, likewise; it has no
+                                              derivative
 
-At the end of each stand the fields of one record, `Options` (`schemas`).  Gather is linear in the
-input but for the fill; the transpose, scatter, has none.  A CPU tensor's memory is handed to the
-kernels as it lies.  A result is channels-last in memory where the tensor that it is made from is,
-and contiguous elsewhere.
+The last arguments are the fields of one record, `Options` (see `schemas`).  Gather is linear in the
+input except for the fill, which its transpose, scatter, does not have.  The memory of CPU tensors
+is passed to the kernels without copying.  A result is channels-last in memory if its input is, and
+contiguous otherwise.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ backward_twice = torch.ops.gridsample.backward_twice.default
 
 
 def numpy_type(given: torch.dtype, name: str) -> np.dtype[Any]:
-    """The kernels' type for a tensor's."""
+    """Convert a tensor's dtype to the kernels' dtype, or raise an error if it is not supported."""
     found = TYPES.get(given)
     if found is None:
         accepted = ", ".join(str(kind).removeprefix("torch.") for kind in TYPES)
@@ -78,12 +79,12 @@ def numpy_type(given: torch.dtype, name: str) -> np.dtype[Any]:
 
 
 def differentiable(tensor: Tensor) -> bool:
-    """Whether a tensor's numbers are real or complex, rather than integers."""
+    """Whether a tensor is floating-point or complex."""
     return tensor.is_floating_point() or tensor.is_complex()
 
 
 def check_differentiable(image: Tensor) -> None:
-    """Refuse an image of integers."""
+    """Raise an error if the gradient of an integer image is requested."""
     if not differentiable(image):
         raise TypeError(
             f"input has dtype {image.dtype}, of which there is no gradient; "
@@ -92,13 +93,13 @@ def check_differentiable(image: Tensor) -> None:
 
 
 def as_integers(values: Tensor, dtype: torch.dtype, fill: Sequence[float]) -> Tensor:
-    """Samples (N, C, *out) as integers: rounded half to even, saturated, and the fill for NaN."""
+    """Convert samples (N, C, *out) to integers: round half to even, saturate, replace NaN."""
     hole = values.new_tensor(list(fill) or [0.0]).reshape(1, -1, *(1,) * (values.dim() - 2))
     values = torch.where(values.isnan(), hole, values).nan_to_num(0, math.inf, -math.inf).round()
     if dtype == torch.bool:
         return values > 0
     limits = torch.iinfo(dtype)
-    # The largest integer may be no float: what is past it is told apart before.
+    # The largest integer may not be representable as a float, so it is handled separately.
     inside = values.clamp(limits.min, math.nextafter(float(limits.max), 0)).to(dtype)
     return torch.where(values >= limits.max, torch.full_like(inside, limits.max), inside)
 
@@ -107,10 +108,10 @@ def as_integers(values: Tensor, dtype: torch.dtype, fill: Sequence[float]) -> Te
 
 
 def is_channels_last(tensor: Tensor) -> bool:
-    """Whether memory holds pixel after pixel, each with all its channels.
+    """Whether all channels of a pixel are contiguous, and pixels follow each other without gaps.
 
-    Channels that are one of several heads' are side by side, too, but pixels are further apart:
-    results are contiguous then, as most operations are fastest on such tensors.
+    In one of several attention heads, channels are contiguous, too, but there are gaps between
+    pixels.  Results are then contiguous, because most operations are fastest on such tensors.
     """
     return (
         not tensor.is_contiguous()
@@ -120,7 +121,7 @@ def is_channels_last(tensor: Tensor) -> bool:
 
 
 def empty(shape: Sequence[int], like: Tensor, dtype: torch.dtype) -> Tensor:
-    """An empty tensor (N, C, *rest), laid out in memory as another."""
+    """Allocate a tensor (N, C, *rest) with the memory layout of another."""
     if not is_channels_last(like):
         return torch.empty(shape, dtype=dtype, device=like.device)
     layout = (0, *range(2, len(shape)), 1)
@@ -128,16 +129,16 @@ def empty(shape: Sequence[int], like: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def gathered_type(image: torch.dtype, grid: torch.dtype, order: Order) -> torch.dtype:
-    """The type of what gather gives: the image's.
+    """The dtype of the result of gather, which is the image's.
 
-    A derivative has the type of a product of both arguments' numbers: it may be too large for the
-    image's, and an integer image's is no integer.
+    A derivative has the dtype of a product of both arguments.  It may be out of the range of the
+    image's dtype, and that of an integer image is not an integer.
     """
     return torch.promote_types(image, grid) if any(order) else image
 
 
 def empty_gather(image: Tensor, grid: Tensor, order: Order) -> Tensor:
-    """An empty output of gather."""
+    """Allocate the output of gather."""
     items = grid.shape[0] if image.shape[0] == 1 else image.shape[0]
     dtype = gathered_type(image.dtype, grid.dtype, order)
     return empty((items, image.shape[1], *grid.shape[1:-1]), image, dtype)
@@ -146,18 +147,18 @@ def empty_gather(image: Tensor, grid: Tensor, order: Order) -> Tensor:
 def empty_backward(
     image: Tensor, grid: Tensor, need_input: bool, need_grid: bool
 ) -> tuple[Tensor, Tensor]:
-    """Empty outputs of backward."""
+    """Allocate the outputs of backward."""
     return (
         empty(image.shape, image, image.dtype) if need_input else image.new_empty(0),
         grid.new_empty(grid.shape if need_grid else 0),
     )
 
 
-# What is computed for CPU tensors -----------------------------------------------------------------
+# Computation for CPU tensors ----------------------------------------------------------------------
 
 
 def memory(tensor: Tensor) -> np.ndarray[Any, Any]:
-    """A tensor's memory as an array; a copy only where numbers are to be conjugated or negated."""
+    """View a tensor's memory as an array; copy it only if it must be conjugated or negated."""
     tensor = tensor.detach() if tensor.requires_grad else tensor
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
@@ -170,7 +171,7 @@ def memory(tensor: Tensor) -> np.ndarray[Any, Any]:
 def tensor_of(
     array: np.ndarray[Any, Any], dtype: torch.dtype, like: Tensor | None = None
 ) -> Tensor:
-    """An array as a tensor of a type, contiguous or laid out as another; copied only if it must."""
+    """Convert an array to a tensor with a dtype and the layout of ``like``; avoid copies."""
     if array.dtype == BFLOAT16:
         result = torch.from_numpy(array.view(np.uint16)).view(torch.bfloat16)
     else:
@@ -180,7 +181,7 @@ def tensor_of(
 
 
 def lay_out(result: Tensor, like: Tensor | None) -> Tensor:
-    """A tensor that is contiguous or laid out as another; copied only if it must."""
+    """Give a tensor the layout of ``like``, or make it contiguous; copy only if necessary."""
     if like is None or not is_channels_last(like):
         return result.contiguous()
     laid_out = empty(result.shape, like, result.dtype)
@@ -188,14 +189,14 @@ def lay_out(result: Tensor, like: Tensor | None) -> Tensor:
 
 
 class Call(NamedTuple):
-    """What follows from shapes, types and options alone, so that a small call need not wait for it.
+    """The data of a call that depend only on shapes, dtypes and options; they are cached.
 
     Attributes:
-        plan: for an image and a grid.
+        plan: the plan for the image and the grid.
         order: the derivative order along each axis.
-        zero: whether such a derivative is zero everywhere: the weights' degree is less.
-        dtype: what gather gives.
-        known: what is known of tensors by how they lie in memory.
+        zero: whether the derivative is zero everywhere because the degree of the weights is lower.
+        dtype: the dtype of the result of gather.
+        known: prepared calls by the memory layout of the tensors; see `quick`.
     """
 
     plan: Plan
@@ -211,9 +212,9 @@ def find_call(
     mode: tuple[str | Method, ...], padding: tuple[str, ...], corners: bool, order: Shape,
     coords: str, extrapolate: bool,
 ) -> Call:  # fmt: skip
-    """The call for an image (N, C, *spatial) of the given size."""
+    """Find the call for an image (N, C, *spatial) of the given size."""
     image_kind, grid_kind = numpy_type(image_type, "input"), numpy_type(grid_type, "grid")
-    # A plan counts displacements from the last axes of the output, however many there are.
+    # Displacements are relative to the last axes of the output, which may have more axes.
     displaced = coords == "displacement" and len(grid_shape) > len(size)
     methods = tuple(map(method_of, mode))
     plan = make_plan(
@@ -233,7 +234,7 @@ def find_call(
 def find_call_for(
     size: Shape, image_type: torch.dtype, grid: Shape, grid_type: torch.dtype, how: Options
 ) -> Call:
-    """As `find_call`, of a checked record."""
+    """Find the call for checked options; see `find_call`."""
     return find_call(
         size, image_type, grid, grid_type, how.mode, how.padding_mode, how.align_corners,
         tuple(how.order), how.coords, how.extrapolate,
@@ -241,12 +242,12 @@ def find_call_for(
 
 
 def call_for(size: Sequence[int], image: Tensor, grid: Tensor, how: Options) -> Call:
-    """The call for an image of the given size, in the type of another tensor."""
+    """Find the call for an image of the given size and the dtype of ``image``."""
     return find_call_for(tuple(size), image.dtype, tuple(grid.shape), grid.dtype, how)
 
 
 def fill_of(fill: Sequence[float], plan: Plan) -> np.ndarray[Any, Any] | None:
-    """The fill of each channel, or None for 0."""
+    """Return the fill of each channel, or None for 0."""
     if not fill:
         return None
     numbers = np.array(fill, np.float64)
@@ -260,7 +261,7 @@ def fill_of(fill: Sequence[float], plan: Plan) -> np.ndarray[Any, Any] | None:
 
 
 def check_values(values: Tensor, plan: Plan, name: str) -> None:
-    """Refuse upstream values that do not go with a plan's output."""
+    """Raise an error if upstream values do not match the output of a plan."""
     if tuple(values.shape) != plan.shape:
         raise ValueError(
             f"{name} must have the output's shape {plan.shape}, got {tuple(values.shape)}"
@@ -272,17 +273,17 @@ def check_values(values: Tensor, plan: Plan, name: str) -> None:
 
 
 def count(threads: int | None) -> int:
-    """How many threads to use: as many as torch does, unless told."""
+    """The number of threads to use; torch's number by default."""
     return threads or torch.get_num_threads()
 
 
 def gather_on_cpu(image: Tensor, grid: Tensor, how: Options) -> Tensor:
-    """Gather, for CPU tensors."""
+    """Compute gather for CPU tensors."""
     return run_gather(call_for(image.shape, image, grid, how), image, grid, how)
 
 
 def run_gather(call: Call, image: Tensor, grid: Tensor, how: Options) -> Tensor:
-    """Gather, for CPU tensors of which all is known."""
+    """Compute gather for CPU tensors, given their call."""
     out, threads = empty(call.plan.shape, image, call.dtype), count(how.threads)
     if call.zero:
         return out.zero_()
@@ -298,7 +299,7 @@ def run_gather(call: Call, image: Tensor, grid: Tensor, how: Options) -> Tensor:
 
 
 def scatter_on_cpu(values: Tensor, grid: Tensor, size: Sequence[int], how: Options) -> Tensor:
-    """Scatter, for CPU tensors."""
+    """Compute scatter for CPU tensors."""
     cpu = on_cpu()
     call = call_for(size, values, grid, how)
     check_values(values, call.plan, "values")
@@ -314,7 +315,7 @@ def scatter_on_cpu(values: Tensor, grid: Tensor, size: Sequence[int], how: Optio
 def backward_on_cpu(
     values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool, how: Options
 ) -> tuple[Tensor, Tensor]:
-    """Backward, for CPU tensors."""
+    """Compute backward for CPU tensors."""
     call = call_for(image.shape, image, grid, how)
     check_values(values, call.plan, "grad_output")
     if need_input:
@@ -326,7 +327,7 @@ def run_backward(
     call: Call, values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool,
     how: Options,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Backward, for CPU tensors of which all is known."""
+    """Compute backward for CPU tensors, given their call."""
     if call.zero or not values.numel():
         first, second = empty_backward(image, grid, need_input, need_grid)
         return first.zero_(), second.zero_()
@@ -355,7 +356,7 @@ def backward_twice_on_cpu(
     values: Tensor, image: Tensor, grid: Tensor, by_image: Maybe, by_grid: Maybe,
     need_values: bool, need_image: bool, need_grid: bool, how: Options,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """The gradients of backward, for CPU tensors; one that is not needed is an empty tensor."""
+    """Compute the gradients of backward for CPU tensors; unneeded ones are empty tensors."""
     cpu = on_cpu()
     call = call_for(image.shape, image, grid, how)
     check_values(values, call.plan, "grad_output")
@@ -382,13 +383,13 @@ def backward_twice_on_cpu(
     return first, second, third
 
 
-# What shape that has, for tensors without memory --------------------------------------------------
+# Output shapes, for tensors without data ----------------------------------------------------------
 
 
 def check_target() -> None:
-    """Refuse to become part of an ONNX model.
+    """Raise an error if an ONNX model is being exported.
 
-    `onnx.gather_as_node` takes gather's place before this is reached, where it can.
+    Where possible, `onnx.gather_as_node` has replaced gather before this is reached.
     """
     if torch.onnx.is_in_onnx_export():
         raise ValueError(
@@ -398,7 +399,7 @@ def check_target() -> None:
 
 
 def check_call(image: Tensor, grid: Tensor) -> None:
-    """The part of a plan's checks that needs no numbers."""
+    """Perform the checks of a plan that do not depend on sizes."""
     check_target()
     check_image_type(numpy_type(image.dtype, "input"))
     check_grid_type(numpy_type(grid.dtype, "grid"))
@@ -406,13 +407,13 @@ def check_call(image: Tensor, grid: Tensor) -> None:
 
 
 def fake_gather(image: Tensor, grid: Tensor, *options: Any) -> Tensor:
-    """Gather, of the shapes alone."""
+    """Allocate the output of gather, for tensors without data."""
     check_call(image, grid)
     return empty_gather(image, grid, record(*options).order)
 
 
 def fake_scatter(values: Tensor, grid: Tensor, size: Sequence[int], *options: Any) -> Tensor:
-    """Scatter, of the shapes alone."""
+    """Allocate the output of scatter, for tensors without data."""
     check_target()
     return empty(size, values, values.dtype)
 
@@ -420,7 +421,7 @@ def fake_scatter(values: Tensor, grid: Tensor, size: Sequence[int], *options: An
 def fake_backward(
     values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool, *options: Any
 ) -> tuple[Tensor, Tensor]:
-    """Backward, of the shapes alone."""
+    """Allocate the outputs of backward, for tensors without data."""
     check_call(image, grid)
     return empty_backward(image, grid, need_input, need_grid)
 
@@ -429,7 +430,7 @@ def fake_backward_twice(
     values: Tensor, image: Tensor, grid: Tensor, by_image: Maybe, by_grid: Maybe,
     need_values: bool, need_image: bool, need_grid: bool, *options: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Backward_twice, of the shapes alone."""
+    """Allocate the outputs of backward_twice, for tensors without data."""
     first, second = fake_backward(values, image, grid, need_image, need_grid)
     onto = empty(values.shape, values, values.dtype) if need_values else values.new_empty(0)
     return onto, first, second
@@ -450,17 +451,17 @@ for name, compute, fake in (
     torch.library.register_fake(f"gridsample::{name}", fake, lib=LIBRARY)
 
 
-# The short way ------------------------------------------------------------------------------------
+# Without the dispatcher ---------------------------------------------------------------------------
 
 
 KINDS = frozenset(map(kind, (torch.empty(0), torch.nn.Parameter(torch.empty(0)))))
 
 
 def is_plain(*tensors: Tensor) -> bool:
-    """Whether the tensors are CPU memory and no more, and nobody has to hear of what is done.
+    """Whether the tensors are simply CPU memory, and no transform, mode or trace is active.
 
-    Then what computes an operator may be called as the function that it is.  The dispatcher takes
-    as long as a few hundred samples do.
+    The implementation of an operator may then be called directly.  Torch's dispatcher takes as long
+    as a few hundred samples.
     """
     if is_overheard():
         return False
@@ -468,7 +469,7 @@ def is_plain(*tensors: Tensor) -> bool:
 
 
 def is_plain_anywhere(*tensors: Tensor) -> bool:
-    """As is_plain, or the same on another device."""
+    """Whether the tensors are plain (`is_plain`), or the same on another device."""
     if is_plain(*tensors):
         return True
     return not is_overheard() and all(

@@ -1,8 +1,7 @@
-"""Plain CPU tensors, handed to the kernels by their addresses.
+"""Plain CPU tensors, which are passed to the kernels by their addresses.
 
-What a call needs to know of how its tensors lie in memory is worked out once, for their strides,
-and kept with all else that is known of such a call (`operators.Call`).  A small call then takes
-little longer than the kernels' own work.
+The arguments of the kernels that depend on the strides of tensors are computed once and stored with
+the plan of the call (`operators.Call`).  A small call then takes little longer than its kernels.
 """
 
 from __future__ import annotations
@@ -25,20 +24,20 @@ TYPES: dict[torch.dtype, np.dtype[Any]] = {torch.bfloat16: BFLOAT16} | {
     )
 }
 
-# Channels from which kernels work along them.
+# The number of channels from which kernels loop along the channels.
 LONG = 8
-# By strides and the number of threads: what is ready, or None where tensors must be copied first.
+# By strides and number of threads: a prepared call, or None if tensors must be copied first.
 Known = dict[Any, Any]
 
 
 def layout_of(tensor: Tensor) -> Layout:
-    """How a tensor lies in memory, as the kernels have it."""
+    """The layout of a tensor in the form that the kernels use."""
     dtype = TYPES[tensor.dtype]
     return tuple(tensor.shape), tuple([n * dtype.itemsize for n in tensor.stride()]), dtype
 
 
 def as_they_are(*tensors: Tensor) -> bool:
-    """Whether the numbers of tensors are those in memory, where processors can read them."""
+    """Whether tensors are aligned, and their values are not lazily negated or conjugated."""
     for tensor in tensors:
         if tensor.is_neg() or tensor.is_conj() or tensor.data_ptr() % tensor.element_size():
             return False
@@ -46,9 +45,10 @@ def as_they_are(*tensors: Tensor) -> bool:
 
 
 def worth_a_copy(image: Tensor, values: Tensor) -> Tensor:
-    """An image; a contiguous copy, where its channels are side by side and those of values are not.
+    """Copy an image to contiguous memory if its channels come last but those of values do not.
 
-    Unless it has more pixels than there are points: then it costs more than it saves.
+    If it has many more pixels than there are points, the copy would cost more than it saves, and
+    the image is returned unchanged.
     """
     if image.stride(1) == 1 < values.stride(1) and not image.is_contiguous():
         pixels, points = image.numel() // image.shape[1], values.numel() // values.shape[1]
@@ -60,7 +60,7 @@ def worth_a_copy(image: Tensor, values: Tensor) -> Tensor:
 def gather(
     known: Known, plan: Plan, order: Shape, image: Tensor, grid: Tensor, out: Tensor, threads: int
 ) -> bool:
-    """Sample into ``out``, if kernels can read the tensors as they are; whether it is done."""
+    """Sample into ``out`` if kernels can read the tensors without a copy; return whether it did."""
     image = worth_a_copy(image, out)
     key = image.stride(), grid.stride(), threads
     if key not in known:
@@ -79,10 +79,10 @@ def backward(
     known: Known, plan: Plan, order: Shape, values: Tensor, image: Tensor, grid: Tensor,
     needed: tuple[bool, bool], threads: int,
 ) -> tuple[Tensor | None, Tensor | None] | None:  # fmt: skip
-    """Both gradients, where needed, if it can be done without a copy; otherwise None."""
+    """Compute the needed gradients if kernels can read the tensors directly, otherwise None."""
     image = worth_a_copy(image, values)
     if image.stride(1) == 1 < values.stride(1) and image.shape[1] >= LONG:
-        # Channels side by side are several times as fast, which is worth a copy.
+        # Contiguous channels are several times as fast, which is worth a copy.
         values = values.movedim(1, -1).contiguous().movedim(-1, 1)
     key = values.stride(), image.stride(), grid.stride(), needed, threads
     if key not in known:

@@ -1,9 +1,9 @@
-"""Resizing of PyTorch tensors: one operator, whose derivatives are itself.
+"""Resizing of tensors: one operator, which is also its own derivative.
 
     resize(input, size, method, align_corners, antialias, scale, transposed)
 
-with the methods and scales of each spatial axis, slowest first.  It is linear in the input; its
-adjoint is the same with ``transposed`` turned over and ``size`` that of the image.
+with the methods and scales of each spatial axis, slowest first.  It is linear in the input.  The
+adjoint is the same operator with the opposite ``transposed``, and with the image's ``size``.
 """
 
 from __future__ import annotations
@@ -44,8 +44,7 @@ whole = traceable(operator)
 
 Options = tuple[Any, ...]
 
-# What torch calls the methods that it has, for each number of spatial axes, and those of them that
-# it can antialias.
+# Torch's names of the methods that it supports, for each number of spatial axes.
 TORCH_NAMES = {
     "linear": {1: "linear", 2: "bilinear", 3: "trilinear"},
     "cubic": {2: "bicubic"},
@@ -54,7 +53,7 @@ TORCH_NAMES = {
 
 
 def resize(image: Tensor, how: Resizing, transposed: bool) -> Tensor:
-    """Resize (N, C, *spatial); on a device that there are no kernels for, as torch does."""
+    """Resize (N, C, *spatial); on devices without kernels, with torch's own operators."""
     options = flat_resizing(how, transposed)
     if exporting():
         return resize_as_node(image, *options)
@@ -68,7 +67,7 @@ def resize(image: Tensor, how: Resizing, transposed: bool) -> Tensor:
 
 
 def resize_as_torch(image: Tensor, how: Resizing) -> Tensor | None:
-    """Resize by torch's own operator; None where that cannot do it."""
+    """Resize with torch's own operator; None if that does not support the call."""
     size, methods, scales = list(how.size), how.methods, list(how.scales)
     rank = len(size)
     name = TORCH_NAMES.get(methods[0], {}).get(rank)
@@ -97,18 +96,18 @@ def resize_as_torch(image: Tensor, how: Resizing) -> Tensor | None:
 
 
 def torchs_operator(name: str, rank: int, smooths: bool) -> str:
-    """What torch calls the operator that its interpolate comes to."""
+    """Return the name of the operator that torch's interpolate calls."""
     if name == "area":
-        return f"_adaptive_avg_pool{max(rank, 2)}d"  # one axis goes as two
+        return f"_adaptive_avg_pool{max(rank, 2)}d"  # torch treats one axis as two
     hidden = smooths or name == "nearest-exact"
     return f"{'_' * hidden}upsample_{name.replace('-', '_')}{rank}d{'_aa' * smooths}"
 
 
-# What is computed ---------------------------------------------------------------------------------
+# Computation --------------------------------------------------------------------------------------
 
 
 def cpu_resize(image: Tensor, *options: Any) -> Tensor:
-    """Resize, for CPU tensors."""
+    """Resize CPU tensors."""
     how, transposed = resizing_of(*options)
     kernels = of_resizing()
     out = fake_resize(image, how.size)
@@ -128,7 +127,7 @@ def cpu_resize(image: Tensor, *options: Any) -> Tensor:
 
 
 def fake_resize(image: Tensor, size: Sequence[int], *options: Any) -> Tensor:
-    """Resize, of the shapes alone."""
+    """Allocate the output of resize, for tensors without data."""
     check_target()
     check_image_type(numpy_type(image.dtype, "input"))
     return empty((*image.shape[:2], *size), image, image.dtype)
@@ -138,18 +137,18 @@ def fake_resize(image: Tensor, size: Sequence[int], *options: Any) -> Tensor:
 
 
 class Resize(Function):
-    """The rules of resize."""
+    """The derivatives of resize."""
 
     @staticmethod
     def forward(ctx: Any, image: Tensor, options: Options, keys: Any) -> Any:
-        """Resize."""
+        """Compute resize."""
         ctx.spatial, ctx.options = image.shape[2:], options
         ctx.set_materialize_grads(False)
         return inside(operator, keys, image, *options)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor | None) -> Any:
-        """The adjoint leads back to the image's size."""
+        """Apply the adjoint, whose output has the image's size."""
         if upstream is None:
             return None, None, None
         how, transposed = resizing_of(*ctx.options)
@@ -158,20 +157,20 @@ class Resize(Function):
 
     @staticmethod
     def jvp(ctx: Any, along: Tensor | None, *_: Any) -> Any:
-        """Linear."""
+        """Compute the tangent; resize is linear."""
         with forward_gradients(True):  # outer transforms need it
             return None if along is None else operator(along, *ctx.options)
 
 
 def autograd_resize(keys: Any, image: Tensor, *options: Any) -> Any:
-    """Resize, with a record where one is kept."""
+    """Call resize, recorded by autograd if necessary."""
     if tracked(image):
         return recorded(Resize, image, options, keys)
     return below(operator, keys, image, *options)
 
 
 def batched_resize(info: Any, axes: Any, image: Tensor, *options: Any) -> Any:
-    """Resize a batch: it joins the items."""
+    """Resize a batch, which is merged with the items."""
     image = image.movedim(axes[0], 0)
     made = operator(image.flatten(0, 1), *options)
     return torch.unflatten(made, 0, image.shape[:2]), 0

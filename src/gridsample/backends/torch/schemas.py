@@ -1,6 +1,6 @@
-"""Records as the arguments of torch's operators, whose schemas can hold none, and back.
+"""Conversion of records to arguments of torch's operators, and back.
 
-This is the one place that knows the order of those arguments.
+The schemas of operators cannot contain records.  Only this module knows the order of the arguments.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from gridsample.definitions.methods import spell
 from gridsample.definitions.options import Options, Resizing
 
-# What all operators take after their tensors: fields of `Options`.
+# The arguments of all sampling operators after their tensors: fields of `Options`.
 SAMPLING = (
     "str[] mode, str[] padding_mode, bool align_corners, int[] order, "
     'str coords="normalized", bool extrapolate=True, float[] fill=[], int? threads=None'
@@ -20,7 +20,7 @@ SAMPLING = (
 
 
 def flat(how: Options) -> tuple[Any, ...]:
-    """A checked record as the operators' arguments."""
+    """Convert checked options to the operators' arguments."""
     return (
         [spell(one) for one in how.mode],
         list(how.padding_mode),
@@ -43,7 +43,7 @@ def record(
     fill: Sequence[float] = (),
     threads: int | None = None,
 ) -> Options:
-    """The checked record of the operators' arguments, of which the last may be left out."""
+    """Convert the operators' arguments, of which the last ones are optional, to checked options."""
     return Options(
         mode=tuple(mode),
         padding_mode=tuple(padding_mode),
@@ -56,14 +56,14 @@ def record(
     )
 
 
-# How many arguments of each operator come before the options.
+# The number of arguments of each operator before the options.
 LEADING = {"gather": 2, "scatter": 3, "backward": 5, "backward_twice": 8}
 
 
 def on_record(name: str, compute: Callable[..., Any], more: int = 0) -> Callable[..., Any]:
-    """A function of tensors and one record, as an operator is called: with the options apart.
+    """Wrap a function of tensors and one record so that it has the arguments of an operator.
 
-    ``more`` arguments come before those of the operator.
+    ``more`` is the number of additional arguments before those of the operator.
     """
     first = LEADING[name] + more
 
@@ -74,7 +74,7 @@ def on_record(name: str, compute: Callable[..., Any], more: int = 0) -> Callable
     return call
 
 
-# What `resize` takes after the image: fields of `Resizing`, and ``transposed``.
+# The arguments of `resize` after the image: fields of `Resizing`, and ``transposed``.
 RESIZING = (
     "SymInt[] size, str[] method, bool align_corners, bool antialias, "
     "float[] scale, bool transposed, int? threads=None, str rounding='exact'"
@@ -82,7 +82,7 @@ RESIZING = (
 
 
 def flat_resizing(how: Resizing, transposed: bool) -> tuple[Any, ...]:
-    """A record as the operator's arguments."""
+    """Convert a record to the arguments of `resize`."""
     return (
         list(how.size), list(how.methods), how.align_corners, how.antialias, list(how.scales),
         transposed, how.threads, how.rounding,
@@ -99,7 +99,7 @@ def resizing_of(
     threads: int | None = None,
     rounding: str = "exact",
 ) -> tuple[Resizing, bool]:
-    """The record of the operator's arguments, of which the last may be left out; ``transposed``."""
+    """Convert the arguments of `resize`, the last ones optional, to a record and ``transposed``."""
     how = Resizing(
         size=tuple(size),
         methods=tuple(method),

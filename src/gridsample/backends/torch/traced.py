@@ -1,13 +1,13 @@
-"""The operators in a program of `torch.jit.trace`, which can hold no list of strings.
+"""The operators in a program of `torch.jit.trace`, which cannot contain lists of strings.
 
-So it holds one operator for all of them,
+Such a program contains a single operator in place of all others,
 
     traced(name, tensors, options)
 
-with the name of the one that is called, its tensors, and all of its arguments as JSON, in which a
-tensor is the number of its place.  Such a program can be saved; to run, it needs this package to
-have been imported.  Sizes among the options are those of the tensors that were traced: where they
-followed from a tensor's shape, torch warns of it.
+with the name of the operator that is called, its tensors, and all of its arguments as JSON, in
+which tensors are represented by their index.  The program can be saved; to run it, this package
+must have been imported.  Sizes among the options are constants.  If they depend on the shape of a
+tensor, torch warns about it while tracing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ operator = torch.ops.gridsample.traced.default
 
 
 def traceable(called: Any) -> Callable[..., Any]:
-    """An operator, called so that a trace can hold it."""
+    """Wrap an operator so that a trace can record it."""
     name = called.__name__.partition(".")[0]
 
     def call(*arguments: Any) -> Any:
@@ -46,7 +46,7 @@ def traceable(called: Any) -> Callable[..., Any]:
 
 
 def run(name: str, tensors: list[Tensor], options: str) -> list[Tensor]:
-    """Call the operator that a program holds."""
+    """Call the operator that a recorded call represents."""
     arguments = [
         tensors[one["tensor"]] if isinstance(one, dict) else one for one in json.loads(options)
     ]

@@ -12,14 +12,15 @@ from torch import Tensor
 def differentiate(
     functions: list[Callable[..., Tensor]], operands: list[Any], dtype: str, gradients: bool
 ) -> None:
-    """Call functions of tensors of these arrays, and take first and second derivatives.
+    """Call functions with arrays as tensors, and compute first and second derivatives.
 
-    ``dtype`` is that of the image, the first of the operands.  Derivatives are taken by each
-    operand alone and by all, because each needs other kernels; an integer image has none.
+    ``dtype`` is that of the image, the first of the operands.  Derivatives are computed with
+    respect to each operand and to all of them, because these cases need different kernels.  An
+    integer image has no derivatives.
     """
     kind: torch.dtype = getattr(torch, dtype)
     tensors = [torch.from_numpy(one) for one in operands]
-    if kind.is_floating_point:  # a grid has the image's type, as torch wants it
+    if kind.is_floating_point:  # the grid has the image's dtype, as torch requires
         tensors = [one.to(kind) for one in tensors]
     wanted = tensors if gradients and (kind.is_floating_point or kind.is_complex) else []
     for function in functions:
