@@ -171,18 +171,16 @@ def calls_for(
     dtypes: list[str], ranks: list[int], modes: list[str], gradients: bool, torch: bool
 ) -> Iterator[Call]:
     """The calls that need all the kernels."""
-    for dtype in dtypes:
-        for rank in ranks:
-            for mode in modes:
-                for with_torch in (False, True) if torch else (False,):
-                    if dtype == "bfloat16" and not with_torch:
-                        continue
-                    for channels, last in LAYOUTS:
-                        how = dtype, rank, mode, channels, last, gradients, with_torch
-                        if samples(mode):
-                            yield Call("grid_sample", *how)
-                            yield Call("affine_sample", *how)
-                        yield Call("interpolate", *how)
+    libraries = (False, True) if torch else (False,)
+    for dtype, rank, mode, with_torch in product(dtypes, ranks, modes, libraries):
+        if dtype == "bfloat16" and not with_torch:
+            continue
+        for channels, last in LAYOUTS:
+            how = dtype, rank, mode, channels, last, gradients, with_torch
+            if samples(mode):
+                yield Call("grid_sample", *how)
+                yield Call("affine_sample", *how)
+            yield Call("interpolate", *how)
 
 
 @dataclass(frozen=True)

@@ -419,6 +419,7 @@ def make_body(spec: Spec, tag: str) -> Any:
         names |= {"TILE": lanes.TILE, "turn_tile": lanes.turn_tile}
         add(tiles.turn, *tiles.LOOPS, compile_=compile_loop)
         names["dot_lanes"] = lanes.dot_lanes
+        add(tiles.pixel_or)
         add(*tiles.DERIVING, compile_=compile_separate)
     if spec.driver.endswith("_direct"):
         names |= linear_lanes.emitted(direct_kind(spec))

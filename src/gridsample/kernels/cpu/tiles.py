@@ -299,6 +299,11 @@ def derive_tile(
                 store_pixel(shade, place, weigh_lanes(before, amount[t * width + i], g))
 
 
+def pixel_or(tile: Array, place: int, nothing: Any) -> Any:
+    """The pixel at a place, or what stands for it where the tap is dropped."""
+    return read_pixel(tile, address(place)) if place >= 0 else nothing
+
+
 def derive_tile_edges(
     block: Block, tile: Array, shade: Array, rows: Array, dropped: Array, needs: Needs, n: int
 ) -> None:
@@ -314,13 +319,10 @@ def derive_tile_edges(
         if present or (block.table[FILLS] and not lost[j]):
             for a in range(unsigned(block.table[AXES]) if needs.grid else unsigned(0)):
                 if raises(block.axes, a):
-                    total, kind = no_pixel(), (a + unsigned(1)) * taps * width + j
+                    kind, total = (a + unsigned(1)) * taps * width + j, no_pixel()
                     for t in range(taps):
-                        place, weight = places[t * width + j], amount[kind + t * width]
-                        if place >= 0:
-                            total = weigh_lanes(total, weight, read_pixel(tile, address(place)))
-                        else:
-                            total = weigh_lanes(total, weight, nothing)
+                        pixel = pixel_or(tile, places[t * width + j], nothing)
+                        total = weigh_lanes(total, amount[kind + t * width], pixel)
                     sums[a * width + j] += dot_lanes(total, g)
             for t in range(taps if needs.image else unsigned(0)):
                 place = places[t * width + j]
