@@ -62,14 +62,14 @@ def backward() -> dict[str, Array]:
 
 def second() -> dict[str, Array]:
     """The gradients of the gradients."""
-    from gridsample.backends.numpy import plan_call
-    from gridsample.definitions.options import Options
+    from gridsample.definitions.plan import make_plan
     from gridsample.kernels import cpu
 
     image, _, grid = arrays()
     image, moves = image[:, :2], grid[::-1].copy()
     out = cases.pixels(cases.generator("upstream"), (2, 2, 63, 1), "float32")
-    plan, _ = plan_call(image, grid, Options("cubic", "border"))
+    sizes = image.shape, image.dtype, grid.shape, grid.dtype
+    plan = make_plan(*sizes, "cubic", "border", False, False)
     results = cpu.backward_twice(plan, out, image, grid, image[::-1].copy(), moves)
     return {str(k): one for k, one in enumerate(results) if one is not None}
 
