@@ -422,8 +422,9 @@ def make_body(spec: Spec, tag: str) -> Any:
         add(tiles.pixel_or)
         add(*tiles.DERIVING, compile_=compile_separate)
     if spec.driver.endswith("_direct"):
-        names |= linear_lanes.emitted(direct_kind(spec))
-        add(*direct.LOOPS, compile_=compile_separate)
+        emitted = linear_lanes.emitted(direct_kind(spec))
+        names |= emitted
+        add(*direct.loops(emitted), compile_=compile_separate)
     add(*second.LOOPS, compile_=compile_separate)
     add(*second.STEPS, compile_=compile_loop)
     if work := WORK.get(spec.driver):

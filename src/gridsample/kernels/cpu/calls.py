@@ -45,15 +45,13 @@ from gridsample.kernels.cpu.layouts import (
     written_out,
 )
 from gridsample.kernels.cpu.outside import Outside, bits_outside, numbers_outside
-from gridsample.kernels.cpu.records import Gradient, Needs, SecondNeeds, Tiling
+from gridsample.kernels.cpu.records import Gradient, Needs, SecondNeeds
 from gridsample.kernels.cpu.tilings import (
-    LARGEST,
-    TILES,
-    lay_out,
     pays_to_tile,
     pays_to_tile_back,
-    reaches,
+    tile_back,
     tile_of,
+    tiling_of,
 )
 from gridsample.kernels.cpu.work import (
     ALONE,
@@ -223,21 +221,19 @@ def sweep_tiles(
     image: np.dtype[Any], affine: bool,
 ) -> Part:  # fmt: skip
     """The sweep that gathers from tiles."""
-    planes, pixels = len(starts(source, plan, False)[0]), math.prod(plan.spatial)
+    planes = len(starts(source, plan, False)[0])
     few = tile_of(plan, planes)
     spec = specify(
         plan, "gather_tiles", 32, points, image, image, few=few, rows=written_out(plan, 1),
         affine=affine,
     )  # fmt: skip
-    margins = reaches(plan)
+    margins, strides, tiling = tiling_of(plan, few, planes)
     work = organize(plan, order, 1, 32, 0, in_rows=False).with_margins(margins)
-    strides, lines, whole = lay_out(plan.spatial, margins, few)
     given: dict[str, Any] = {
         "image": planes_of(source, plan, False), "grid": points.record,
         "out": values_of(target, plan, False), "around": AROUND,
         "lattice": lattice_of(strides, work, False),
-        "tiling": Tiling(lines, len(lines), pixels // len(lines), whole, planes),
-        "block": work.record,
+        "tiling": tiling, "block": work.record,
     }  # fmt: skip
     some = max(1, FEW // (plan.points * few * work.taps))
     tasks = [
@@ -245,7 +241,7 @@ def sweep_tiles(
         for item in range(0, plan.grid_items, some)
         for tile in range(-(-planes // few))
     ]
-    work = work.tiled(whole, few)
+    work = work.tiled(tiling.whole, few)
     return Part(driver_for(spec), given, work.scratch_bytes, tasks)
 
 
@@ -407,24 +403,20 @@ def sweep_backward_tiles(
 ) -> Part:  # fmt: skip
     """The sweep that works out gradients tile by tile."""
     need_image, need_grid = needed
-    planes, pixels = len(starts(source, plan, False)[0]), math.prod(plan.spatial)
-    few, rank = tile_of(plan, planes), len(plan.spatial)
-    if 2 * pixels * few * plan.real.itemsize > LARGEST:
-        few = TILES[8]
+    planes, rank = len(starts(source, plan, False)[0]), len(plan.spatial)
+    few = tile_back(plan, planes)
     spec = specify(
         plan, "backward_tiles", 32, points, image, image, few=few, rows=written_out(plan, 1)
     )
-    margins = reaches(plan)
+    margins, strides, tiling = tiling_of(plan, few, planes)
     work = organize(plan, order, 1 + rank, 32, 0, in_rows=False).with_margins(margins)
-    strides, lines, whole = lay_out(plan.spatial, margins, few)
     given: dict[str, Any] = {
         "image": planes_of(source, plan, False, need_grid), "grid": points.record,
         "values": values_of(target, plan, False),
         "shadow": planes_of(shadow, plan, False, need_image),
         "gradient": Gradient(None, plan.points * rank), "dropped": None,
         "lattice": lattice_of(strides, work, False), "needs": Needs(need_image, need_grid),
-        "tiling": Tiling(lines, len(lines), pixels // len(lines), whole, planes),
-        "block": work.record,
+        "tiling": tiling, "block": work.record,
     }  # fmt: skip
     tiles = -(-planes // few)
     if need_image and need_grid:  # what tiles add to the grid's gradient is added in turn
@@ -440,7 +432,7 @@ def sweep_backward_tiles(
         cost = planes * work.taps
         ranges = divide(range(plan.grid_items), plan.points, range(tiles), cost, work.step, ideal)
         tasks = [[one] for one in ranges]
-    work = work.tiled(2 * whole, few)
+    work = work.tiled(2 * tiling.whole, few)
     return Part(driver_for(spec), given, work.scratch_bytes, tasks)
 
 

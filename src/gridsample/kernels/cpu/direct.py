@@ -7,6 +7,7 @@ weights are stored for a block of points, and each plane is sampled from there.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from gridsample.definitions.axis import HALF, ONE, minimum
@@ -53,7 +54,6 @@ real = float
 int64 = int
 unsigned = int
 AFFINE = False  # whether a grid's memory holds affine maps instead
-JOINED = False  # whether neighbours along x are side by side in what is scattered to
 LANES = 1  # how many points are worked on at once
 
 
@@ -79,19 +79,15 @@ def settle_slopes(*arguments: Any) -> None:
     """Store the grid's gradient of LANES points."""
 
 
-place_points_one = place_slopes = place_slopes_one = place_points
-derive_image = derive_grid = derive_both = derive
-derive_image_one = derive_grid_one = derive_both_one = derive
-settle_slopes_one = settle_slopes
-sample_plane_one = sample_plane
-sample_points_one = sample_points_carefully = sample_points_carefully_one = sample_points
+place_points_one, sample_plane_one, sample_points_one = place_points, sample_plane, sample_points
+derive_one, settle_slopes_one = derive, settle_slopes
 
 
 def place_block(
     grid: Array, gap: int, measures: Array, strides: Array, within: Any, share: Any, apart: int,
     at: Array, x: Array, width: int, n: int,
 ) -> None:  # fmt: skip
-    """The offsets and weights of a block of points."""
+    """The offsets and weights of a block of points; of a twin, distances and slopes."""
     whole = n // LANES * LANES
     for i in range(0, whole, LANES):
         place_points(grid, i, gap, measures, strides, within, share, apart, at, x, width)
@@ -99,39 +95,29 @@ def place_block(
         place_points_one(grid, i, gap, measures, strides, within, share, apart, at, x, width)
 
 
-def place_block_slopes(
-    grid: Array, gap: int, measures: Array, strides: Array, within: Any, share: Any, apart: int,
-    at: Array, x: Array, width: int, n: int,
-) -> None:  # fmt: skip
-    """The offsets and distances of a block of points, and how positions change."""
-    whole = n // LANES * LANES
-    for i in range(0, whole, LANES):
-        place_slopes(grid, i, gap, measures, strides, within, share, apart, at, x, width)
-    for i in range(whole, n):
-        place_slopes_one(grid, i, gap, measures, strides, within, share, apart, at, x, width)
-
-
 def derive_block(
     plane: Array, strides: Array, at: Array, x: Array, width: int, g: Array, sums: Array,
-    shares: Array, need_image: bool, need_grid: bool, n: int,
+    shares: Array, n: int,
 ) -> None:  # fmt: skip
     """Add to the sums of a block's points, and make the pixels' shares of their values."""
     whole = n // LANES * LANES
+    for i in range(0, whole, LANES):
+        derive(plane, i, strides, at, x, width, g, sums, shares)
+    for i in range(whole, n):
+        derive_one(plane, i, strides, at, x, width, g, sums, shares)
+
+
+def derive_needed(
+    plane: Array, strides: Array, at: Array, x: Array, width: int, g: Array, sums: Array,
+    shares: Array, need_image: bool, need_grid: bool, n: int,
+) -> None:  # fmt: skip
+    """Do what `derive_block` does for the gradients that are needed."""
     if need_image and need_grid:
-        for i in range(0, whole, LANES):
-            derive_both(plane, i, strides, at, x, width, g, sums, shares)
-        for i in range(whole, n):
-            derive_both_one(plane, i, strides, at, x, width, g, sums, shares)
+        derive_block_both(plane, strides, at, x, width, g, sums, shares, n)
     elif need_grid:
-        for i in range(0, whole, LANES):
-            derive_grid(plane, i, strides, at, x, width, g, sums, shares)
-        for i in range(whole, n):
-            derive_grid_one(plane, i, strides, at, x, width, g, sums, shares)
+        derive_block_grid(plane, strides, at, x, width, g, sums, shares, n)
     else:
-        for i in range(0, whole, LANES):
-            derive_image(plane, i, strides, at, x, width, g, sums, shares)
-        for i in range(whole, n):
-            derive_image_one(plane, i, strides, at, x, width, g, sums, shares)
+        derive_block_image(plane, strides, at, x, width, g, sums, shares, n)
 
 
 def settle_block_slopes(sums: Array, x: Array, width: int, gradient: Array, n: int) -> None:
@@ -172,20 +158,9 @@ def sample_block(
     return finite
 
 
-def sample_block_carefully(
-    plane: Array, grid: Array, gap: int, measures: Array, strides: Array, within: Any, share: Any,
-    apart: int, numbers: Array, n: int,
-) -> None:  # fmt: skip
-    """As sample_block; pixels that do not count may be any number, or none."""
-    whole = n // LANES * LANES
-    for i in range(0, whole, LANES):
-        sample_points_carefully(
-            plane, grid, i, gap, measures, strides, within, share, apart, numbers
-        )
-    for i in range(whole, n):
-        sample_points_carefully_one(
-            plane, grid, i, gap, measures, strides, within, share, apart, numbers
-        )
+# Twins of the loops above, for other points' code: see `loops`.
+place_block_slopes, sample_block_carefully = place_block, sample_block
+derive_block_both = derive_block_grid = derive_block_image = derive_block
 
 
 def gather_direct(
@@ -209,63 +184,32 @@ def gather_direct(
             if AFFINE:
                 here, gap = tail(block.reals, block.table[COORDINATES]), width
                 lay_points(
-                    points.memory,
-                    block.axes,
-                    block.measures,
-                    block.table[AXES],
-                    begin,
-                    here,
-                    width,
-                    many,
-                )
+                    points.memory, block.axes, block.measures, block.table[AXES], begin, here,
+                    width, many,
+                )  # fmt: skip
             item_of = begin // shared if shared else int64(0)
             within, moved = real(begin - item_of * shared) + HALF, item_of * block.table[APART]
             if not one:
                 place_block(
-                    here,
-                    gap,
-                    block.measures,
-                    lattice.strides,
-                    within,
-                    share,
-                    block.table[APART],
-                    at,
-                    x,
-                    width,
-                    n,
-                )
+                    here, gap, block.measures, lattice.strides, within, share,
+                    block.table[APART], at, x, width, n,
+                )  # fmt: skip
             for p in range(task.planes, task.end):
                 plane = tail(image.memory, image.starts[p] + item * image.item + moved)
                 values = tail(out.memory, out.starts[p] + item * out.item)
                 numbers = window(tail(values, begin * out.step), room)
                 if one:
                     finite = sample_block(
-                        plane,
-                        here,
-                        gap,
-                        block.measures,
-                        lattice.strides,
-                        within,
-                        share,
-                        block.table[APART],
-                        numbers,
-                        n,
-                    )
+                        plane, here, gap, block.measures, lattice.strides, within, share,
+                        block.table[APART], numbers, n,
+                    )  # fmt: skip
                 else:
                     finite = sample_placed(plane, lattice.strides, at, x, width, numbers, n)
                 if not finite:
                     sample_block_carefully(
-                        plane,
-                        here,
-                        gap,
-                        block.measures,
-                        lattice.strides,
-                        within,
-                        share,
-                        block.table[APART],
-                        numbers,
-                        n,
-                    )
+                        plane, here, gap, block.measures, lattice.strides, within, share,
+                        block.table[APART], numbers, n,
+                    )  # fmt: skip
                 settle_block(block.table, numbers, values, begin, out.step, block.indices, many)
             start, begins = next_block(start, begins, task.last - task.first, row, strip)
 
@@ -301,18 +245,9 @@ def backward_direct(
             item_of = begin // shared if shared else int64(0)
             within, moved = real(begin - item_of * shared) + HALF, item_of * block.table[APART]
             place_block_slopes(
-                here,
-                grid.axis,
-                block.measures,
-                lattice.strides,
-                within,
-                share,
-                block.table[APART],
-                at,
-                x,
-                width,
-                n,
-            )
+                here, grid.axis, block.measures, lattice.strides, within, share,
+                block.table[APART], at, x, width, n,
+            )  # fmt: skip
             clear_sums(sums, block.table[AXES] * needs.grid, width, many)
             for p in range(task.planes, task.end):
                 onto = tail(values.memory, values.starts[p] + item * values.item)
@@ -325,19 +260,10 @@ def backward_direct(
                     fetch_ahead(shade, at, lattice.shifts, block.axes[COUNT], count, many)
                 if lattice.far and needs.grid:
                     fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, many)
-                derive_block(
-                    plane,
-                    lattice.strides,
-                    at,
-                    x,
-                    width,
-                    g,
-                    sums,
-                    shares,
-                    needs.image,
-                    needs.grid,
+                derive_needed(
+                    plane, lattice.strides, at, x, width, g, sums, shares, needs.image, needs.grid,
                     n,
-                )
+                )  # fmt: skip
                 if needs.image:
                     add_shares(shade, lattice, block, task, moved, many)
             if needs.grid:
@@ -345,13 +271,25 @@ def backward_direct(
             start, begins = next_block(start, begins, task.last - task.first, row, strip)
 
 
-# What lowering compiles before the drivers.
-LOOPS = (
-    place_block,
-    place_block_slopes,
-    sample_placed,
-    sample_block,
-    sample_block_carefully,
-    derive_block,
-    settle_block_slopes,
-)
+def loops(emitted: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What lowering compiles before the drivers, over what is emitted for a spec.
+
+    A loop serves several kinds of code: each is a twin, with another function in its place.
+    """
+
+    def twin(alias: str, loop: Any, name: str, other: str) -> Any:
+        return alias, loop, {name + end: emitted[other + end] for end in ("", "_one")}
+
+    return (
+        place_block,
+        twin("place_block_slopes", place_block, "place_points", "place_slopes"),
+        sample_placed,
+        sample_block,
+        twin("sample_block_carefully", sample_block, "sample_points", "sample_points_carefully"),
+        *(
+            twin(f"derive_block_{needed}", derive_block, "derive", f"derive_{needed}")
+            for needed in ("both", "grid", "image")
+        ),
+        derive_needed,
+        settle_block_slopes,
+    )

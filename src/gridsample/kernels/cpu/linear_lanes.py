@@ -229,14 +229,14 @@ class Emitter:
         builder, count = self.builder, self.count
         size = bytes_of(plane.type.pointee)
         if count == 1 or size == 8:
-            found = [self.insert(plane, at, one, 1) for one in (0, 1)]
+            found = [self.insert(plane, at, one) for one in (0, 1)]
         else:
             gathers = self.kind.gathers and self.count * size >= 32  # fills a register
             lines = self.gather(plane, at) if gathers else self.insert_pairs(plane, at)
             found = [every(builder, lines, one) for one in (0, 1)]
         return [read(builder, one, self.kind.image, self.number) for one in found]
 
-    def insert(self, plane: Any, at: Any, further: int, width: int) -> Any:
+    def insert(self, plane: Any, at: Any, further: int) -> Any:
         """The pixels so much further than some offsets: a load each."""
         builder, stored = self.builder, plane.type.pointee
         count = at.type.count
@@ -244,9 +244,8 @@ class Emitter:
         for k in range(count):
             index = builder.sext(builder.extract_element(at, I32(k)), I64)
             place = builder.gep(plane, [builder.add(index, I64(further))])
-            line = builder.insert_element(
-                line, builder.load(place, align=bytes_of(stored) // width), I32(k)
-            )
+            pixel = builder.load(place, align=bytes_of(stored))
+            line = builder.insert_element(line, pixel, I32(k))
         return line
 
     def insert_pairs(self, plane: Any, at: Any) -> list[Any]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from gridsample.definitions.plan import Plan, Shape
 from gridsample.kernels.cpu.layouts import code, starts
+from gridsample.kernels.cpu.records import Tiling
 from gridsample.kernels.memory import Memory
 
 Array = np.ndarray[Any, Any]
@@ -22,6 +23,17 @@ def tile_of(plan: Plan, planes: int) -> int:
     """How many channels a tile has."""
     most = TILES[plan.real.itemsize]
     return most if planes > 8 or most == 8 else 8
+
+
+def tile_back(plan: Plan, planes: int) -> int:
+    """As `tile_of`, where there are two tiles: fewer channels, if both are too large otherwise."""
+    few = tile_of(plan, planes)
+    return few if size_of_two(plan, few) <= LARGEST else TILES[8]
+
+
+def size_of_two(plan: Plan, few: int) -> int:
+    """The bytes of a tile of so many channels of an image, and of one of its gradient."""
+    return 2 * math.prod(plan.spatial) * few * plan.real.itemsize
 
 
 def pays_to_tile(plan: Plan, memory: Memory, image: np.dtype[Any], values: np.dtype[Any]) -> bool:
@@ -67,6 +79,14 @@ def lay_out(spatial: Shape, margins: Shape, few: int) -> tuple[Shape, Array, int
     return tuple(few * step for step in steps), lines.reshape(-1), math.prod(sizes)
 
 
+def tiling_of(plan: Plan, few: int, planes: int) -> tuple[Shape, Shape, Tiling]:
+    """The margins of tiles of so many channels, x first, their strides, and how they are laid."""
+    margins = reaches(plan)
+    strides, lines, whole = lay_out(plan.spatial, margins, few)
+    pixels = math.prod(plan.spatial) // len(lines)
+    return margins, strides, Tiling(lines, len(lines), pixels, whole, planes)
+
+
 def pays_to_tile_back(
     plan: Plan, source: Memory, shadow: Memory, image: np.dtype[Any], values: np.dtype[Any]
 ) -> bool:
@@ -77,5 +97,5 @@ def pays_to_tile_back(
         and source.strides == shadow.strides
         and (shadow.item != 0 or plan.grid_items == 1)
         and plan.image_items == plan.items
-        and 2 * math.prod(plan.spatial) * TILES[8] * plan.real.itemsize <= LARGEST
+        and size_of_two(plan, TILES[8]) <= LARGEST
     )
