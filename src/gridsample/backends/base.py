@@ -7,7 +7,7 @@ The operations (`gridsample.ops`) are written once, over a `Backend`.  A backend
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -95,6 +95,10 @@ class Backend(Protocol):
         """Create an array of equal numbers on the device of ``like``, possibly a view."""
         ...
 
+    def empty(self, shape: Sequence[int], dtype: Type, like: Array) -> Array:
+        """Allocate a C-contiguous array on the device of ``like``, with any contents."""
+        ...
+
     def ratio(self, values: Array, count: Array) -> Array:
         """Compute values / count, or values where count is 0; values may be overwritten."""
         ...
@@ -109,6 +113,27 @@ class Backend(Protocol):
 
     def quiet(self) -> AbstractContextManager[Any]:
         """A context in which arithmetic does not warn."""
+        ...
+
+    def streamed(
+        self,
+        compute: Callable[[Sequence[Array], bool], Array],
+        differentiate: Callable[[Array, Sequence[bool], Sequence[Array]], Sequence[Array | None]],
+        arrays: Sequence[Array],
+    ) -> Array:
+        """Compute a function of arrays whose intermediate results are not kept for derivatives.
+
+        ``compute(arrays, writes)`` may write results in place if ``writes``.
+        ``differentiate(upstream, needed, arrays)`` computes the gradients of the arrays, with
+        functions that can be differentiated again; None for those that are not needed.
+        """
+        ...
+
+    def recomputed(self, function: Callable[..., Array], arrays: Sequence[Array]) -> Array:
+        """Compute a function of arrays, and again when its derivatives are needed.
+
+        Unlike in `streamed`, the function may also depend on arrays that are not its arguments.
+        """
         ...
 
     # Sampling --------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -165,6 +165,23 @@ class NumPy:
             else coordinates(size, align_corners, dtype)
         )
         return line
+
+    def empty(self, shape: Sequence[int], dtype: DType, like: Array) -> Array:
+        """Allocate an array."""
+        return np.empty(shape, dtype)
+
+    def streamed(
+        self,
+        compute: Callable[[Sequence[Array], bool], Array],
+        differentiate: Callable[..., Any],
+        arrays: Sequence[Array],
+    ) -> Array:
+        """Compute a function; NumPy keeps nothing for derivatives."""
+        return compute(arrays, True)
+
+    def recomputed(self, function: Callable[..., Array], arrays: Sequence[Array]) -> Array:
+        """Compute a function; NumPy has no derivatives of functions."""
+        return function(*arrays)
 
     def quiet(self) -> Any:
         """A context in which arithmetic does not warn."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from gridsample.backends.torch import (
     onnx,
     operators,
     resizing,
+    streaming,
 )
 from gridsample.backends.torch.operators import numpy_type
 from gridsample.backends.torch.quick import TYPES
@@ -197,6 +198,26 @@ class Torch:
     ) -> Tensor:
         """Compute the coordinates of pixel centres, or their indices."""
         return affine.line(size, align_corners).to(like.device, dtype)
+
+    def empty(self, shape: Sequence[int], dtype: torch.dtype, like: Tensor) -> Tensor:
+        """Allocate a tensor."""
+        return torch.empty(tuple(shape), dtype=dtype, device=like.device)
+
+    def streamed(
+        self,
+        compute: Callable[[Sequence[Tensor], bool], Tensor],
+        differentiate: Callable[..., Sequence[Tensor | None]],
+        arrays: Sequence[Tensor],
+    ) -> Tensor:
+        """Compute a function, whose gradients autograd computes by ``differentiate``.
+
+        Transforms, forward mode and compilers see the operations of ``compute`` instead.
+        """
+        return streaming.streamed(compute, differentiate, arrays)
+
+    def recomputed(self, function: Callable[..., Tensor], arrays: Sequence[Tensor]) -> Tensor:
+        """Compute a function, and again in the backward pass."""
+        return streaming.recomputed(function, arrays)
 
     def quiet(self) -> Any:
         """An empty context, because torch's arithmetic does not warn."""

@@ -1,0 +1,50 @@
+"""Functions that are computed in parts, without keeping intermediate results for derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from gridsample.backends.torch import contacts
+
+Compute = Callable[[Sequence[Tensor], bool], Tensor]
+Differentiate = Callable[[Tensor, Sequence[bool], Sequence[Tensor]], Sequence[Tensor | None]]
+
+
+class Streamed(torch.autograd.Function):
+    """A function that keeps only its arguments, and computes its gradients from them."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, compute: Compute, differentiate: Differentiate, *arrays: Tensor
+    ) -> Tensor:
+        """Compute the function, without a record of its operations."""
+        ctx.save_for_backward(*arrays)
+        ctx.differentiate = differentiate
+        return compute(arrays, True)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> Any:
+        """Compute the gradients of the arrays that need one."""
+        needed = ctx.needs_input_grad[2:]
+        return None, None, *ctx.differentiate(upstream, needed, ctx.saved_tensors)
+
+
+def streamed(compute: Compute, differentiate: Differentiate, arrays: Sequence[Tensor]) -> Tensor:
+    """Compute a function of tensors; see `gridsample.backends.base.Backend.streamed`."""
+    if contacts.is_overheard():
+        return compute(arrays, False)
+    result: Tensor = Streamed.apply(compute, differentiate, *arrays)  # type: ignore[no-untyped-call]
+    return result
+
+
+def recomputed(function: Callable[..., Tensor], arrays: Sequence[Tensor]) -> Tensor:
+    """Compute a function of tensors; see `gridsample.backends.base.Backend.recomputed`."""
+    if contacts.is_overheard() or not torch.is_grad_enabled():
+        return function(*arrays)
+    result: Tensor = checkpoint(function, *arrays, use_reentrant=False)
+    return result
