@@ -1,0 +1,168 @@
+"""Functions that the modules of cameras share: arguments, camera axes, and matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gridsample.backends import Backend, backend_of
+
+Array = Any
+
+# The signs that convert camera axes to those of OpenCV: x right, y down, z forward.
+AXES = {"opencv": (1.0, 1.0, 1.0), "opengl": (1.0, -1.0, -1.0)}
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+# A position, in pixels, that is outside every image.  Unlike infinity, it has finite derivatives.
+FAR = -1e6
+
+
+# Arguments ----------------------------------------------------------------------------------------
+
+
+def is_plain_list(given: Any) -> bool:
+    """Whether an argument is a number or a list of numbers, and not an array."""
+    return isinstance(given, (int, float, list, tuple))
+
+
+def from_list(name: str, given: Any) -> np.ndarray[Any, Any]:
+    """Convert a number or a list of numbers to an array, or raise an error."""
+    try:
+        return np.array(given, np.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"{name} is not a list of real numbers, or an array: {error}") from None
+
+
+def taken(**given: Any) -> tuple[Backend, list[Any]]:
+    """Convert arguments to arrays of one dtype: float64 if one of them has it, otherwise float32.
+
+    Lists and numbers have the dtype and the device of the arrays.  If there are no arrays, or only
+    arrays of integers, the dtype is float64.  None stays None.
+
+    Raises:
+        TypeError: an argument is from another library than the others, or does not hold real
+            numbers.
+    """
+    arrays = {k: one for k, one in given.items() if one is not None and not is_plain_list(one)}
+    lists = {k: from_list(k, one) for k, one in given.items() if is_plain_list(one)}
+    backend = backend_of(**arrays)
+    found = dict(zip(arrays, backend.bring(**arrays), strict=True)) if arrays else {}
+    names = {k: backend.type_name(one.dtype, k) for k, one in found.items()}
+    for name, kind in names.items():
+        if kind not in FLOATS and not kind.startswith(("int", "uint")):
+            raise TypeError(f"{name} must hold real numbers, got dtype {found[name].dtype}")
+    floats = [kind for kind in names.values() if kind in FLOATS]
+    wide = backend.type("float64" if "float64" in floats or not floats else "float32")
+    like = next(iter(found.values()), None)
+    for name, one in lists.items():
+        found[name] = one if like is None else backend.asarray(one, like)
+    return backend, [
+        None if one is None else backend.astype(found[k], wide) for k, one in given.items()
+    ]
+
+
+def first_array(*given: Any) -> Any:
+    """Return the first argument that is an array, whose type and device results have, or None."""
+    return next((one for one in given if one is not None and not is_plain_list(one)), None)
+
+
+def check_shape(backend: Backend, name: str, array: Array, *endings: tuple[int, ...]) -> None:
+    """Raise a ValueError unless the shape of an array ends with one of ``endings``."""
+    shape = backend.shape(array)
+    if not any([len(shape) >= len(one) and shape[-len(one) :] == one for one in endings]):
+        accepted = " or ".join(f"(..., {', '.join(map(str, one))})" for one in endings)
+        raise ValueError(f"{name} must have the shape {accepted}, got {shape}")
+
+
+def signs_of(axes: Any) -> tuple[float, float, float]:
+    """Return the signs of named camera axes, or raise an error."""
+    if not isinstance(axes, str) or axes not in AXES:
+        raise ValueError(f"axes must be {' or '.join(map(repr, AXES))}, got {axes!r}")
+    return AXES[axes]
+
+
+def check_size(size: Any, name: str = "size") -> tuple[int, int]:
+    """Return (height, width) as integers, or raise an error."""
+    try:
+        found = tuple(int(n) for n in size)
+        whole = all(n == one for n, one in zip(found, size, strict=True))
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be two integers (height, width), got {size!r}") from None
+    if not whole or len(found) != 2 or min(found) < 0:
+        raise ValueError(f"{name} must be two integers (height, width), got {size!r}")
+    return found[0], found[1]
+
+
+# Matrices -----------------------------------------------------------------------------------------
+
+
+def signed(backend: Backend, array: Array, axes: str, axis: int) -> Array:
+    """Multiply the last axis (-1) or the last but one (-2) by the signs of named camera axes."""
+    signs = np.array(signs_of(axes))
+    if axes == "opencv":
+        return array
+    factor = backend.astype(backend.asarray(signs, array), array.dtype)
+    return array * (factor if axis == -1 else factor[:, None])
+
+
+def moved(backend: Backend, matrix: Array, points: Array) -> Array:
+    """Multiply points (..., P, j) by matrices (..., i, j)."""
+    return points @ backend.xp.swapaxes(matrix, -1, -2)
+
+
+def rigid(backend: Backend, world_to_camera: Array, axes: str) -> tuple[Array, Array]:
+    """Split matrices (..., 3 or 4, 4) into (..., 3, 3) and (..., 3), for OpenCV's camera axes."""
+    check_shape(backend, "world_to_camera", world_to_camera, (4, 4), (3, 4))
+    top = signed(backend, world_to_camera[..., :3, :], axes, -2)
+    return top[..., :3], top[..., 3]
+
+
+def rigid_inverse(backend: Backend, poses: Array, axes: str) -> tuple[Array, Array]:
+    """Invert camera-to-world matrices (..., 3 or 4, 4); see `rigid`."""
+    check_shape(backend, "poses", poses, (4, 4), (3, 4))
+    turn = backend.xp.linalg.inv(signed(backend, poses[..., :3, :3], axes, -1))
+    centre = poses[..., :3, 3]
+    return turn, -(turn @ centre[..., None])[..., 0]
+
+
+def in_camera(backend: Backend, points: Array, camera: tuple[Array, Array]) -> Array:
+    """Convert points (..., P, 3) of the world to the axes of cameras."""
+    turn, shift = camera
+    return moved(backend, turn, points) + shift[..., None, :]
+
+
+def projected(backend: Backend, points: Array, intrinsics: Array, missing: float) -> Array:
+    """Project points (..., P, 3) in OpenCV's camera axes to pixels (..., P, 2).
+
+    The pixels of points with z <= 0 are ``missing``; their derivatives are 0.
+    """
+    xp, z = backend.xp, points[..., 2:]
+    front = z > 0
+    plane = points[..., :2] / xp.where(front, z, 1)
+    pixels = moved(backend, intrinsics[..., :2, :2], plane) + intrinsics[..., None, :2, 2]
+    return xp.where(front, pixels, missing)
+
+
+def projected_vjp(backend: Backend, upstream: Array, points: Array, intrinsics: Array) -> Array:
+    """Compute the gradient of the points of `projected` from that of the pixels."""
+    xp, z = backend.xp, points[..., 2:]
+    front = z > 0
+    z = xp.where(front, z, 1)
+    by_plane = xp.where(front, upstream, 0) @ intrinsics[..., :2, :2] / z
+    by_depth = -(by_plane * points[..., :2]).sum(-1)[..., None] / z**2
+    return xp.concatenate((by_plane, xp.where(front, by_depth, 0)), -1)
+
+
+def unit(backend: Backend, vectors: Array) -> Array:
+    """Divide vectors by their length; the derivatives of a vector of zeros are finite."""
+    xp = backend.xp
+    square = (vectors * vectors).sum(-1)[..., None]
+    return vectors / xp.sqrt(xp.where(square > 0, square, 1))
+
+
+def pixel_centres(backend: Backend, size: Sequence[int], like: Array) -> Array:
+    """Return the positions (H, W, 2), x first, of all pixels of an image."""
+    x = backend.line(size[1], None, like.dtype, like)
+    y = backend.line(size[0], None, like.dtype, like)[:, None]
+    return backend.xp.stack((x + 0 * y, y + 0 * x), -1)

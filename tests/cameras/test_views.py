@@ -1,0 +1,293 @@
+"""Views: against the plain formula, written here with torch alone, and against analytic scenes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from gridsample import cameras
+
+FLIP = np.diag([1.0, -1.0, -1.0, 1.0])
+
+
+def rotation(*angles: float) -> np.ndarray:
+    matrix = np.eye(3)
+    for axis, angle in enumerate(angles):
+        i, j = [(1, 2), (2, 0), (0, 1)][axis]
+        turn = np.eye(3)
+        turn[[i, j], [i, j]] = np.cos(angle)
+        turn[i, j], turn[j, i] = -np.sin(angle), np.sin(angle)
+        matrix = turn @ matrix
+    return matrix
+
+
+def scene(views: int = 3, size: tuple[int, int] = (13, 17)) -> tuple[np.ndarray, ...]:
+    """Cameras around the origin at about 4 units, which look towards it, camera to world."""
+    rng = np.random.default_rng(0)
+    poses = np.tile(np.eye(4), (views, 1, 1))
+    for pose in poses:
+        pose[:3, :3] = rotation(*rng.uniform(-0.4, 0.4, 3))
+        pose[:3, 3] = pose[:3, :3] @ [*rng.uniform(-0.5, 0.5, 2), -4]
+    intrinsics = np.tile(np.eye(3), (views, 1, 1))
+    intrinsics[:, 0, 0], intrinsics[:, 1, 1] = rng.uniform(15, 25, (2, views))
+    intrinsics[:, 0, 1] = 0.3
+    intrinsics[:, 0, 2], intrinsics[:, 1, 2] = size[1] / 2, size[0] / 2
+    points = rng.normal(size=(5, 7, 3)) * 1.5
+    points[0, 0] = poses[0, :3, 3] - poses[0, :3, 2]  # behind the first camera
+    points[0, 1] = poses[0, :3, 3] + poses[0, :3, 0]  # beside it, on its image plane
+    points[0, 2] = 20
+    return points, intrinsics, poses
+
+
+def plain(
+    points: Tensor, images: Tensor, features: Tensor, intrinsics: Tensor, poses: Tensor,
+    query: Tensor,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Homogeneous projection, `grid_sample` on pixel centres, masks: as renderers write it."""
+    views, (height, width) = len(images), images.shape[-2:]
+    flat = points.reshape(-1, 3)
+    homogeneous = torch.cat([flat, torch.ones_like(flat[:, :1])], -1)
+    matrix = torch.eye(4, dtype=points.dtype).repeat(views, 1, 1)
+    matrix[:, :3, :3] = intrinsics
+    seen = matrix @ torch.linalg.inv(poses) @ homogeneous.T
+    depth = seen[:, 2]
+    pixels = (seen[:, :2] / depth.clamp(min=1e-8)[:, None]).transpose(1, 2)
+    size = torch.tensor([width - 1.0, height - 1.0], dtype=points.dtype)
+    mask = (depth > 0) & ((pixels >= 0) & (pixels <= size)).all(-1)
+    grid = (2 * pixels / size - 1).clamp(-1e6, 1e6)[:, :, None]
+
+    def read(planes: Tensor) -> Tensor:
+        found = torch.nn.functional.grid_sample(planes, grid, align_corners=True)[..., 0]
+        return torch.where(mask[:, None], found, 0).permute(2, 0, 1)
+
+    q = torch.nn.functional.normalize(query[:3, 3] - flat, dim=-1)[:, None]
+    v = torch.nn.functional.normalize(poses[:, :3, 3] - flat[:, None], dim=-1)
+    apart = torch.nn.functional.normalize(q - v, dim=-1)
+    directions = torch.cat([apart, (q * v).sum(-1, keepdim=True)], -1)
+    found = read(images), read(features), mask.T, directions
+    return tuple(one.reshape(*points.shape[:-1], *one.shape[1:]) for one in found)
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+@pytest.mark.parametrize("axes", ["opencv", "opengl"])
+def test_views_are_those_of_the_plain_formula(kind: str, axes: str) -> None:
+    points, intrinsics, poses = scene()
+    rng = np.random.default_rng(1)
+    images, features = rng.normal(size=(3, 3, 13, 17)), rng.normal(size=(3, 5, 6, 9))
+    query = np.eye(4)
+    query[:3, 3] = 1, 2, -5
+    given = [points, images, features, intrinsics, poses, query]
+    expected = plain(*map(torch.from_numpy, given))
+    assert expected[2].any() and not expected[2].all()
+    if axes == "opengl":
+        given[4], given[5] = poses @ FLIP, query @ FLIP
+    if kind == "torch":
+        given = [torch.from_numpy(one) for one in given]
+    found = cameras.sample_views(*given, axes=axes)
+    assert np.array_equal(found.mask, expected[2])
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-12)
+
+
+def test_views_of_float32_are_within_its_rounding() -> None:
+    points, intrinsics, poses = scene()
+    x, y = np.meshgrid(np.arange(17), np.arange(13))
+    images = np.stack([np.sin(x / 5 + y / 7 + k) for k in range(9)]).reshape(3, 3, 13, 17)
+    given = [points, images, images, intrinsics, poses, poses[0]]
+    wide = cameras.sample_views(*given)
+    narrow = cameras.sample_views(*[one.astype(np.float32) for one in given])
+    for mine, exact in zip(narrow, wide, strict=True):
+        np.testing.assert_allclose(mine, exact, rtol=0, atol=1e-5)
+    assert {one.dtype for one in narrow} == {np.dtype(np.float32), np.dtype(bool)}
+
+
+def test_views_of_different_sizes() -> None:
+    points, intrinsics, poses = scene()
+    rng = np.random.default_rng(2)
+    images = [rng.normal(size=(3, 13 + v, 17 - v)) for v in range(3)]
+    features = [rng.normal(size=(2, 5, 6 + v)) for v in range(3)]
+    found = cameras.sample_views(points, images, features, intrinsics, poses)
+    for v in range(3):
+        one = cameras.sample_views(
+            points, images[v][None], features[v][None], intrinsics[v, None], poses[v, None]
+        )
+        for mine, theirs in zip(found[:3], one[:3], strict=True):
+            np.testing.assert_array_equal(mine[:, :, v], theirs[:, :, 0])
+    assert found.directions is None
+
+
+@pytest.mark.parametrize("align_corners", [True, False])
+def test_features_cover_the_image(align_corners: bool) -> None:
+    # A ramp over the normalized coordinates reads the same at any resolution.
+    points, intrinsics, poses = scene()
+
+    def ramp(height: int, width: int) -> np.ndarray:
+        x, y = np.arange(width, dtype=float), np.arange(height, dtype=float)
+        if align_corners:
+            x, y = x / (width - 1), y / (height - 1)
+        else:
+            x, y = (x + 0.5) / width, (y + 0.5) / height
+        return np.broadcast_to(np.stack(np.meshgrid(x, y)), (3, 2, height, width)).copy()
+
+    images, features = ramp(13, 17), ramp(26, 51)
+    found = cameras.sample_views(
+        points, images, features, intrinsics, poses, align_corners=align_corners
+    )
+    np.testing.assert_allclose(found.colors, found.features, rtol=0, atol=1e-12)
+
+
+def test_a_textured_plane_and_a_sphere() -> None:
+    """Every view of a scene shows the same colour at a point of its surface."""
+    size = (241, 321)
+    _, intrinsics, poses = scene(size=size)
+    intrinsics[:, :2, :2] *= 12
+
+    def colour(points: np.ndarray) -> np.ndarray:
+        return np.sin(points @ [1.0, 0.4, 0.3])
+
+    def plane(origin: np.ndarray, ray: np.ndarray) -> np.ndarray:
+        return (1 - origin[2]) / ray[..., 2]
+
+    def sphere(origin: np.ndarray, ray: np.ndarray) -> np.ndarray:
+        along = -(ray @ origin)
+        square = along**2 - (origin @ origin - 1) * (ray * ray).sum(-1)
+        return (along - np.sqrt(np.maximum(square, 0))) / (ray * ray).sum(-1)
+
+    x, y = np.meshgrid(np.arange(size[1]), np.arange(size[0]))
+    rng = np.random.default_rng(3)
+    on_plane = np.concatenate([rng.uniform(-0.5, 0.5, (50, 2)), np.ones((50, 1))], -1)
+    on_sphere = np.concatenate([rng.uniform(-0.3, 0.3, (50, 2)), np.ones((50, 1))], -1)
+    on_sphere[:, 2] = -np.sqrt(1 - (on_sphere[:, :2] ** 2).sum(-1))
+    for surface, points in ((plane, on_plane), (sphere, on_sphere)):
+        images = []
+        for matrix, pose in zip(intrinsics, poses, strict=True):
+            rays = np.stack([x, y, np.ones_like(x)], -1) @ np.linalg.inv(matrix).T
+            rays = rays @ pose[:3, :3].T
+            depth = surface(pose[:3, 3], rays)
+            images.append(colour(pose[:3, 3] + depth[..., None] * rays)[None])
+        found = cameras.sample_views(points, np.array(images), None, intrinsics, poses)
+        assert found.mask.mean() > 0.9
+        error = found.colors[..., 0] - colour(points)[:, None]
+        np.testing.assert_allclose(error[found.mask], 0, atol=2e-4)
+
+
+def test_projection_agrees_with_itself_backwards() -> None:
+    points, intrinsics, poses = scene()
+    flat = points.reshape(-1, 3)
+    pixels, depth = cameras.project(flat, intrinsics, np.linalg.inv(poses))
+    assert pixels.shape == (3, 35, 2) and depth.shape == (3, 35)
+    np.testing.assert_array_equal(np.isnan(pixels), np.stack([depth <= 0, depth <= 0], -1))
+    front = depth > 1e-9  # one point is on the image plane, up to rounding
+    assert front.any() and not front.all()
+    rays = np.concatenate([pixels, np.ones((3, 35, 1))], -1) * depth[..., None]
+    world = rays @ np.linalg.inv(intrinsics).swapaxes(1, 2) @ poses[:, :3, :3].swapaxes(1, 2)
+    world += poses[:, None, :3, 3]
+    np.testing.assert_allclose(world[front], np.broadcast_to(flat, (3, 35, 3))[front], atol=1e-12)
+    other = cameras.project(flat, intrinsics, FLIP @ np.linalg.inv(poses), axes="opengl")
+    np.testing.assert_allclose(other[0], pixels, atol=1e-11)
+    one, z = cameras.project(flat[9], intrinsics[0], np.linalg.inv(poses[0])[:3])
+    np.testing.assert_allclose([*one, z], [*pixels[0, 9], depth[0, 9]], atol=1e-12)
+
+
+def test_projection_is_differentiable() -> None:
+    points, intrinsics, poses = (torch.from_numpy(one).requires_grad_() for one in scene())
+
+    def call(*given: Tensor) -> Tensor:
+        pixels, depth = cameras.project(given[0].reshape(-1, 3)[3:8], given[1], given[2])
+        return torch.cat([pixels, depth[..., None]], -1).nan_to_num(0)
+
+    given = points[0], intrinsics, torch.linalg.inv(poses)
+    assert torch.autograd.gradcheck(call, given)
+    assert torch.autograd.gradgradcheck(call, given)
+
+
+def numbers(found: cameras.ViewSamples) -> Tensor:
+    return torch.cat([found.colors, found.features, found.directions], -1)
+
+
+def test_views_are_differentiable() -> None:
+    points, intrinsics, poses = map(torch.from_numpy, scene())
+    rng = np.random.default_rng(4)
+    images = torch.from_numpy(rng.normal(size=(3, 2, 13, 17)))
+    features = torch.from_numpy(rng.normal(size=(3, 1, 6, 9)))
+    places = points[1:3, :2].clone().requires_grad_()
+    query = poses[0].clone()
+    query[:3, 3] += 1
+    given = [one.requires_grad_() for one in (images, features, intrinsics, poses, query)]
+
+    def call(*given: Tensor) -> Tensor:
+        return numbers(cameras.sample_views(*given))
+
+    assert torch.autograd.gradcheck(call, (places, *given), fast_mode=True)
+    assert torch.autograd.gradgradcheck(call, (places, *given), fast_mode=True)
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_the_gradients_for_arrays_are_those_of_autograd(listed: bool) -> None:
+    points, intrinsics, poses = scene()
+    rng = np.random.default_rng(5)
+    images: Any = rng.normal(size=(3, 2, 13, 17))
+    features: Any = rng.normal(size=(3, 4, 6, 9))
+    if listed:
+        images, features = list(images), list(features)
+    by_colors, by_features = rng.normal(size=(5, 7, 3, 2)), rng.normal(size=(5, 7, 3, 4))
+    found = cameras.sample_views_vjp(
+        by_colors, by_features, points, images, features, intrinsics, poses, axes="opengl"
+    )
+    given = [torch.from_numpy(np.array(one)).requires_grad_() for one in (points, images, features)]
+    call = cameras.sample_views(
+        *given, torch.from_numpy(intrinsics), torch.from_numpy(poses), axes="opengl"
+    )
+    loss = (call.colors * torch.from_numpy(by_colors)).sum()
+    loss = loss + (call.features * torch.from_numpy(by_features)).sum()
+    expected = torch.autograd.grad(loss, given)
+    assert all(one.any() for one in expected)
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(np.array(mine), theirs, rtol=0, atol=1e-11)
+    alone = cameras.sample_views_vjp(None, by_features, points, images, features, intrinsics, poses)
+    assert alone[1] is None
+
+
+def test_compiled_views_have_no_break() -> None:
+    torch.compiler.reset()
+    points, intrinsics, poses = map(torch.from_numpy, scene())
+    rng = np.random.default_rng(6)
+    images = torch.from_numpy(rng.normal(size=(3, 2, 13, 17)))
+
+    def call(points: Tensor, images: Tensor) -> Tensor:
+        found = cameras.sample_views(points, images, images, intrinsics, poses, poses[0])
+        pixels, _ = cameras.project(points, intrinsics[0], poses[0])
+        return numbers(found).sum() + pixels.nan_to_num(0).sum()
+
+    compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(points, images), call(points, images))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"points": np.zeros((4, 2))}, ValueError, ["points", "(..., 3)", "(4, 2)"]),
+        ({"points": np.zeros(3, complex)}, TypeError, ["points", "real", "complex128"]),
+        ({"images": np.zeros((3, 2, 5))}, ValueError, ["images", "(V, C, H, W)", "(3, 2, 5)"]),
+        ({"features": [np.zeros((2, 5))]}, ValueError, ["features", "(C, H, W)", "features[0]"]),
+        ({"features": np.zeros((2, 1, 5, 5))}, ValueError, ["features", "3"]),
+        ({"intrinsics": np.eye(3)}, ValueError, ["intrinsics", "(V, 3, 3)", "V = 3"]),
+        ({"poses": np.zeros((2, 4, 4))}, ValueError, ["poses", "V = 3"]),
+        ({"axes": "blender"}, ValueError, ["axes", "'opencv'", "'opengl'", "'blender'"]),
+        ({"points": torch.zeros(3)}, TypeError, ["tensor", "intrinsics"]),
+    ],
+)
+def test_bad_arguments(change: dict[str, Any], error: type[Exception], words: list[str]) -> None:
+    points, intrinsics, poses = scene()
+    given: dict[str, Any] = {
+        "points": points, "images": np.zeros((3, 2, 13, 17)), "features": None,
+        "intrinsics": intrinsics, "poses": poses,
+    }  # fmt: skip
+    with pytest.raises(error) as caught:
+        cameras.sample_views(**{**given, **change})
+    for word in words:
+        assert word in str(caught.value)
