@@ -1,0 +1,147 @@
+"""How a plane sweep reduces the features of its views, and the gradients of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from gridsample.backends import Backend
+from gridsample.cameras.arrays import Array
+
+# The sampled features of a view, (N, C, planes, H, W), and its mask, (N, 1, planes, H, W), which is
+# None for reductions that need none.
+View = tuple[Array, Array | None]
+
+
+class Reduction(NamedTuple):
+    """A way to reduce the features of the reference, (N, C, 1, H, W), and of all views.
+
+    Attributes:
+        forward: reduces the reference and an iterator of views; the flag says whether sums may be
+            computed in place.
+        backward: returns the gradients of the reference, with the axis of planes, and of each of a
+            number of views, which need not be looked at; None if they are not known.
+        shape: the shape of the result for (N, C, D, H, W) and a number of views; None if unknown.
+    """
+
+    forward: Callable[[Backend, Array, Iterator[View], bool], Array]
+    backward: Callable[[Array, Array, Iterator[View], int], tuple[Array, Iterator[Array]]] | None
+    shape: Callable[[tuple[int, ...], int], tuple[int, ...] | None]
+
+
+def add(total: Array | None, more: Array, writes: bool) -> Array:
+    """Add to a sum, which may be None at the beginning."""
+    if total is None:
+        return more
+    if not writes:
+        return total + more
+    total += more
+    return total
+
+
+def variance(backend: Backend, centre: Array, views: Iterator[View], writes: bool) -> Array:
+    """Compute the variance of the reference and the views, from differences to the reference."""
+    total: Any = None
+    square: Any = None
+    count = 1
+    for warped, _ in views:
+        difference = warped - centre
+        square = add(square, difference * difference, writes)
+        total = add(total, difference, writes)
+        count += 1
+    mean = total / count
+    return square / count - mean * mean
+
+
+def variance_vjp(
+    upstream: Array, centre: Array, views: Iterator[View], count: int
+) -> tuple[Array, Iterator[Array]]:
+    """Compute the gradients of `variance`."""
+    differences = [warped - centre for warped, _ in views]
+    mean = sum(differences[1:], differences[0]) / (count + 1)
+    scaled = upstream * (2 / (count + 1))
+    return -scaled * mean, (scaled * (one - mean) for one in differences)
+
+
+def mean(backend: Backend, centre: Array, views: Iterator[View], writes: bool) -> Array:
+    """Compute the mean of the reference and the views."""
+    total, count = None, 1
+    for warped, _ in views:
+        total = add(total, warped, writes)
+        count += 1
+    return (total + centre) / count
+
+
+def mean_vjp(
+    upstream: Array, centre: Array, views: Iterator[View], count: int
+) -> tuple[Array, Iterator[Array]]:
+    """Compute the gradients of `mean`."""
+    part = upstream / (count + 1)
+    return part, (part for _ in range(count))
+
+
+def none(backend: Backend, centre: Array, views: Iterator[View], writes: bool) -> Array:
+    """Return the features of the views, (N, V, C, planes, H, W)."""
+    return backend.xp.stack([warped for warped, _ in views], 1)
+
+
+def none_vjp(
+    upstream: Array, centre: Array, views: Iterator[View], count: int
+) -> tuple[Array, Iterator[Array]]:
+    """Compute the gradients of `none`."""
+    return 0 * upstream[:, 0], (upstream[:, v] for v in range(count))
+
+
+def same(shape: tuple[int, ...], views: int) -> tuple[int, ...]:
+    """The shape (N, C, D, H, W)."""
+    return shape
+
+
+def each(shape: tuple[int, ...], views: int) -> tuple[int, ...]:
+    """The shape (N, V, C, D, H, W)."""
+    return (shape[0], views, *shape[1:])
+
+
+REDUCTIONS = {
+    "variance": Reduction(variance, variance_vjp, same),
+    "mean": Reduction(mean, mean_vjp, same),
+    "none": Reduction(none, none_vjp, each),
+}
+
+
+def find_reduction(given: Any) -> Reduction:
+    """Find the reduction of a name, or make one of a function.
+
+    Raises:
+        TypeError: it is neither a name nor a function.
+        ValueError: there is no such name.
+    """
+    if isinstance(given, str):
+        if given not in REDUCTIONS:
+            names = ", ".join(map(repr, REDUCTIONS))
+            raise ValueError(f"reduce must be {names} or a function, got {given!r}")
+        return REDUCTIONS[given]
+    if not callable(given):
+        raise TypeError(f"reduce must be a name or a function, got {given!r}")
+    return custom(given)
+
+
+def custom(function: Callable[[Any, Any], Any]) -> Reduction:
+    """Make a reduction of a function of stacked features and masks; see `plane_sweep`."""
+
+    def forward(backend: Backend, centre: Array, views: Iterator[View], writes: bool) -> Array:
+        every = list(views)
+        first, seen = every[0]
+        assert seen is not None
+        features = backend.xp.stack([centre + 0 * first, *[warped for warped, _ in every]], 1)
+        masks: Array = backend.xp.stack([seen | ~seen, *[mask for _, mask in every]], 1)
+        found = function(features, masks)
+        shape, wanted = tuple(getattr(found, "shape", ())), tuple(features.shape)
+        if len(shape) != 5 or (shape[0], *shape[2:]) != (wanted[0], *wanted[3:]):
+            raise ValueError(
+                f"reduce must return (N, any, planes, H, W) = {(wanted[0], 'any', *wanted[3:])} "
+                f"for features {wanted}, got {shape or type(found).__name__}"
+            )
+        return found
+
+    return Reduction(forward, None, lambda shape, views: None)

@@ -1,0 +1,493 @@
+"""Plane sweeps: compare views on planes at many depths in front of a reference camera.
+
+Planes are processed a few at a time, and views one after the other.  Nothing as large as the result
+is needed besides the result, neither here nor in the gradients, which sample again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from gridsample.backends import Backend, backend_of
+from gridsample.cameras.arrays import FAR, FLOATS, Array, rigid, taken
+from gridsample.cameras.reductions import Reduction, View, find_reduction
+from gridsample.definitions.plan import Mode
+from gridsample.ops.sampling import grid_sample, grid_sample_vjp
+
+# How many numbers of one view are sampled at a time, in the sweep and in its gradients.
+FORWARD, BACKWARD = 1 << 20, 1 << 21
+
+
+def plane_sweep(
+    reference: Any,
+    sources: Any,
+    cameras: Any,
+    depths: Any,
+    reduce: str | Callable[[Any, Any], Any] = "variance",
+    *,
+    axes: str = "opencv",
+    mode: Mode = "bilinear",
+    threads: int | None = None,
+) -> Any:
+    """Compare the features of several views on planes in front of a reference camera.
+
+    For each pixel of the reference and each depth, the point at that depth on the pixel's ray is
+    projected into every source, whose features are sampled there.  The sampled features, and those
+    of the reference, are reduced to one number per channel.  With "variance", the result is the
+    cost volume of MVSNet (Yao et al., ECCV 2018): it is small at the depth of a surface.
+
+    Planes and views are processed one after the other, so the memory that is needed is that of the
+    result.  The gradients sample again instead of keeping what was sampled.  In transforms of
+    `torch.func`, in forward mode, and in compiled functions, torch keeps what was sampled.
+
+    Args:
+        reference: (N, C, H, W) features of the reference view; floating-point.
+        sources: (N, V, C, h, w) features of V views, or a list of V arrays (N, C, h, w), whose
+            sizes may differ.
+        cameras: (intrinsics, world_to_camera): (N, V + 1, 3, 3), in pixels of the feature maps, and
+            (N, V + 1, 4, 4) or (N, V + 1, 3, 4), as in `project`.  The first camera is the
+            reference's.  Without the axis N, the cameras are the same for all items.
+        depths: (D,), (N, D), or (N, D, H, W) for planes that are curved, in the world's units along
+            the viewing direction of the reference, positive.  N may be 1.
+        reduce: "variance" or "mean" over the reference and all sources; "none" to return the
+            sampled features of the sources; or a function.  It is called for a few planes at a
+            time, with features (N, V + 1, C, planes, H, W), the reference first, and a mask
+            (N, V + 1, 1, planes, H, W), True where a point is in front of a camera and between the
+            centres of the outermost pixels of its features.  It returns (N, any, planes, H, W).
+        axes: the axes of all cameras, "opencv" or "opengl"; see `project`.
+        mode: the interpolation method, as in `gridsample.grid_sample`.  Spline modes take
+            coefficients: apply `gridsample.spline_filter` to the sources first.
+        threads: the maximum number of threads, as in `gridsample.grid_sample`.
+
+    Returns:
+        (N, C, D, H, W) in the dtype of the features; (N, V, C, D, H, W) for "none".  Outside a
+        source, and behind its camera, its features are 0.  Tensors are differentiable, in any
+        order, in features, cameras and depths; for NumPy arrays, see `plane_sweep_vjp`.
+
+    Raises:
+        TypeError: features are not floating-point, or an argument does not hold real numbers.
+        ValueError: a shape or a name is not accepted.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample import cameras
+        >>> row = np.array([1.0, 2, 4, 8, 16])
+        >>> reference, source = row.reshape(1, 1, 1, 5), np.roll(row, -2).reshape(1, 1, 1, 5)
+        >>> intrinsics = np.array([[2.0, 0, 2], [0, 2, 0], [0, 0, 1]])
+        >>> left, right = np.eye(4), np.eye(4)
+        >>> right[0, 3] = -1  # the source is one unit to the right
+        >>> matrices = np.stack([intrinsics, intrinsics]), np.stack([left, right])
+        >>> cost = cameras.plane_sweep(reference, source[:, None], matrices, [1.0, 2.0])
+        >>> cost[0, 0, :, 0, 3].tolist()  # at depth 1, pixel 3 is pixel 1 of the source
+        [0.0, 16.0]
+    """
+    sweep, arrays = prepared(reference, sources, cameras, depths, reduce, axes, mode, threads)
+
+    if sweep.reduction.backward is None:
+        made = volume(sweep, arrays, sweep.backend.plain)
+        return sweep.backend.give(made, reference)
+
+    def compute(given: Sequence[Array], writes: bool) -> Array:
+        return volume(sweep, given, writes)
+
+    def differentiate(
+        upstream: Array, needed: Sequence[bool], given: Sequence[Array]
+    ) -> list[Array | None]:
+        return gradients(sweep, upstream, needed, given)
+
+    made = sweep.backend.streamed(compute, differentiate, arrays)
+    return sweep.backend.give(made, reference)
+
+
+def plane_sweep_vjp(
+    grad_output: Any,
+    reference: Any,
+    sources: Any,
+    cameras: Any,
+    depths: Any,
+    reduce: str = "variance",
+    *,
+    axes: str = "opencv",
+    mode: Mode = "bilinear",
+    threads: int | None = None,
+) -> tuple[Any, Any, Any]:
+    """Compute the gradients of `plane_sweep` in the features and the depths.
+
+    Args:
+        grad_output: the upstream gradient, of the shape of the result.
+        reference: as in `plane_sweep`.
+        sources: as in `plane_sweep`.
+        cameras: as in `plane_sweep`.
+        depths: as in `plane_sweep`.
+        reduce: "variance", "mean" or "none".
+        axes: "opencv" or "opengl", as in `plane_sweep`.
+        mode: the interpolation method, as in `plane_sweep`.
+        threads: the maximum number of threads, as in `gridsample.grid_sample`.
+
+    Returns:
+        (grad_reference, grad_sources, grad_depths), in the shapes of the arguments.  grad_sources
+        is a list if sources is.
+
+    Raises:
+        TypeError: an argument is not accepted by `plane_sweep`.
+        ValueError: an argument is not accepted by `plane_sweep`, reduce is a function, or
+            grad_output has the wrong shape.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample import cameras
+        >>> row = np.array([1.0, 2, 4, 8, 16])
+        >>> reference, source = row.reshape(1, 1, 1, 5), np.roll(row, -2).reshape(1, 1, 1, 1, 5)
+        >>> intrinsics = np.array([[2.0, 0, 2], [0, 2, 0], [0, 0, 1]])
+        >>> right = np.eye(4)
+        >>> right[0, 3] = -1
+        >>> matrices = np.stack([intrinsics, intrinsics]), np.stack([np.eye(4), right])
+        >>> upstream = np.zeros((1, 1, 1, 1, 5))
+        >>> upstream[..., 3] = 1
+        >>> _, _, grad_depths = cameras.plane_sweep_vjp(
+        ...     upstream, reference, source, matrices, [1.2], "mean"
+        ... )
+        >>> round(float(grad_depths[0]), 3)  # half of 8 per pixel, 2 / 1.2**2 pixels per depth
+        5.556
+    """
+    sweep, arrays = prepared(reference, sources, cameras, depths, reduce, axes, mode, threads)
+    backend = sweep.backend
+    if sweep.reduction.backward is None:
+        raise ValueError(
+            "reduce must be 'variance', 'mean' or 'none' in plane_sweep_vjp: the gradient of a "
+            "function is known for tensors only, by torch.autograd"
+        )
+    (upstream,) = backend.bring(grad_output=grad_output)
+    expected = sweep.reduction.shape(sweep.shape, len(arrays) - 3)
+    if backend.shape(upstream) != expected:
+        raise ValueError(
+            f"grad_output must have the shape {expected}, got {backend.shape(upstream)}"
+        )
+    needed = (True, False, True, *[True] * (len(arrays) - 3))
+    found: list[Any] = gradients(sweep, upstream, needed, arrays)
+    by_reference, _, by_depths, *by_sources = found
+    parts = [backend.give(one, reference) for one in by_sources]
+    listed = isinstance(sources, (list, tuple))
+    return (
+        backend.give(by_reference, reference),
+        parts if listed else backend.give(backend.xp.stack(by_sources, 1), reference),
+        backend.give(by_depths.reshape(sweep.depth_shape), reference),
+    )
+
+
+# Arguments ----------------------------------------------------------------------------------------
+
+
+class Sweep(NamedTuple):
+    """What a plane sweep is, apart from its arrays.
+
+    Attributes:
+        backend: the backend of all arrays.
+        reduction: how features are reduced.
+        shape: (N, C, D, H, W).
+        depth_shape: the shape of depths as the caller gave them.
+        how: the options of sampling.
+    """
+
+    backend: Backend
+    reduction: Reduction
+    shape: tuple[int, ...]
+    depth_shape: tuple[int, ...]
+    how: dict[str, Any]
+
+
+def prepared(
+    reference: Any, sources: Any, cameras: Any, depths: Any, reduce: Any, axes: str, mode: Mode,
+    threads: int | None,
+) -> tuple[Sweep, list[Array]]:  # fmt: skip
+    """Check the arguments; return a record and (reference, maps, depths, *sources)."""
+    features = features_of(reference, sources)
+    backend = backend_of(reference=reference)
+    n, _, height, width = backend.shape(features[0])
+    if not isinstance(cameras, (list, tuple)) or len(cameras) != 2:
+        raise ValueError("cameras must be a pair (intrinsics, world_to_camera)")
+    _, (matrix, pose, given, _) = taken(
+        intrinsics=cameras[0], world_to_camera=cameras[1], depths=depths, reference=reference
+    )
+    maps = relative_maps(backend, matrix, pose, axes, n, len(features) - 1)
+    shape = backend.shape(given)
+    planes = {1: (1, *shape, 1, 1), 2: (*shape, 1, 1), 4: shape}.get(len(shape), ())
+    if len(planes) != 4 or planes[0] not in (1, n) or planes[2:] not in ((1, 1), (height, width)):
+        raise ValueError(
+            f"depths must have the shape (D,), (N, D) or (N, D, H, W) for N = {n}, "
+            f"H = {height}, W = {width}, got {shape}"
+        )
+    size = (*backend.shape(features[0])[:2], planes[1], height, width)
+    how = {
+        "mode": mode, "padding_mode": "zeros", "coords": "pixel", "prefilter": False,
+        "threads": threads,
+    }  # fmt: skip
+    sweep = Sweep(backend, find_reduction(reduce), size, shape, how)
+    return sweep, [features[0], maps, given.reshape(planes), *features[1:]]
+
+
+def features_of(reference: Any, sources: Any) -> list[Array]:
+    """Check the features, and convert them to one dtype: the reference and all sources."""
+    if isinstance(sources, (list, tuple)):
+        named = {f"sources[{v}]": one for v, one in enumerate(sources)}
+        backend = backend_of(reference=reference, **named)
+        found = list(backend.bring(reference=reference, **named))
+    else:
+        backend = backend_of(reference=reference, sources=sources)
+        first, rest = backend.bring(reference=reference, sources=sources)
+        if len(rest.shape) != 5:
+            raise ValueError(
+                "sources must have the shape (N, V, C, h, w), or be a list of arrays "
+                f"(N, C, h, w); got the shape {backend.shape(rest)}"
+            )
+        found = [first, *[rest[:, v] for v in range(rest.shape[1])]]
+    shape = backend.shape(found[0])
+    if len(shape) != 4:
+        raise ValueError(f"reference must have the shape (N, C, H, W), got {shape}")
+    if len(found) < 2:
+        raise ValueError("sources must have at least one view")
+    kind = found[0].dtype
+    for v, one in enumerate(found):
+        name = "reference" if v == 0 else f"sources[{v - 1}]"
+        if backend.type_name(one.dtype, name) not in FLOATS:
+            raise TypeError(f"{name} must be floating-point, got dtype {one.dtype}")
+        if len(one.shape) != 4 or backend.shape(one)[:2] != shape[:2]:
+            raise ValueError(
+                f"{name} must have the shape {(*shape[:2], 'h', 'w')}, got {backend.shape(one)}"
+            )
+        kind = backend.promote(kind, one.dtype)
+    return [backend.astype(one, kind) for one in found]
+
+
+def relative_maps(
+    backend: Backend, matrix: Array, pose: Array, axes: str, items: int, views: int
+) -> Array:
+    """Compute the maps (V, N or 1, 3, 4) from pixels of the reference to pixels of the sources.
+
+    The point at depth d on the ray of pixel (x, y) is (u, v) = (a / c, b / c) in a source, with
+    (a, b, c) = d * map[:, :3] (x, y, 1) + map[:, 3].
+    """
+    xp = backend.xp
+    for name, one, endings in (
+        ("intrinsics", matrix, [(3, 3)]),
+        ("world_to_camera", pose, [(4, 4), (3, 4)]),
+    ):
+        shape = backend.shape(one)
+        fits = len(shape) in (3, 4) and shape[-2:] in endings and shape[-3] == views + 1
+        if not fits or (len(shape) == 4 and shape[0] not in (1, items)):
+            raise ValueError(
+                f"{name} must have the shape (N, V + 1, {endings[0][0]}, {endings[0][1]}) or "
+                f"(V + 1, ...) for N = {items} and V + 1 = {views + 1} cameras, got {shape}"
+            )
+    # Rounding these few numbers would move all pixels.
+    kind, wide = matrix.dtype, backend.type("float64")
+    turn, shift = rigid(backend, backend.astype(pose, wide), axes)
+    matrix = backend.astype(matrix, wide)
+    if len(turn.shape) == 3:
+        turn, shift = turn[None], shift[None]
+    lens = matrix[None] if len(matrix.shape) == 3 else matrix
+    back = xp.linalg.inv(turn[:, :1])
+    turn = turn[:, 1:] @ back
+    shift = shift[:, 1:, :, None] - turn @ shift[:, :1, :, None]
+    rays = lens[:, 1:] @ turn @ xp.linalg.inv(lens[:, :1])
+    maps = xp.concatenate((rays, lens[:, 1:] @ shift), -1)
+    return backend.astype(backend.permute(maps, (1, 0, 2, 3)), kind)
+
+
+# The sweep ----------------------------------------------------------------------------------------
+
+
+class Rays(NamedTuple):
+    """Where the rays of the reference's pixels run in one source: (a, b, c), see `relative_maps`.
+
+    Attributes:
+        slopes: three arrays (N or 1, 1, H, W), the change with depth.
+        starts: three arrays (N or 1, 1, 1, 1), at depth 0.
+    """
+
+    slopes: list[Array]
+    starts: list[Array]
+
+
+def lines_of(sweep: Sweep, like: Array) -> tuple[Array, Array]:
+    """Return the coordinates of the reference's pixels: x (W,), and y (H, 1)."""
+    height, width = sweep.shape[-2:]
+    x = sweep.backend.line(width, None, like.dtype, like)
+    return x, sweep.backend.line(height, None, like.dtype, like)[:, None]
+
+
+def rays_of(sweep: Sweep, one: Array) -> Rays:
+    """Apply one source's map to the reference's pixels."""
+    x, y = lines_of(sweep, one)
+    rows = one[:, None, None, None]
+    slopes = [rows[..., k, 0] * x + rows[..., k, 1] * y + rows[..., k, 2] for k in range(3)]
+    return Rays(slopes, [rows[..., k, 3] for k in range(3)])
+
+
+def places_of(sweep: Sweep, rays: Rays, depths: Array) -> tuple[Array, Array, Array]:
+    """Compute u, v and c for some planes, each (N, planes, H, W); u and v are `FAR` behind."""
+    a, b, c = (s * depths + t for s, t in zip(*rays, strict=True))
+    xp, front = sweep.backend.xp, c > 0
+    c = xp.where(front, c, 1)
+    return xp.where(front, a / c, FAR), xp.where(front, b / c, FAR), c
+
+
+def grid_of(sweep: Sweep, u: Array, v: Array) -> Array:
+    """Combine u and v to a grid, in whose memory all u come first."""
+    return sweep.backend.permute(sweep.backend.xp.stack((u, v)), (1, 2, 3, 4, 0))
+
+
+def mask_of(sweep: Sweep, u: Array, v: Array, source: Array) -> Array:
+    """Whether positions are between the centres of the outermost pixels: (N, 1, planes, H, W)."""
+    height, width = source.shape[-2:]
+    inside = (u >= 0) & (u <= width - 1) & (v >= 0) & (v <= height - 1)
+    return inside[:, None]
+
+
+def parts_of(sweep: Sweep, budget: int) -> Iterator[slice]:
+    """Divide the planes into parts of about ``budget`` numbers."""
+    n, channels, count, height, width = sweep.shape
+    step = max(1, budget // max(1, n * channels * height * width))
+    for start in range(0, count, step):
+        yield slice(start, min(start + step, count))
+
+
+def some_depths(sweep: Sweep, depths: Array, part: slice) -> Array:
+    """Return the depths of some planes, (N, planes, H or 1, W or 1)."""
+    found = depths[:, part]
+    if found.shape[0] == sweep.shape[0]:
+        return found
+    return found + sweep.backend.full((sweep.shape[0], 1, 1, 1), 0, found.dtype, found)
+
+
+def volume(sweep: Sweep, arrays: Sequence[Array], writes: bool) -> Array:
+    """Compute the result of `plane_sweep`; if ``writes``, parts are written into one array."""
+    reference, maps, _, *sources = arrays
+    backend, kind = sweep.backend, reference.dtype
+    known = sweep.reduction.backward is not None
+    rays = [rays_of(sweep, maps[v]) for v in range(len(sources))] if known else None
+    made, parts = None, []
+    for part in parts_of(sweep, FORWARD):
+
+        def compute(*given: Array, part: slice = part) -> Array:
+            return planes(sweep, part, given, rays, writes)
+
+        found = compute(*arrays) if known else backend.recomputed(compute, arrays)
+        if not writes:
+            parts.append(found)
+            continue
+        if made is None:
+            made = backend.empty((*found.shape[:-3], *sweep.shape[2:]), kind, reference)
+        made[..., part, :, :] = found
+    if made is not None:
+        return made
+    if parts:
+        return backend.xp.concatenate(parts, -3)
+    shape = sweep.reduction.shape(sweep.shape, len(sources)) or sweep.shape
+    return backend.empty(shape, kind, reference)
+
+
+def planes(
+    sweep: Sweep, part: slice, arrays: Sequence[Array], rays: list[Rays] | None, writes: bool
+) -> Array:
+    """Compute the result of some planes; ``rays`` may be given."""
+    reference, maps, depths, *sources = arrays
+    backend, wide = sweep.backend, wide_type(sweep.backend, reference)
+    known = rays or [rays_of(sweep, maps[v]) for v in range(len(sources))]
+    some = some_depths(sweep, depths, part)
+
+    def views() -> Iterator[View]:
+        for ray, source in zip(known, sources, strict=True):
+            u, v, _ = places_of(sweep, ray, some)
+            warped = grid_sample(source, grid_of(sweep, u, v), **sweep.how)
+            masked = sweep.reduction.backward is None
+            mask = mask_of(sweep, u, v, source) if masked else None
+            yield backend.astype(warped, wide), mask
+
+    centre = backend.astype(reference, wide)[:, :, None]
+    found = sweep.reduction.forward(backend, centre, views(), writes)
+    return backend.astype(found, reference.dtype)
+
+
+def wide_type(backend: Backend, array: Array) -> Any:
+    """The dtype of sums over features."""
+    return backend.type("float64" if backend.type_name(array.dtype) == "float64" else "float32")
+
+
+# Gradients ----------------------------------------------------------------------------------------
+
+
+def gradients(
+    sweep: Sweep, upstream: Array, needed: Sequence[bool], arrays: Sequence[Array]
+) -> list[Array | None]:
+    """Compute the needed gradients of `volume`; they can be differentiated again."""
+    reference, maps, depths, *sources = arrays
+    backend, wide = sweep.backend, wide_type(sweep.backend, reference)
+    rays = [rays_of(sweep, maps[v]) for v in range(len(sources))]
+    centre = backend.astype(reference, wide)[:, :, None]
+    by_reference = 0 * centre[:, :, 0]
+    by_sources = [0 * backend.astype(one, wide) for one in sources]
+    by_maps: list[Any] = [0 * maps[v] for v in range(len(sources))]
+    by_depths, places = [], needed[1] or needed[2]
+    differentiate = sweep.reduction.backward
+    assert differentiate is not None
+    for part in parts_of(sweep, BACKWARD):
+        some = some_depths(sweep, depths, part)
+        every = [places_of(sweep, ray, some) for ray in rays]
+        grids = [grid_of(sweep, u, v) for u, v, _ in every]
+        views = (
+            (backend.astype(grid_sample(one, grid, **sweep.how), wide), None)
+            for one, grid in zip(sources, grids, strict=True)
+        )
+        values = backend.astype(upstream[..., part, :, :], wide)
+        by_centre, by_views = differentiate(values, centre, views, len(sources))
+        by_reference = by_reference + by_centre.sum(-3)
+        by_some = 0 * some
+        for v, (one, by_view) in enumerate(zip(sources, by_views, strict=True)):
+            first, second = grid_sample_vjp(
+                by_view, backend.astype(one, wide), grids[v], **sweep.how,
+                need_input=needed[3 + v], need_grid=places,
+            )  # fmt: skip
+            if first is not None:
+                by_sources[v] = by_sources[v] + first
+            if second is not None:
+                turned, along = places_vjp(sweep, second, every[v], rays[v], some)
+                by_maps[v] = by_maps[v] + fitted(turned, maps[v].shape)
+                by_some = by_some + fitted(along, some.shape)
+        by_depths.append(fitted(by_some, (depths.shape[0], *some.shape[1:])))
+    kinds = [reference, *sources]
+    by_features = [
+        backend.astype(total, one.dtype)
+        for total, one in zip((by_reference, *by_sources), kinds, strict=True)
+    ]
+    whole = backend.xp.concatenate(by_depths, 1) if by_depths else 0 * depths
+    found = [by_features[0], backend.xp.stack(by_maps), whole, *by_features[1:]]
+    return [one if need else None for one, need in zip(found, needed, strict=True)]
+
+
+def places_vjp(
+    sweep: Sweep, by_grid: Array, places: tuple[Array, Array, Array], rays: Rays, depths: Array
+) -> tuple[Array, Array]:
+    """Compute the gradients of a map, (N, 3, 4), and of the depths from that of the grid."""
+    xp, (u, v, c) = sweep.backend.xp, places
+    front = u > FAR  # behind the camera, u is FAR; far outside, the gradient is 0 anyway
+    by_u = xp.where(front, by_grid[..., 0], 0) / c
+    by_v = xp.where(front, by_grid[..., 1], 0) / c
+    by_c = -(by_u * xp.where(front, u, 0) + by_v * xp.where(front, v, 0))
+    x, y = lines_of(sweep, by_grid)
+    rows, along = [], 0
+    for one, slope in zip((by_u, by_v, by_c), rays.slopes, strict=True):
+        along = along + one * slope
+        scaled = one * depths
+        row = [(scaled * x), (scaled * y), scaled, one]
+        rows.append(xp.stack([entry.sum((1, 2, 3)) for entry in row], -1))
+    return xp.stack(rows, -2), along
+
+
+def fitted(array: Array, shape: Sequence[int]) -> Array:
+    """Sum an array over the axes along which an array of another shape was broadcast."""
+    for axis, (n, wanted) in enumerate(zip(array.shape, shape, strict=True)):
+        if wanted == 1 and n != 1:
+            array = array.sum(axis)[(slice(None),) * axis + (None,)]
+    return array
