@@ -1,0 +1,47 @@
+"""Cameras: where they see points, their lenses, and panoramas.
+
+Pixels are counted from the centre of the first pixel, x to the right, y down: the positions of
+``gridsample.grid_sample(..., coords="pixel")``.  All grids that this package makes are in pixels.
+
+    project, sample_views                       where cameras see points, and what they show there
+    plane_sweep                                 compare views on planes at many depths
+    distort_points, undistort_grid, stereo_grids    lenses
+    convert_panorama, panorama_grid, panorama_rays  panoramas, between the projections
+    equirectangular, cubemap, perspective           that these functions describe
+"""
+
+from __future__ import annotations
+
+from gridsample.cameras.lenses import distort_points, stereo_grids, undistort_grid
+from gridsample.cameras.panoramas import (
+    convert_panorama,
+    convert_panorama_vjp,
+    look,
+    panorama_grid,
+    panorama_rays,
+)
+from gridsample.cameras.projections import FACES, Projection, cubemap, equirectangular, perspective
+from gridsample.cameras.sweep import plane_sweep, plane_sweep_vjp
+from gridsample.cameras.views import ViewSamples, project, sample_views, sample_views_vjp
+
+__all__ = [
+    "FACES",
+    "Projection",
+    "ViewSamples",
+    "convert_panorama",
+    "convert_panorama_vjp",
+    "cubemap",
+    "distort_points",
+    "equirectangular",
+    "look",
+    "panorama_grid",
+    "panorama_rays",
+    "perspective",
+    "plane_sweep",
+    "plane_sweep_vjp",
+    "project",
+    "sample_views",
+    "sample_views_vjp",
+    "stereo_grids",
+    "undistort_grid",
+]
