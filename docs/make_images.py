@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 import gridsample
 import gridsample.explanation.plot
-from gridsample import cli
+from gridsample import cameras, cli
 from gridsample.definitions.plan import BOUNDARIES
 
 
@@ -80,7 +80,62 @@ def methods(folder: Path) -> None:
     pictures.save(figure, folder / "methods.png", dpi=110)
 
 
+def undistorted(folder: Path) -> None:
+    """A chessboard as a lens distorts it, and undistorted."""
+    lens = np.array([[140.0, 0, 99.5], [0, 140, 79.5], [0, 0, 1]])
+    distortion = [-0.35, 0.1, 0, 0]
+    y, x = np.mgrid[-3:3:1201j, -3:3:1201j]
+    board = (np.sin(8 * x) * np.sin(8 * y) > 0) * 0.7 + 0.15
+    # The distorted image shows at each pixel what undistorting would show there: by fixed point.
+    wanted = np.stack(np.meshgrid(np.arange(200.0), np.arange(160.0)), -1).reshape(-1, 2)
+    rays = (wanted - lens[:2, 2]) / 140
+    for _ in range(50):
+        rays += (wanted - cameras.distort_points(rays, distortion, lens)) / 140
+    grid = ((rays + 3) * 200).reshape(1, 160, 200, 2)
+    photo = gridsample.grid_sample(board[np.newaxis, np.newaxis], grid, coords="pixel")
+    back = cameras.undistort_grid((160, 200), lens, distortion)
+    straight = gridsample.grid_sample(photo, back, coords="pixel")
+    figure = Figure((8, 3.4), layout="constrained")
+    for ax, one, title in zip(
+        figure.subplots(1, 2), (photo, straight), ("distorted", "undistorted"), strict=True
+    ):
+        ax.imshow(one[0, 0], cmap="gray", vmin=0, vmax=1)
+        ax.set_title(title)
+        ax.set_axis_off()
+    pictures.save(figure, folder / "undistorted.png", dpi=110, bbox_inches="tight", pad_inches=0.1)
+
+
+def panorama(folder: Path) -> None:
+    """A panorama of a sky and a floor, its cube map, and a view across the edges of the cube."""
+    whole, cube = cameras.equirectangular((256, 512)), cameras.cubemap(128)
+    x, y, z = np.moveaxis(cameras.panorama_rays(whole)[0], -1, 0)
+    floor = np.maximum(y, 1e-3)
+    squares = np.sin(3 * x / floor) * np.sin(3 * z / floor) > 0
+    far = np.exp(-0.4 / floor)
+    red = np.where(y > 0, far * (0.3 + 0.5 * squares) + (1 - far) * 0.7, 0.75 + 0.6 * y)
+    blue = np.where(y > 0, far * (0.5 - 0.2 * squares) + (1 - far) * 0.8, 0.95 + 0.2 * y)
+    sun = np.exp(40 * ((x - 0.5 * y + z) / 1.5 - 1))
+    image = np.stack([red + sun, (red + blue) / 2 + 0.8 * sun, blue])[np.newaxis].clip(0, 1)
+    faces = cameras.convert_panorama(image, whole, cube)
+    view = cameras.perspective((200, 300), fov=100)
+    seen = cameras.convert_panorama(faces, cube, view, cameras.look(yaw=45, pitch=10))
+    figure = Figure((11, 6), layout="constrained")
+    above, below = figure.subfigures(2, 1, height_ratios=(2, 1))
+    left, right = above.subplots(1, 2, width_ratios=(4, 3))
+    left.set_title("equirectangular")
+    left.imshow(image[0].transpose(1, 2, 0))
+    right.set_title("perspective, sampled from the cube map")
+    right.imshow(seen[0].transpose(1, 2, 0).clip(0, 1))
+    axes = below.subplots(1, 6)
+    for ax, name, face in zip(axes, cameras.FACES, faces[0].swapaxes(0, 1), strict=True):
+        ax.set_title(name, fontsize=10)
+        ax.imshow(face.transpose(1, 2, 0).clip(0, 1))
+    for ax in (left, right, *axes):
+        ax.set_axis_off()
+    pictures.save(figure, folder / "panorama.png", dpi=90)
+
+
 if __name__ == "__main__":
     folder = pictures.folder(__doc__)
-    for draw in (reflection, align_corners, boundaries, methods):
+    for draw in (reflection, align_corners, boundaries, methods, undistorted, panorama):
         draw(folder)
