@@ -1,4 +1,4 @@
-"""Lowers the loops of resizing to Numba: one compiled driver for each pair of storage types."""
+"""Lower the loops for resizing to Numba: one compiled driver for each pair of storage types."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ from gridsample.kernels.resize.vectors import (
     to_cache_line,
 )
 
-# Outer lines put side by side where lines are short; the longest piece of a line that is worked
-# on at once, so that a few stay in cache; outputs between two turns; rows of pixels that are worked
-# on together.
+# The number of short outer lines that are transposed together; the longest piece of a line that is
+# processed at once, so that a few stay in cache; the outputs between two transpositions; and the
+# rows of pixels that are processed together.
 LANES, LINE, CHUNK, ROWS = 16, 8192, 64, 4
 
 
 class Spec(NamedTuple):
-    """What is compiled into a driver.  Types go by NumPy's codes; "V2" is bfloat16.
+    """What is compiled into a driver.  Types are NumPy's codes; "V2" is bfloat16.
 
-    Sums in "i4" are of fixed point; see `gridsample.kernels.resize.Numbers`.
+    Sums in "i4" are in fixed point; see `gridsample.kernels.resize.Numbers`.
     """
 
     driver: str
     source: str
     target: str
     sums: str
-    pixel: int = 1  # neighbours that are worked on together, where lines are short
+    pixel: int = 1  # contiguous numbers that are processed together if lines are short
 
 
 @functools.cache
 def real_store(code: str) -> Any:
-    """A real sum to a storage type."""
+    """Make the function that converts a real sum to a storage type."""
     store = storer(code)["store"]
 
     def store_real(total: Any, shift: Any) -> Any:
@@ -59,7 +59,7 @@ def real_store(code: str) -> Any:
 
 @functools.cache
 def reader(source: str, sums: str) -> Any:
-    """A stored value as what sums are made in."""
+    """Make the function that converts a stored value to the dtype of sums."""
     load, kind = loader(source)["load"], nb.from_dtype(np.dtype(sums))
 
     def read_number(value: Any) -> Any:
@@ -70,7 +70,7 @@ def reader(source: str, sums: str) -> Any:
 
 @functools.cache
 def driver_for(spec: Spec) -> Any:
-    """The compiled driver for a spec."""
+    """Return the compiled driver for a spec."""
     names: dict[str, Any] = {
         "unsigned": nb.uint64,
         "ZERO": np.dtype(spec.sums).type(0),
