@@ -1,26 +1,27 @@
-"""The prefilter of B-splines: from pixels to the coefficients of the spline that meets them.
+"""The B-spline prefilter: it converts pixels to the coefficients of the interpolating spline.
 
-A spline of order n is a sum of B-splines b, one a pixel, with coefficients c.  At the pixels it is
-the convolution of c with b's few values there; the prefilter undoes that convolution.  Its inverse
-falls into pairs of recursions, one pair for each root ("pole") z of b's polynomial inside the unit
-circle, which run along the line and back:
+A spline of order n is a sum of B-splines b, one for each pixel, with coefficients c.  At the pixels
+it is the convolution of c with the few values of b there, and the prefilter inverts that
+convolution.  The inverse factors into pairs of recursions, one pair for each root ("pole") z of the
+polynomial of b inside the unit circle.  One runs forward along the line, the other backward:
 
     there[k] = s[k] + z there[k - 1],        c[k] = z (c[k + 1] - there[k]),
 
 and a gain, the product of (1 - z)(1 - 1 / z).  Source: M. Unser, A. Aldroubi, M. Eden, "B-spline
 signal processing", IEEE Trans. Signal Processing 41, 1993.
 
-Where the recursions start is what a boundary decides: the line goes on beyond its ends, and all
-that comes before the first entry is a geometric series in the line's own entries, which is summed
-exactly.  So a boundary is nothing but weights: the first entry there, and the first one back, are
-weighted sums of the line (`ends`).
+The boundary determines how the recursions start: it extends the line beyond its ends, and all that
+precedes the first entry is a geometric series in the line's own entries, which has a closed form.
+A boundary therefore amounts to weights: the first entry of the forward recursion, and that of the
+backward one, are weighted sums of the line (`ends`).
 
-The matrix of the prefilter is symmetric, but for "mirror", where it is so after the two edge
-pixels are halved: hence the adjoint is the same filter with its edges scaled before and after.
+The matrix of the prefilter is symmetric, except for "mirror", where it is symmetric once the two
+edge pixels are halved.  The adjoint is thus the same filter with scaling of the edges before and
+after.
 
-The loops are plain Python, lowered to Numba as those of `gridsample.kernels.cpu` are.  Lines whose
-entries are neighbours of each other's are filtered together, so that loops vectorise across them;
-a line whose own entries are neighbours is filtered by doubling (`along`).
+The loops are plain Python, lowered to Numba as those of `gridsample.kernels.cpu` are.  If entries
+with the same index are contiguous, their lines are filtered together, and loops vectorise across
+lines.  A line whose own entries are contiguous is filtered by recursive doubling (`along`).
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ from gridsample.kernels.compile import forks
 
 Array = np.ndarray[Any, Any]
 
-# How a line goes on under each boundary, as far as the prefilter is concerned.  Of "zeros",
-# "constant", "border" and "antimirror" no recursion is exact; they are filtered as SciPy does it.
+# How the prefilter extends lines under each boundary.  No recursion is exact for "zeros",
+# "constant", "border" and "antimirror"; they are filtered as SciPy does it.
 EXTENSIONS = {
     "mirror": "mirror",
     "symmetric": "symmetric",
@@ -51,17 +52,17 @@ EXTENSIONS = {
     "antimirror": "mirror",
 }
 
-# Those of them that turn the sign: there a line of one pixel is not the same everywhere.
+# Extensions that change the sign.  Under these, a line of one pixel is not constant.
 ODD = ("antisymmetric", "dst1")
 
-# Lines of a block: so many that the loops across them vectorise, so few that it stays in cache.
+# Lines of a block: enough for loops to vectorise across them, few enough to stay in cache.
 FEWEST, MOST, BLOCK = 16, 64, 1 << 15
-# Entries that are worth a thread of their own.
+# The number of entries that are worth a thread of their own.
 SHARE = 1 << 16
 
 
 def extension(boundary: str, align_corners: bool) -> str:
-    """How lines go on under a boundary."""
+    """Return how lines are extended under a boundary."""
     if boundary == "reflection":
         return "mirror" if align_corners else "symmetric"
     return EXTENSIONS[boundary]
@@ -72,7 +73,7 @@ def extension(boundary: str, align_corners: bool) -> str:
 
 @functools.cache
 def poles(order: int) -> tuple[float, ...]:
-    """The roots z, -1 < z < 0, of the polynomial whose coefficients are b's values at the pixels.
+    """Return the roots z, -1 < z < 0, of the polynomial with b's values as coefficients.
 
     Example:
         >>> from gridsample.kernels.prefilter import poles
@@ -80,21 +81,21 @@ def poles(order: int) -> tuple[float, ...]:
         [-0.267949192431]
     """
     values = [row[0] for row in bspline_table(order)]
-    values = values if order % 2 == 0 else values[:-1]  # the last is 0 at an odd order's pixels
+    values = values if order % 2 == 0 else values[:-1]  # the last value is 0 for odd orders
     roots = np.roots([float(value) for value in values])
     polynomial = np.polynomial.Polynomial([float(value) for value in values])
     inner = sorted(root.real for root in roots if abs(root) < 1)
     slope = polynomial.deriv()
-    for _ in range(3):  # Newton's steps take away what rounding left
+    for _ in range(3):  # Newton's method removes rounding errors
         inner = [root - polynomial(root) / slope(root) for root in inner]
     return tuple(float(root) for root in inner)
 
 
 def ends(z: float, n: int, extended: str) -> tuple[Array, Array]:
-    """The weights of a line's n entries in the first entry there, and the first one back.
+    """Return the weights of a line's n entries in the first entry of each recursion.
 
-    There: the sum over j >= 0 of z^j s[-j], in which s[-j] is an entry of the line again, and each
-    comes back after every period.  Back: c[n - 1] by the symmetry of c about the line's end, and
+    Forward: the sum over j >= 0 of z^j s[-j], where s[-j] is again an entry of the line, and each
+    recurs after every period.  Backward: c[n - 1], by the symmetry of c about the line's end, or
     for "wrap" the sum over j >= 0 of -z^(j + 1) there[n - 1 + j].
     """
     k = np.arange(n)
@@ -107,11 +108,11 @@ def ends(z: float, n: int, extended: str) -> tuple[Array, Array]:
         there = z**k + np.where((k > 0) & (k < n - 1), z ** (2 * n - 2 - k), 0.0)
         there /= 1 - z ** (2 * n - 2)
         back[-2:] = z * z / (z * z - 1), z / (z * z - 1)
-    elif extended == "dst1":  # mirrors stand on zeros, so that there c is 0, too
+    elif extended == "dst1":  # the mirrors are at zeros, where c is 0 too
         there = (z ** (2 * n + 2 - k) - z ** (k + 2)) / (1 - z ** (2 * n + 2))
         there[0] += 1
         back[-1] = -z
-    else:  # a mirror half a pixel outside; a single pixel that is mirrored about itself is the same
+    else:  # the mirror is half a pixel outside; for one pixel, all mirrors give the same
         sign = -1 if extended == "antisymmetric" else 1
         there = (z ** (2 * n - k) + sign * z ** (k + 1)) / (1 - z ** (2 * n))
         there[0] += 1
@@ -120,24 +121,24 @@ def ends(z: float, n: int, extended: str) -> tuple[Array, Array]:
 
 
 def tiny(real: np.dtype[Any]) -> Any:
-    """The factor below which a term is lost in the rounding of a sum."""
+    """Return the factor below which a term is lost in the rounding of a sum."""
     return real.type(np.finfo(real).eps / 64)
 
 
 class Filter(NamedTuple):
-    """The prefilter of lines of one length, as the compiled loops take it."""
+    """The prefilter for lines of one length, as the compiled loops take it."""
 
     gain: Any
-    edges: Array  # (2): what the first and last entry are multiplied by, before and after
+    edges: Array  # (2): factors of the first and last entry, before and after the recursions
     poles: Array  # (pole)
-    counts: Array  # (pole, 0: there, 1: back): how many entries make the first one
-    places: Array  # (pole, there or back, entry): which ones
-    weights: Array  # (pole, there or back, entry): and their weights
+    counts: Array  # (pole, 0: forward, 1: backward): the number of terms in the first entry
+    places: Array  # (pole, direction, term): the indices of these terms in the line
+    weights: Array  # (pole, direction, term): their weights
 
 
 @functools.lru_cache(maxsize=64)
 def design(order: int, n: int, extended: str, adjoint: bool, real: np.dtype[Any]) -> Filter:
-    """The filter of an order for lines of n entries; weights below rounding are left out."""
+    """Compute the filter of an order for lines of n entries; weights below rounding are dropped."""
     roots = poles(order)
     starts = [weights for z in roots for weights in ends(z, n, extended)]
     kept = [np.flatnonzero(np.abs(w) > tiny(real) * np.abs(w).max()) for w in starts]
@@ -157,7 +158,7 @@ def design(order: int, n: int, extended: str, adjoint: bool, real: np.dtype[Any]
     )
 
 
-# ---- across lines: the entries k of neighbouring lines are a row, and rows follow each other -----
+# ---- across lines: entries k of neighbouring lines form row k, and rows are contiguous -----------
 
 
 def scale(row: Any, factor: Any, n: int) -> None:
@@ -173,13 +174,13 @@ def copy(source: Any, target: Any, factor: Any, n: int) -> None:
 
 
 def pull(row: Any, before: Any, z: Any, n: int) -> None:
-    """One step there: row = row + z * before."""
+    """One step of the forward recursion: row = row + z * before."""
     for i in range(n):
         row[i] += z * before[i]
 
 
 def push(row: Any, after: Any, z: Any, n: int) -> None:
-    """One step back: row = z * (after - row)."""
+    """One step of the backward recursion: row = z * (after - row)."""
     for i in range(n):
         row[i] = z * (after[i] - row[i])
 
@@ -201,7 +202,7 @@ def across(
     places: Any,
     weights: Any,
 ) -> None:
-    """There and back over n rows, for each pole."""
+    """Run both recursions over n rows, for each pole."""
     for p in range(len(poles)):
         z = poles[p]
         begin(rows, spare, places[p, 0], weights[p, 0], counts[p, 0], width)
@@ -214,7 +215,7 @@ def across(
             push(rows[k * width :], rows[(k + 1) * width :], z, width)
 
 
-# ---- along a line: a recursion by doubling -------------------------------------------------------
+# ---- along a line: the recursions by doubling ----------------------------------------------------
 
 
 def delay(source: Any, target: Any, factor: Any, shift: int, n: int) -> None:
@@ -245,12 +246,12 @@ def along(
     places: Any,
     weights: Any,
 ) -> bool:
-    """There and back along one line of n entries, of ``inner`` numbers each, for each pole.
+    """Run both recursions along one line of n entries, of ``inner`` numbers each, for each pole.
 
-    A recursion waits for the entry before.  But with s' = s + z s[k - 1], s'' = s' + z^2 s'[k - 2],
-    and so on, each step sums twice as many terms of the series as the one before, waits for
-    nothing, and the next is not needed when its power of z is below rounding.  The line ends up in
-    ``row``, or, where the result is True, in ``spare``.
+    In a recursion, each entry depends on the one before.  But with s' = s + z s[k - 1],
+    s'' = s' + z^2 s'[k - 2], and so on, each step sums twice as many terms of the series as the
+    step before, without such a dependency, and the steps end when the power of z is below rounding.
+    The line ends up in ``row``, or in ``spare`` if the result is True.
     """
     size, last, swapped = n * inner, (n - 1) * inner, False
     for p in range(len(poles)):
@@ -275,7 +276,7 @@ def along(
 
 # ---- all lines of an axis ------------------------------------------------------------------------
 
-ONE, TINY = 1.0, 0.0  # bound by lowering, in the precision
+ONE, TINY = 1.0, 0.0  # bound by lowering, in the kernel's precision
 
 
 def filter_blocks(
@@ -290,8 +291,8 @@ def filter_blocks(
 ) -> None:
     """Filter blocks ``first`` to ``last`` of flat data (outer, n, inner) along n, in place.
 
-    A block is ``width`` neighbours along inner, which is filtered across lines; or, where inner is
-    too little for that, all of it, filtered along.
+    A block is ``width`` contiguous columns along inner, filtered across lines.  If inner is too
+    short for that, a block is all of inner, filtered along the line.
     """
     pieces = (inner + width - 1) // width
     for block in range(first, last):
@@ -299,7 +300,7 @@ def filter_blocks(
         lines = min(width, inner - column)
         place = data[block // pieces * n * inner + column :]
         row, spare, end = scratch[: n * lines], scratch[n * lines :], (n - 1) * lines
-        parts, size = (1, n * inner) if pieces == 1 else (n, lines)  # a whole block lies together
+        parts, size = (1, n * inner) if pieces == 1 else (n, lines)  # the whole block is contiguous
         for k in range(parts):
             copy(place[k * inner :], row[k * lines :], by.gain, size)
         scale(row, by.edges[0], lines)
@@ -316,7 +317,7 @@ def filter_blocks(
 
 @functools.cache
 def driver(real: np.dtype[Any]) -> Any:
-    """`filter_blocks`, compiled for a precision."""
+    """Compile `filter_blocks` for a precision."""
     with forks.held():
         from gridsample.kernels.compile.jit import compile_driver, compile_inner, compile_piece
         from gridsample.kernels.compile.lower import fingerprint, lower, rebind
@@ -363,17 +364,17 @@ def coefficients(
     adjoint: bool = False,
     threads: int | None = None,
 ) -> Array:
-    """The coefficients of the spline that meets an image, or the adjoint of that, as a new array.
+    """Compute the coefficients of an image's interpolating spline, or the adjoint, as a new array.
 
-    extended: how lines go on, one of the values of EXTENSIONS for each of ``axes``, which are not
-        negative and all different.
-    real: float32 or float64, what the result, or each part of a complex one, is made of.
+    extended: how lines are extended: a value of EXTENSIONS for each of ``axes``, which are
+        nonnegative and all different.
+    real: float32 or float64, the dtype of the result or, if it is complex, of its parts.
     """
     kind = np.dtype(f"c{2 * real.itemsize}") if image.dtype.kind == "c" else real
     result: Array = np.array(image, kind, order="C", ndmin=1)
     if order < 2 or not result.size:
         return result.reshape(image.shape)
-    # Parts of a complex number are neighbours along one more axis.
+    # The parts of a complex number are contiguous along one more axis.
     parts = result.view(real).reshape(*result.shape, -1)
     for axis, how in zip(axes, extended, strict=True):
         filter_axis(parts, axis, order, how, adjoint, threads)
