@@ -198,7 +198,7 @@ def gather(
         align_corners: what -1 and 1 mean; see `position`.
         order: the order of derivative per axis, with respect to the coordinates; plain sampling,
             which is all zeros, if None.
-            coords: the units of coordinates: "normalized", "pixel" or "displacement"; see `locate`.
+        coords: the units of coordinates: "normalized", "pixel" or "displacement"; see `locate`.
         extrapolate: False if a position outside the image has the fill value; see `outside`.
         fill: the fill value, a number or one per channel, for "constant" and for
             extrapolate=False.
