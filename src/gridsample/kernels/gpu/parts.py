@@ -99,7 +99,7 @@ def mapped(maps: Grid, item: Any, point: Any, out: Any, tile: Tile) -> Any:
 def find(coordinates: Any, point: Any, present: Any, work: Work, tile: Tile) -> Any:
     """Find the points' taps along every axis: pixels, whether they are kept, and their scales.
 
-    Also return which points are not nowhere, and which of those may have taps: no tap of the others
+    Also return which points are not nowhere, and which of these may have taps: no tap of the others
     is kept.  An axis that the image lacks has a single pixel, at which all points are.
     """
     pixels: Any = ()
