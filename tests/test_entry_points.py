@@ -169,7 +169,7 @@ def test_what_is_not_dense(name: str, argument: str, kind: str) -> None:
     given[argument] = make(given[argument])
     # The drop-in raises torch's own error, to which a note is added.
     error = Exception if name.startswith("torch_compat.") else TypeError
-    with pytest.raises(error, match=f"{argument} is a .*{words}.*make it one first: {argument}\\."):
+    with pytest.raises(error, match=f"{argument} is a .*{words}.*convert it first: {argument}\\."):
         function(**given)
 
 

@@ -240,7 +240,7 @@ def test_errors_name_the_argument() -> None:
     image, grid = image_and_grid(2)
     with pytest.raises(TypeError, match=r"grid is a numpy\.ndarray"):
         gridsample.grid_sample(image, grid.numpy())
-    with pytest.raises(TypeError, match="out is taken with NumPy arrays only"):
+    with pytest.raises(TypeError, match="out is accepted with NumPy arrays only"):
         gridsample.grid_sample(image, grid, out=torch.empty(0))
     with pytest.raises(TypeError, match=r"grid has dtype int64"):
         gridsample.grid_sample(image, grid.long())

@@ -433,7 +433,7 @@ def test_an_exported_program_holds_all_that_it_needs(tmp_path: Any) -> None:
         ({"extrapolate": 1}, TypeError, "extrapolate must be True or False, got 1"),
         ({"prefilter": "no"}, TypeError, "prefilter must be True or False"),
         ({"return_mask": 1}, TypeError, "return_mask must be True or False"),
-        ({"fill_value": 2}, ValueError, "is used by nothing here"),
+        ({"fill_value": 2}, ValueError, "has no effect here"),
         ({"fill_value": [1, 2, 3], "extrapolate": False}, ValueError, r"got shape \(3,\)"),
         ({"fill_value": np.ones((1, 2)), "extrapolate": False}, ValueError, r"shape \(1, 2\)"),
         ({"fill_value": "red", "extrapolate": False}, TypeError, "must be a real number"),

@@ -96,7 +96,7 @@ class Method:
         for given in filter(None, (self.formula, self.stretched)):
             if given[0] not in FAMILIES:
                 raise ValueError(
-                    f"method {self.name!r}: the formula {given!r} is of no known family; "
+                    f"method {self.name!r}: the formula {given!r} belongs to no known family; "
                     f"accepted: {', '.join(map(repr, FAMILIES))}"
                 )
         if self.table or not self.formula:
@@ -131,7 +131,7 @@ class Method:
             if np.abs(off).max() > 1e-6 * np.abs(weights).max():
                 raise ValueError(
                     f"method {self.name!r}: the table's weights are not those of the formula "
-                    f"{self.formula!r}; leave the formula out, and resizing weighs by the table"
+                    f"{self.formula!r}; leave the formula out, and resizing uses the table"
                 )
 
     @property

@@ -78,7 +78,7 @@ BOUNDARIES = {
 FOREIGN_BOUNDARIES = {
     "reflect": (
         "is ambiguous: NumPy's does not repeat the edge pixel ('mirror' here), SciPy's does "
-        "('symmetric'), and PyTorch's 'reflection' is the one or the other by align_corners"
+        "('symmetric'), and PyTorch's 'reflection' is one or the other, depending on align_corners"
     ),
     "grid-mirror": "is SciPy's name; here it is 'symmetric'",
     "grid-wrap": "is SciPy's name; here it is 'wrap'",
@@ -323,9 +323,9 @@ def check_boundaries(names: tuple[str, ...]) -> tuple[str, ...]:
     names = tuple([check_boundary(name) for name in names])
     if "zeros" in names and "constant" in names:
         raise ValueError(
-            f"padding_mode {names!r} mixes 'zeros' and 'constant', of which a corner outside "
-            "along both axes could be either; accepted: 'constant' in place of 'zeros', with the "
-            "fill value 0, or one of them beside other boundaries"
+            f"padding_mode {names!r} mixes 'zeros' and 'constant', which is ambiguous at a "
+            "corner outside along both axes; accepted: 'constant' instead of 'zeros', with the "
+            "fill value 0, or only one of them together with other boundaries"
         )
     return names
 
@@ -343,7 +343,7 @@ def check_coords(coords: Any, rank: int, out: Shape) -> str:
     """Return the units of coordinates, or raise an error if they do not match the grid's shape."""
     if find_coords(coords) == "displacement" and len(out) != rank:
         raise ValueError(
-            f"coords 'displacement' counts from the output's own place, so that the grid must have "
+            f"coords 'displacement' is relative to the output's own position, so the grid must have "
             f"as many axes as the image between its first and last: {rank}, got {len(out)}: {out}"
         )
     return str(coords)
@@ -398,8 +398,8 @@ def check_grid_gradient(dtype: Any, is_integer: bool) -> None:
     """Raise an error if the gradient of an integer grid is requested."""
     if is_integer:
         raise TypeError(
-            f"grid has dtype {dtype}, of which there is no gradient; "
-            "pass need_grid=False to get the input's alone"
+            f"grid has dtype {dtype}, which has no gradient; "
+            "pass need_grid=False to get only the input's gradient"
         )
 
 
@@ -567,7 +567,7 @@ def check_extent(name: str, shape: Sequence[int], itemsize: int) -> None:
     most = np.iinfo(np.intp).max // itemsize
     if math.prod(shape) > most:
         raise ValueError(
-            f"{name} would have the shape {tuple(shape)}, which is more than any array can hold: "
+            f"{name} would have the shape {tuple(shape)}, which is larger than any array can be: "
             f"{most} numbers"
         )
 

@@ -514,7 +514,7 @@ def _check_index(index: Any, plan: Plan) -> tuple[int, ...]:
         return (0,) * rank
     if plan.coords != "displacement":
         raise ValueError(
-            f"index is where a displacement counts from; accepted with coords='displacement', "
+            f"index is the origin of a displacement; accepted with coords='displacement', "
             f"got index {index!r} and coords {plan.coords!r}"
         )
     try:
@@ -535,7 +535,7 @@ def _check_fill(fill_value: Any, plan: Plan) -> float:
     fill = float(fill_value)
     if fill and plan.extrapolate and not plan.filled:
         raise ValueError(
-            f"fill_value {fill_value!r} is used by nothing here; accepted with padding_mode "
+            f"fill_value {fill_value!r} has no effect here; accepted with padding_mode "
             f"'constant' or extrapolate=False, got padding_mode {plan.boundaries!r}"
         )
     return fill

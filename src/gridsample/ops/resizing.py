@@ -48,8 +48,8 @@ def find_methods(mode: Mode, rank: int, antialias: bool) -> tuple[str, ...]:
     for method in methods:
         if antialias and not method.stretches:
             raise ValueError(
-                "antialias stretches weights that depend on nothing but the distance from the "
-                f"position and sum to one, which those of mode {method.name!r} do not; accepted: "
+                "antialias requires weights that depend only on the distance from the position and "
+                f"sum to one, but those of mode {method.name!r} do not; accepted: "
                 "antialias=False, or one of "
                 + ", ".join(repr(name) for name, one in METHODS.items() if one.stretches)
             )
@@ -331,7 +331,7 @@ def interpolate_vjp(
     image, values = backend.take(input=input, grad_output=grad_output)
     for name, array in (("input", image), ("grad_output", values)):
         if not is_differentiable(backend, array):
-            raise TypeError(f"{name} has dtype {array.dtype}, of which there is no gradient")
+            raise TypeError(f"{name} has dtype {array.dtype}, which has no gradient")
     names = [backend.type_name(array.dtype) for array in (image, values)]
     if [one.startswith("complex") for one in names] == [False, True]:
         raise TypeError(f"grad_output has dtype {values.dtype}, but input is real: {image.dtype}")

@@ -63,7 +63,7 @@ def check_tensors(given: dict[str, Any]) -> None:
             kind = type(one)
             raise TypeError(
                 f"{name} is a {kind.__module__}.{kind.__qualname__}, but {other} is a tensor; "
-                f"accepted: torch.Tensor for all; make it one: "
+                f"accepted: torch.Tensor for all; convert it: "
                 f"{name} = torch.as_tensor({name}, device={other}.device)"
             )
         first = (name, one.device) if first is None else first
@@ -235,7 +235,9 @@ class Torch:
 
     def check_out(self, out: Any, shape: Shape, image: Tensor, grid: Tensor) -> None:
         """Raise an error, because a tensor that is written in place has no derivatives."""
-        raise TypeError("out is taken with NumPy arrays only; tensors get a new tensor")
+        raise TypeError(
+            "out is accepted with NumPy arrays only; for tensors, a new one is returned"
+        )
 
     def gather(
         self, image: Tensor, grid: Tensor, how: Options, dtype: torch.dtype, out: Any = None

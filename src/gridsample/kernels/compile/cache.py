@@ -107,7 +107,7 @@ class KernelCache:
         name, kept = self.name(signature), False
         if not (result.lifted or result.library.has_dynamic_globals):
             kept = folders.write(name, dumps(result._reduce()))  # type: ignore[no-untyped-call]
-        log.info("compiled %s, which is %s", name, "kept" if kept else "not kept")
+        log.info("compiled %s, which is %s", name, "stored" if kept else "not stored")
 
     def flush(self) -> None:
         """Do nothing: newly compiled code replaces the old."""

@@ -106,11 +106,11 @@ def folders() -> list[Folder]:
             status = os.lstat(path) if shared else os.stat(path)
         except OSError as error:
             if asked:  # an unwritable home folder is common
-                warn(path, f"gridsample keeps no kernels in {path}: {reason(error)}")
+                warn(path, f"gridsample stores no kernels in {path}: {reason(error)}")
             continue
         problem = distrust(status) if stat.S_ISDIR(status.st_mode) else "it is not a folder"
         if problem:
-            warn(path, f"gridsample keeps no kernels in {path}: {problem}")
+            warn(path, f"gridsample stores no kernels in {path}: {problem}")
             continue
         found.append(Folder(path, os.access(path, os.W_OK | os.X_OK)))
         if found[-1].writable:
@@ -124,7 +124,7 @@ def distrust(status: os.stat_result) -> str:
         if status.st_uid not in (0, os.geteuid()):
             return "it belongs to another user"
         if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            return "other users may write to it (chmod go-w forbids it)"
+            return "other users may write to it (use chmod go-w to prevent that)"
     return ""
 
 
@@ -140,8 +140,8 @@ def writable() -> str:
         return last[0].path
     warn(
         "",
-        "gridsample compiles its kernels again in every process, because no folder was found to "
-        "keep them in; set GRIDSAMPLE_CACHE_DIR to one that can be written to",
+        "gridsample compiles its kernels again in every process, because no writable folder was "
+        "found to store them in; set GRIDSAMPLE_CACHE_DIR to one that is writable",
     )
     return ""
 
@@ -211,7 +211,7 @@ def write(name: str, payload: bytes) -> bool:
                 os.unlink(beside)
             raise
     except OSError as error:
-        warn(folder, f"gridsample cannot keep {name + KERNEL} in {folder}: {reason(error)}")
+        warn(folder, f"gridsample cannot store {name + KERNEL} in {folder}: {reason(error)}")
         return False
     with contextlib.suppress(OSError):
         sweep(folder)

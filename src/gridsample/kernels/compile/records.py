@@ -108,7 +108,7 @@ def check(function: Function, given: Mapping[str, Any], left: frozenset[str]) ->
     if given.keys() != taken.keys() - left:
         missing, more = taken.keys() - left - given.keys(), given.keys() - taken.keys() | left
         raise TypeError(
-            f"{function.__name__}: missing {sorted(missing)}, not taken "
+            f"{function.__name__}: missing {sorted(missing)}, unexpected "
             f"{sorted(more & given.keys())}"
         )
     for name, value in given.items():
@@ -173,13 +173,13 @@ class Flatten(ast.NodeTransformer):
             node.value = self.visit(node.value)
             return node
         if is_record(found[1]):
-            raise TypeError(f"{ast.unparse(node)} is a record, which can only be handed on")
+            raise TypeError(f"{ast.unparse(node)} is a record, which can only be passed on")
         return ast.copy_location(ast.Name(found[0], node.ctx), node)
 
     def visit_Name(self, node: ast.Name) -> ast.Name:
         """Reject any other use of a record."""
         if node.id in self.records:
-            raise TypeError(f"{node.id} is a record, which can only be handed on")
+            raise TypeError(f"{node.id} is a record, which can only be passed on")
         return node
 
     def visit_Assign(self, node: ast.Assign) -> ast.stmt | list[ast.stmt]:

@@ -111,7 +111,7 @@ def body(*arguments: Any) -> None:
 
 def unpack(row: int) -> tuple[Any, ...]:
     """Return the arguments in a row; bound by lowering."""
-    raise TypeError("only compiled code reads rows")
+    raise TypeError("only compiled code can read rows")
 
 
 # The storage types of a driver's arrays by flat name, if they are not the types of sums or indices.
