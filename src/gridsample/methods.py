@@ -111,9 +111,7 @@ def register(
     if not isinstance(name, str):
         raise TypeError(f"name must be a string, got {name!r}")
     if name in METHODS or name in ALIASES:
-        raise ValueError(
-            f"name {name!r} is already the name of a method; accepted: any except {known_names()}"
-        )
+        raise ValueError(f"name {name!r} is taken; accepted: any except {known_names()}")
     if isinstance(first, bool) or not hasattr(first, "__index__"):
         raise TypeError(f"first must be an integer, got {first!r}")
     table = as_table(table)

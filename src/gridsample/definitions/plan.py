@@ -343,8 +343,8 @@ def check_coords(coords: Any, rank: int, out: Shape) -> str:
     """Return the units of coordinates, or raise an error if they do not match the grid's shape."""
     if find_coords(coords) == "displacement" and len(out) != rank:
         raise ValueError(
-            f"coords 'displacement' is relative to the output's own position, so the grid must have "
-            f"as many axes as the image between its first and last: {rank}, got {len(out)}: {out}"
+            f"coords 'displacement' is relative to the output's own position, so the grid must "
+            f"have as many axes as the image between its first and last: {rank}, got {len(out)}: {out}"
         )
     return str(coords)
 
