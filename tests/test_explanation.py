@@ -144,6 +144,7 @@ EVERY_METHOD = [*gridsample.methods.names(), gridsample.methods.keys(-1.1), OWN]
 PLACES = np.array([-0.2, 0.3, -1.0, 1.4, -2.75, 5.3, inf, nan])
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("mode", EVERY_METHOD, ids=lambda mode: getattr(mode, "name", mode))
 def test_every_method_boundary_and_unit_gives_what_grid_sample_does(mode):
     cases = list(itertools.product(plan.BOUNDARIES, plan.COORDS, (1, 5)))
@@ -171,6 +172,7 @@ def test_every_method_boundary_and_unit_gives_what_grid_sample_does(mode):
             assert one.gradient == pytest.approx(slopes[0, i], abs=1e-10), (place, boundary, how)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("turn", range(12))
 def test_several_axes_give_what_grid_sample_does(turn):
     rng = np.random.default_rng(turn)

@@ -263,6 +263,7 @@ def test_bytes_that_overshoot_far_do_not_overflow(a: float, rounding: str) -> No
 # Fixed point ------------------------------------------------------------------------------------
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("smooth", [False, True])
 def test_bytes_are_within_one_of_the_real_result(method: str, smooth: bool) -> None:

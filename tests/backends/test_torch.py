@@ -49,6 +49,7 @@ def test_values_and_gradients_are_those_of_torch(
         torch.testing.assert_close(by_grid, expected[1], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("last", [False, True])
 def test_tensors_give_what_arrays_give(rank: int, last: bool) -> None:

@@ -69,6 +69,7 @@ def close(ours: Any, theirs: Any, tolerance: float = 1e-12) -> None:
 # Values -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sweep(3)
 @OPTIONS
 @pytest.mark.parametrize("last", [False, True])
 def test_all_functions_have_the_arrays_numbers(
@@ -108,6 +109,7 @@ def test_all_functions_have_the_arrays_numbers(
     )
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("kind", ["uint8", "int16", "bool", "int32", "int64", "uint16"])
 def test_splines_of_integers_round_and_saturate(kind: str) -> None:
     rng = cases.generator("integers", kind)
