@@ -29,8 +29,8 @@ BLOCK, BLOCK_REALS = 512, 16384
 # The most points of a block whose pixels are only copied: the more rows of an image are read in one
 # go, the fewer are read again.
 COPIED = 8192
-# The points of a strip of a row, for one tap per point and for more: the pixels that they need should
-# stay in the first-level cache.
+# The points of a strip of a row, for one tap per point and for more: the pixels that they need
+# should stay in the first-level cache.
 STRIPS = 512, 256
 # The number of image rows that a row of points must cross to be cut into strips; and the same
 # number for points that are copied in one go, for which longer blocks are better.
