@@ -344,7 +344,8 @@ def check_coords(coords: Any, rank: int, out: Shape) -> str:
     if find_coords(coords) == "displacement" and len(out) != rank:
         raise ValueError(
             f"coords 'displacement' is relative to the output's own position, so the grid must "
-            f"have as many axes as the image between its first and last: {rank}, got {len(out)}: {out}"
+            "have as many axes as the image between its first and last: "
+            f"{rank}, got {len(out)}: {out}"
         )
     return str(coords)
 

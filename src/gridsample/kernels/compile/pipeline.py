@@ -86,7 +86,7 @@ def wide_machine(cpu: str, features: str) -> Any:
     """Return a target machine for LLVM's optimiser that may use the widest vectors available.
 
     For some processors LLVM prefers 256 bits to 512, because wide vectors slowed earlier models
-    down. Here, 256 bits take twice as long on the same processors, except in loops that only
+    down.  Here, 256 bits take twice as long on the same processors, except in loops that only
     collect pixels.
     """
     triple = llvm.get_process_triple()

@@ -9,7 +9,7 @@ def compiler(interpreted: bool) -> Any:
     """Return what makes a kernel of a function: for a GPU, or for Triton's interpreter on the CPU.
 
     `triton.jit` chooses by an environment variable, once for the whole process, but kernels need
-    both. If Triton's classes are not where they are expected, its own choice is used.
+    both.  If Triton's classes are not where they are expected, its own choice is used.
     """
     import triton
 

@@ -350,7 +350,7 @@ def survey(
     """Compute fractions and classes of ``n`` points from the ``first`` on; ``ahead`` are the next.
 
     Points are counted from the first point of the ``task``, with which the line of ``points``
-    starts. Return how many points are inside, and how many edges are listed, including those of
+    starts.  Return how many points are inside, and how many edges are listed, including those of
     earlier blocks.
     """
     at, state = tail(block.indices, block.table[AT]), tail(block.indices, block.table[STATE])

@@ -56,7 +56,7 @@ class First(NamedTuple):
 
 
 class Values(NamedTuple):
-    """The output of gather, or the values whose gradients are computed."""
+    """The output of gather, or the upstream values of its gradients."""
 
     memory: Memory
     starts: Array

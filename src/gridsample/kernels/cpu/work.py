@@ -29,8 +29,8 @@ BLOCK, BLOCK_REALS = 512, 16384
 # The most points of a block whose pixels are only copied: the more rows of an image are read in one
 # go, the fewer are read again.
 COPIED = 8192
-# The points of a strip of a row, for one tap per point or more: the pixels that they need should
-# stay in the first-level cache.
+# The points of a strip of a row, for one tap per point and for more: the pixels that they need
+# should stay in the first-level cache.
 STRIPS = 512, 256
 # The number of image rows that a row of points must cross to be cut into strips; and the same
 # number for points that are copied in one go, for which longer blocks are better.
@@ -160,7 +160,7 @@ def organize(
     ``kinds`` is the number of kinds of products of weights, ``bits`` the width of an index, and
     ``run`` the number of contiguous channels, or 0.  ``twice`` is set for second derivatives,
     ``in_rows`` if blocks may be strips of rows, and ``slides`` if there are loops for taps that
-    slide. ``group`` describes the items that share blocks.
+    slide.  ``group`` describes the items that share blocks.
     """
     axes = describe_axes(plan, order)
     each = math.prod(axes.counts)
