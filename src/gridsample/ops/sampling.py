@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.backends import Backend, backend_of, hand_over, is_overridden
+from gridsample.definitions.labels import has_labels, without_labels
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Mode, check_flag, check_grid_gradient
 from gridsample.ops.arrays import (
@@ -64,7 +65,8 @@ def grid_sample(
             fill value for an integer image.  With coords="pixel", the grid may hold integers, which
             are converted to float32 (8 and 16 bits) or float64 and have no gradient.
         mode: the interpolation method: "nearest" (ties to even), "bilinear" (also "linear",
-            "trilinear"), "bicubic" (also "cubic", "tricubic": Keys, a = -0.75), or any other of
+            "trilinear"), "bicubic" (also "cubic", "tricubic": Keys, a = -0.75), "label" (for labels:
+            the value with the largest sum of linear weights, see below), or any other of
             `gridsample.methods.names()`, for every number of axes; or a
             `gridsample.methods.Method`; or a tuple with one per axis, in x, y, z order.
         padding_mode: the boundary, which determines the values outside the image: "zeros",
@@ -250,7 +252,8 @@ def sample(
 def share_inside(backend: Backend, image: Array, grid: Array, how: Options) -> Array:
     """Compute the mask: a sample of an image of ones surrounded by zeros."""
     kind = sum_type(backend, image, grid)
-    how = how.changed(padding_mode=("constant",) * len(how.mode), fill_value=())
+    mode = without_labels(how.mode, "linear")
+    how = how.changed(mode=mode, padding_mode=("constant",) * len(mode), fill_value=())
     ones = backend.full((1, 1, *image.shape[2:]), 1, kind, image)
     mask = backend.gather(ones, grid, how, kind)
     mask = backend.xp.where(backend.xp.isnan(mask), 0, mask)  # NaN coordinates
@@ -275,6 +278,8 @@ def sample_vjp(
     # Only the grid's gradient depends on the values of the image.
     source = filtered(backend, pixels, points, how) if how.prefilter and needed[1] else pixels
     kind = coefficient_type(backend, image, points) if how.prefilter else image.dtype
+    if has_labels(how.mode):  # which jump, so that the gradient is that of nearest: 0
+        how = how.changed(mode=without_labels(how.mode, "nearest"))
     first, second = backend.backward(values, source, points, how, needed, kind)
     if first is not None and how.prefilter:
         first = filtered(backend, first, points, how, adjoint=True)

@@ -177,6 +177,15 @@ class GatherRuns(NamedTuple):
     length: int  # how many channels do; 0 where none do
 
 
+class Votes(NamedTuple):
+    """What gather works on where pixels are labels, all of them as bits."""
+
+    image: Planes
+    out: Values
+    around: Outside
+    flip: int  # the bit in which a key differs from a pixel, or 0
+
+
 class Backward(NamedTuple):
     """What backward works on."""
 
