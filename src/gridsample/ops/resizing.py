@@ -17,6 +17,7 @@ from gridsample.backends import backend_of, hand_over, is_overridden
 from gridsample.backends.numpy import channels_second, real_type
 from gridsample.definitions import tables
 from gridsample.definitions.methods import METHODS, spell
+from gridsample.definitions.labels import check_labels, refuse_labels
 from gridsample.definitions.options import Resizing, changed
 from gridsample.definitions.plan import (
     Mode,
@@ -26,6 +27,7 @@ from gridsample.definitions.plan import (
     check_flag,
     check_threads,
     find_method,
+    method_of,
     per_axis,
     unknown,
 )
@@ -140,6 +142,11 @@ def plan_resizing(
         channel_axis=channel_axis,
         threads=threads,
     )
+
+
+def check_types(asked: Resizing, dtype: Any, is_integer: bool) -> bool:
+    """Return whether pixels vote, or raise an error if the dtype of an image does not allow it."""
+    return check_labels([method_of(one) for one in asked.methods], dtype, is_integer)
 
 
 def check_rounding(rounding: Any) -> str:
@@ -275,6 +282,8 @@ def interpolate(
         pixels.shape[2:], size, scale_factor, mode, align_corners, recompute_scale_factor,
         antialias, rounding=rounding, channel_axis=-1 if last else 1, threads=threads,
     )  # fmt: skip
+    name = backend.type_name(image.dtype)
+    check_types(asked, image.dtype, name == "bool" or name.startswith(("int", "uint")))
     return backend.give(back(backend, backend.resize(pixels, asked, False), last), input)
 
 
@@ -327,6 +336,7 @@ def interpolate_vjp(
     """
     if is_overridden(grad_output, input):
         return hand_over(interpolate_vjp, locals(), grad_output, input)
+    refuse_labels(mode, "labels have no gradient")
     backend = backend_of(input=input, grad_output=grad_output)
     image, values = backend.take(input=input, grad_output=grad_output)
     for name, array in (("input", image), ("grad_output", values)):
@@ -425,10 +435,11 @@ def resize_rows(
     for begin in range(0, asked.size[0], rows):
         part = tables.window(leading, slice(begin, min(begin + rows, asked.size[0])))
         band = read(part.inputs.start, part.inputs.stop)
+        votes = check_types(asked, band.dtype, band.dtype.kind in "biu")
         made = np.empty((1, part.map.band.outputs, *asked.size[1:], shape[-1]), band.dtype)
         kernels.resize(
             [part.map, *others], channels_second(band[np.newaxis]), channels_second(made),
-            real_type(band.dtype), threads,
+            real_type(band.dtype), threads, votes=votes,
         )  # fmt: skip
         yield made[0, part.keep]
 

@@ -234,6 +234,7 @@ def bindings(spec: Spec) -> dict[str, Any]:
         "short": nb.uint16,
         "int64": nb.int64,
         "double": nb.float64,
+        "TIE": real(0),
         "copy_pair": intrinsics.copy_pair,
         "add_pair": intrinsics.add_pair,
         "prefetch": intrinsics.prefetch,
@@ -394,7 +395,7 @@ def make_body(spec: Spec, tag: str) -> Any:
     add(*passes.SCATTERED, *taps.SCATTERED, compile_=compile_loop)
     add(*taps.LAID, compile_=compile_rounded)
     if spec.driver == "gather_labels":
-        add(labels.key_of, compile_=compile_inline)
+        add(labels.key_of, *labels.ELEMENTWISE)
         add(*labels.LOOPS, compile_=compile_separate)
         add(*labels.SCATTERED, *labels.STEPS, compile_=compile_loop)
     if spec.fours or spec.few:

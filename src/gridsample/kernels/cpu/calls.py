@@ -66,7 +66,7 @@ from gridsample.kernels.cpu.work import (
     organize,
     portions,
 )
-from gridsample.kernels.memory import Flat, Layout, Memory, describe
+from gridsample.kernels.memory import Flat, Layout, Memory, describe, sign_bit
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
@@ -220,6 +220,7 @@ def sweep_labels(
     spec = specify(
         plan, "gather_labels", bits, points, kind, kind, affine=affine,
         linear=len(plan.spatial) if linear else 0,
+        pixel=kind.itemsize if linear and kind.itemsize < 4 and source.strides[0] == 1 else 0,
     )  # fmt: skip
     work = organize(plan, order, 1, bits, 0, group=group)
     job = records.Votes(
@@ -233,16 +234,6 @@ def sweep_labels(
     }  # fmt: skip
     tasks = parts_of(plan, work, group, len(job.image.starts), 1, threads)
     return Part(driver_for(spec), given, work.scratch_bytes, tasks)
-
-
-def sign_bit(dtype: np.dtype[Any], bits: int) -> int:
-    """The bit to flip so that the bits of a dtype, as a signed integer, have their values' order.
-
-    What has fewer bits than that integer is extended with zeros.
-    """
-    if (dtype.kind == "i") == (dtype.itemsize * 8 == bits):
-        return 0
-    return -(1 << 63) if dtype.itemsize == 8 else 1 << (dtype.itemsize * 8 - 1)
 
 
 def samples_directly(plan: Plan, memory: Memory, points: GridLayout, image: np.dtype[Any]) -> bool:

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from gridsample.definitions.axis import maximum, where
+from gridsample.definitions.axis import ONE, ZERO, maximum, where
 from gridsample.kernels.axes import COUNT
 from gridsample.kernels.cpu.blocks import (
     AMOUNT,
     AT,
     BASE,
     EACH,
+    FRACTION,
     KEYS,
     LOST,
     NUMBERS,
@@ -32,7 +33,7 @@ from gridsample.kernels.cpu.blocks import (
     next_piece,
     tail,
 )
-from gridsample.kernels.cpu.passes import fetch_ahead
+from gridsample.kernels.cpu.passes import collect_words, fetch_ahead
 from gridsample.kernels.cpu.records import Block, Lattice, Line, Span, Task, Votes
 from gridsample.kernels.cpu.taps import multiply_out, prepare_edges, weigh_inside
 
@@ -42,6 +43,9 @@ integer = int
 unsigned = int
 address = int
 int64 = int
+LINEAR = 0  # the rank, where all axes vote
+PIXEL = 0  # bytes of a pixel, where two are read as one word; or 0
+TIE = 0.0  # totals tie that are no further apart
 
 
 def key_of(bits: Any, flip: Any) -> Any:
@@ -57,6 +61,29 @@ def collect_keys(
         begin, shift = unsigned(t) * width, address(shifts[t])
         for i in range(n):
             keys[begin + i] = key_of(plane[address(at[i]) + shift], flip)
+
+
+def collect_pair_keys(
+    plane: Array, at: Array, shifts: Array, flip: int, words: Array, keys: Array, taps: int,
+    width: int, n: int,
+) -> None:  # fmt: skip
+    """As collect_keys; two neighbours along x are one word, if pixels are small (``PIXEL``)."""
+    if PIXEL:
+        collect_words(plane, at, shifts, words, taps, width, n)
+        split_words(words, flip, keys, taps, width, n)
+    else:
+        collect_keys(plane, at, shifts, flip, keys, taps, width, n)
+
+
+def split_words(words: Array, flip: int, keys: Array, taps: int, width: int, n: int) -> None:
+    """The keys of both pixels of each word."""
+    low, by = integer((1 << 8 * PIXEL) - 1), integer(8 * PIXEL)
+    for t in range(0, taps, 2):
+        begin = unsigned(t) * width
+        for i in range(n):
+            both = words[begin + i]
+            keys[begin + i] = key_of(both & low, flip)
+            keys[begin + width + i] = key_of((both >> by) & low, flip)
 
 
 def collect_present_keys(
@@ -109,9 +136,83 @@ def compare(
     begin = unsigned(t) * width
     for i in range(n):
         key, least = keys[begin + i], winners[i]
-        wins = (totals[i] > most[i]) | ((totals[i] == most[i]) & (key < least))
+        more = totals[i] - most[i]
+        wins = (more > TIE) | ((more >= -TIE) & (key < least))
         winners[i] = where(wins, key, least)
         most[i] = where(wins, totals[i], most[i])
+
+
+def shared(key: Any, other: Any, weight: Any) -> Any:
+    """A tap's weight if it has a key, otherwise 0."""
+    return where(key == other, weight, ZERO)
+
+
+def better(key: Any, total: Any, other: Any, more: Any) -> tuple[Any, Any]:
+    """Of two keys and their totals, those of the winner."""
+    wins = (more > total) | ((more == total) & (other < key))
+    return where(wins, other, key), where(wins, more, total)
+
+
+def elect_four(
+    a: Any, b: Any, c: Any, d: Any, u: Any, v: Any, w: Any, t: Any
+) -> tuple[Any, Any]:
+    """The winner of four keys a to d with the weights u, v, w, t, and its total."""
+    key, total = better(a, u + shared(a, b, v) + shared(a, c, w) + shared(a, d, t),
+                        b, v + shared(b, c, w) + shared(b, d, t))  # fmt: skip
+    key, total = better(key, total, c, w + shared(c, d, t))
+    return better(key, total, d, t)
+
+
+def elect_linear(
+    keys: Array, x: Array, y: Array, z: Array, winners: Array, width: int, n: int
+) -> None:
+    """The winning key of each point where every axis votes, from the fractions.
+
+    As `elect`; the weights and totals of a point stay in registers.
+    """
+    b = width
+    c, d, e = b + b, b + b + b, b + b + b + b
+    f, g, h = e + b, e + c, e + d
+    if LINEAR == 1:
+        for i in range(n):
+            key, _ = better(keys[i], ONE - x[i], keys[b + i], x[i])
+            winners[i] = key
+    elif LINEAR == 2:
+        for i in range(n):
+            q, s = x[i], y[i]
+            p, r = ONE - q, ONE - s
+            key, _ = elect_four(
+                keys[i], keys[b + i], keys[c + i], keys[d + i], p * r, q * r, p * s, q * s
+            )
+            winners[i] = key
+    else:
+        for i in range(n):
+            k, m, o, j = keys[i], keys[b + i], keys[c + i], keys[d + i]
+            l, q, r, s = keys[e + i], keys[f + i], keys[g + i], keys[h + i]
+            across, down, deep = x[i], y[i], z[i]
+            left, up, near = ONE - across, ONE - down, ONE - deep
+            u, v, w, t = left * up, across * up, left * down, across * down
+            # The weights of the far four.
+            uu, vv, ww, tt = u * deep, v * deep, w * deep, t * deep
+            u, v, w, t = u * near, v * near, w * near, t * near
+            first = (
+                (shared(k, m, v) + shared(k, o, w) + shared(k, j, t))
+                + (shared(k, l, uu) + shared(k, q, vv) + shared(k, r, ww) + shared(k, s, tt))
+            )
+            second = (
+                (shared(m, o, w) + shared(m, j, t))
+                + (shared(m, l, uu) + shared(m, q, vv) + shared(m, r, ww) + shared(m, s, tt))
+            )
+            third = shared(o, j, t) + (
+                shared(o, l, uu) + shared(o, q, vv) + shared(o, r, ww) + shared(o, s, tt)
+            )
+            fourth = shared(j, l, uu) + shared(j, q, vv) + shared(j, r, ww) + shared(j, s, tt)
+            key, total = better(k, u + first, m, v + second)
+            key, total = better(key, total, o, w + third)
+            key, total = better(key, total, j, t + fourth)
+            other, more = elect_four(l, q, r, s, uu, vv, ww, tt)
+            key, _ = better(key, total, other, more)
+            winners[i] = key
 
 
 def elect(
@@ -120,8 +221,6 @@ def elect(
 ) -> None:  # fmt: skip
     """The winning key of each point, from the keys and the weights of its taps."""
     copy_keys(keys, winners, n)
-    if differ(keys, taps, width, n) == integer(0):
-        return
     add_votes(keys, amount, most, 0, taps, width, n)
     for t in range(1, taps):
         add_votes(keys, amount, totals, t, taps, width, n)
@@ -163,7 +262,10 @@ def gather_labels_inside(
     )
     amount = tail(block.reals, block.table[AMOUNT])
     totals, most = tail(block.reals, block.table[PIXELS]), tail(block.reals, block.table[NUMBERS])
-    if span.inside:
+    words = tail(block.indices, block.table[PLACES])
+    x = tail(block.reals, block.table[FRACTION])
+    y, z = tail(x, block.table[WIDTH]), tail(x, 2 * block.table[WIDTH])
+    if span.inside and not LINEAR:
         weigh_inside(block, 1, n)
         multiply_out(block, 1, n)
     for p in range(task.planes, task.end if span.listed < n else task.planes):
@@ -172,8 +274,13 @@ def gather_labels_inside(
         if span.inside:
             if lattice.far:
                 fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], taps, n)
-            collect_keys(plane, at, lattice.shifts, job.flip, keys, taps, width, n)
-            elect(keys, amount, totals, most, winners, taps, width, n)
+            collect_pair_keys(plane, at, lattice.shifts, job.flip, words, keys, taps, width, n)
+            if differ(keys, taps, width, n) == integer(0):
+                copy_keys(keys, winners, n)
+            elif LINEAR:
+                elect_linear(keys, x, y, z, winners, width, n)
+            else:
+                elect(keys, amount, totals, most, winners, taps, width, n)
         if span.inside < n:
             replace_keys(state, winners, job.around.outside[p], job.flip, n)
         done = int64(0)
@@ -214,12 +321,15 @@ def gather_labels_edges(
         )
 
 
-# What lowering compiles: loops over separate arrays, which vectorise; loops that do not; and what
+# What lowering compiles: functions of a point; loops over separate arrays, which vectorise; loops that do not; and what
 # calls them.
-LOOPS = (differ, copy_keys, add_votes, compare, replace_keys)
+ELEMENTWISE = (shared, better, elect_four)
+
+
+LOOPS = (differ, copy_keys, add_votes, compare, elect_linear, split_words, replace_keys)
 
 
 SCATTERED = (collect_keys, collect_present_keys, settle_keys, settle_keys_edges)
 
 
-STEPS = (elect,)
+STEPS = (elect, collect_pair_keys)
