@@ -27,7 +27,6 @@ from gridsample.definitions.plan import (
     check_flag,
     check_threads,
     find_method,
-    method_of,
     per_axis,
     unknown,
 )
@@ -144,9 +143,10 @@ def plan_resizing(
     )
 
 
-def check_types(asked: Resizing, dtype: Any, is_integer: bool) -> bool:
+def check_types(mode: Mode, rank: int, dtype: Any, is_integer: bool) -> bool:
     """Return whether pixels vote, or raise an error if the dtype of an image does not allow it."""
-    return check_labels([method_of(one) for one in asked.methods], dtype, is_integer)
+    methods = [find_method(one, resizing=True) for one in per_axis(mode, rank, "mode")]
+    return check_labels(methods, dtype, is_integer)
 
 
 def check_rounding(rounding: Any) -> str:
@@ -283,7 +283,8 @@ def interpolate(
         antialias, rounding=rounding, channel_axis=-1 if last else 1, threads=threads,
     )  # fmt: skip
     name = backend.type_name(image.dtype)
-    check_types(asked, image.dtype, name == "bool" or name.startswith(("int", "uint")))
+    integer = name == "bool" or name.startswith(("int", "uint"))
+    check_types(mode, len(asked.size), image.dtype, integer)
     return backend.give(back(backend, backend.resize(pixels, asked, False), last), input)
 
 
@@ -435,7 +436,7 @@ def resize_rows(
     for begin in range(0, asked.size[0], rows):
         part = tables.window(leading, slice(begin, min(begin + rows, asked.size[0])))
         band = read(part.inputs.start, part.inputs.stop)
-        votes = check_types(asked, band.dtype, band.dtype.kind in "biu")
+        votes = check_types(mode, len(spatial), band.dtype, band.dtype.kind in "biu")
         made = np.empty((1, part.map.band.outputs, *asked.size[1:], shape[-1]), band.dtype)
         kernels.resize(
             [part.map, *others], channels_second(band[np.newaxis]), channels_second(made),
