@@ -310,11 +310,11 @@ METHODS = {
         NEAREST,
         LINEAR,
         CUBIC,
-        LABEL,
         replace(keys(-0.5), name="catmull-rom"),
         replace(bc_spline(1 / 3, 1 / 3), name="mitchell"),
         *(bspline(order) for order in range(2, 8)),
         *(lanczos(a) for a in (2, 3, 4)),
+        LABEL,
         # These only resize.
         Method("nearest-exact", (), first=0, formula=("box",)),
         Method("area", (), first=0, formula=("box",)),

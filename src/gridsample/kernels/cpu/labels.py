@@ -153,9 +153,7 @@ def better(key: Any, total: Any, other: Any, more: Any) -> tuple[Any, Any]:
     return where(wins, other, key), where(wins, more, total)
 
 
-def elect_four(
-    a: Any, b: Any, c: Any, d: Any, u: Any, v: Any, w: Any, t: Any
-) -> tuple[Any, Any]:
+def elect_four(a: Any, b: Any, c: Any, d: Any, u: Any, v: Any, w: Any, t: Any) -> tuple[Any, Any]:
     """The winner of four keys a to d with the weights u, v, w, t, and its total."""
     key, total = better(a, u + shared(a, b, v) + shared(a, c, w) + shared(a, d, t),
                         b, v + shared(b, c, w) + shared(b, d, t))  # fmt: skip
@@ -195,13 +193,11 @@ def elect_linear(
             # The weights of the far four.
             uu, vv, ww, tt = u * deep, v * deep, w * deep, t * deep
             u, v, w, t = u * near, v * near, w * near, t * near
-            first = (
-                (shared(k, m, v) + shared(k, o, w) + shared(k, j, t))
-                + (shared(k, l, uu) + shared(k, q, vv) + shared(k, r, ww) + shared(k, s, tt))
+            first = (shared(k, m, v) + shared(k, o, w) + shared(k, j, t)) + (
+                shared(k, l, uu) + shared(k, q, vv) + shared(k, r, ww) + shared(k, s, tt)
             )
-            second = (
-                (shared(m, o, w) + shared(m, j, t))
-                + (shared(m, l, uu) + shared(m, q, vv) + shared(m, r, ww) + shared(m, s, tt))
+            second = (shared(m, o, w) + shared(m, j, t)) + (
+                shared(m, l, uu) + shared(m, q, vv) + shared(m, r, ww) + shared(m, s, tt)
             )
             third = shared(o, j, t) + (
                 shared(o, l, uu) + shared(o, q, vv) + shared(o, r, ww) + shared(o, s, tt)

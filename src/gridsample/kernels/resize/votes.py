@@ -77,7 +77,13 @@ def vote(maps: Sequence[AxisMap], source: Array, out: Array, threads: int | None
         last = min(rows, first + step)
         if few:
             wide = np.int64 if bits.itemsize == 8 else np.int32
-            driver(*fixed, first, last, np.empty((many + 1) * WIDTH, wide), np.empty((many + 2) * WIDTH))
+            driver(
+                *fixed,
+                first,
+                last,
+                np.empty((many + 1) * WIDTH, wide),
+                np.empty((many + 2) * WIDTH),
+            )
         else:
             count(functools.partial(driver, *fixed), first, last)
 
