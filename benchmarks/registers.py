@@ -85,7 +85,8 @@ def statics(build: Build) -> tuple[dict[str, Any], gpu.Launch]:
         "FILLED": plan.filled,
     }  # fmt: skip
     outputs = {
-        "COPY": build.mode == "nearest", "VOTE": plan.votes, "HOLE": not plan.votes, "ROUND": False, "LOW": 0, "HIGH": 0,
+        "COPY": build.mode == "nearest", "VOTE": plan.votes, "HOLE": not plan.votes,
+        "ROUND": False, "LOW": 0, "HIGH": 0,
         "BACKED": plan.filled or not plan.extrapolate,
     }  # fmt: skip
     needs = {

@@ -30,7 +30,7 @@ def check_labels(
             f"mode 'label' is for labels, of bool or any integer dtype, and input has dtype "
             f"{dtype}; convert labels to an integer dtype, or use 'nearest' or 'bilinear'"
         )
-    copying = [one.taps == 1 and one.normalized or one.name == "nearest-exact" for one in methods]
+    copying = [(one.taps == 1 and one.normalized) or one.name == "nearest-exact" for one in methods]
     if not all([one.votes or copy for one, copy in zip(methods, copying, strict=True)]):
         names = tuple([method.name for method in methods])
         raise ValueError(

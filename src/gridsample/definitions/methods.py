@@ -107,8 +107,7 @@ class Method:
         table = tuple(tuple(float(c) for c in row) for row in self.table)
         formulas = [(*one[:1], *map(float, one[1:])) for one in (self.formula, self.stretched)]
         others = [getattr(self, one.name) for one in fields(self) if one.init][2:-3]
-        given = [self.name, table, *others, *formulas, self.votes]
-        object.__setattr__(self, "text", str(given))
+        object.__setattr__(self, "text", str([self.name, table, *others, *formulas, self.votes]))
         object.__setattr__(self, "by_distance", self._mirrors())
 
     def _check_table(self) -> None:

@@ -16,8 +16,8 @@ import numpy as np
 from gridsample.backends import backend_of, hand_over, is_overridden
 from gridsample.backends.numpy import channels_second, real_type
 from gridsample.definitions import tables
-from gridsample.definitions.methods import METHODS, spell
 from gridsample.definitions.labels import check_labels, refuse_labels
+from gridsample.definitions.methods import METHODS, spell
 from gridsample.definitions.options import Resizing, changed
 from gridsample.definitions.plan import (
     Mode,

@@ -312,9 +312,9 @@ COMPILING = tuple(
 # All that is compiled into a driver; and this file, which says what is bound.
 SHARED = ("definitions.axis", "kernels.axes", "kernels.memory", *COMPILING)
 SOURCES = (*SHARED, *(f"kernels.cpu.{name}" for name in (
-    "blocks", "build", "direct", "entry", "gradients", "intrinsics", "labels", "lanes", "linear_lanes",
-    "passes", "positions", "records", "runs", "scatter", "second", "sweeps", "taps", "tiles",
-    "vectors",
+    "blocks", "build", "direct", "entry", "gradients", "intrinsics", "labels", "lanes",
+    "linear_lanes", "passes", "positions", "records", "runs", "scatter", "second", "sweeps", "taps",
+    "tiles", "vectors",
 )))  # fmt: skip
 
 

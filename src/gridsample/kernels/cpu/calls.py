@@ -204,9 +204,7 @@ def parts_of(
         return [[one] for one in divide_group(group, range(planes), cost)]
     ideal = fair(cost * plan.points * plan.grid_items, threads)
     items = range(plan.grid_items)
-    return [
-        [one] for one in divide(items, plan.points, range(planes), cost, work.step, ideal)
-    ]
+    return [[one] for one in divide(items, plan.points, range(planes), cost, work.step, ideal)]
 
 
 def sweep_labels(

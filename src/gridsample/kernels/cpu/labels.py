@@ -186,27 +186,24 @@ def elect_linear(
     else:
         for i in range(n):
             k, m, o, j = keys[i], keys[b + i], keys[c + i], keys[d + i]
-            l, q, r, s = keys[e + i], keys[f + i], keys[g + i], keys[h + i]
+            p, q, r, s = keys[e + i], keys[f + i], keys[g + i], keys[h + i]
             across, down, deep = x[i], y[i], z[i]
             left, up, near = ONE - across, ONE - down, ONE - deep
             u, v, w, t = left * up, across * up, left * down, across * down
             # The weights of the far four.
             uu, vv, ww, tt = u * deep, v * deep, w * deep, t * deep
             u, v, w, t = u * near, v * near, w * near, t * near
-            first = (shared(k, m, v) + shared(k, o, w) + shared(k, j, t)) + (
-                shared(k, l, uu) + shared(k, q, vv) + shared(k, r, ww) + shared(k, s, tt)
-            )
-            second = (shared(m, o, w) + shared(m, j, t)) + (
-                shared(m, l, uu) + shared(m, q, vv) + shared(m, r, ww) + shared(m, s, tt)
-            )
-            third = shared(o, j, t) + (
-                shared(o, l, uu) + shared(o, q, vv) + shared(o, r, ww) + shared(o, s, tt)
-            )
-            fourth = shared(j, l, uu) + shared(j, q, vv) + shared(j, r, ww) + shared(j, s, tt)
+            first = shared(k, m, v) + shared(k, o, w) + shared(k, j, t)
+            first += shared(k, p, uu) + shared(k, q, vv) + shared(k, r, ww) + shared(k, s, tt)
+            second = shared(m, o, w) + shared(m, j, t)
+            second += shared(m, p, uu) + shared(m, q, vv) + shared(m, r, ww) + shared(m, s, tt)
+            third = shared(o, j, t)
+            third += shared(o, p, uu) + shared(o, q, vv) + shared(o, r, ww) + shared(o, s, tt)
+            last = shared(j, p, uu) + shared(j, q, vv) + shared(j, r, ww) + shared(j, s, tt)
             key, total = better(k, u + first, m, v + second)
             key, total = better(key, total, o, w + third)
-            key, total = better(key, total, j, t + fourth)
-            other, more = elect_four(l, q, r, s, uu, vv, ww, tt)
+            key, total = better(key, total, j, t + last)
+            other, more = elect_four(p, q, r, s, uu, vv, ww, tt)
             key, _ = better(key, total, other, more)
             winners[i] = key
 
@@ -317,8 +314,8 @@ def gather_labels_edges(
         )
 
 
-# What lowering compiles: functions of a point; loops over separate arrays, which vectorise; loops that do not; and what
-# calls them.
+# What lowering compiles: functions of a point; loops over separate arrays, which vectorise; loops
+# that do not; and what calls them.
 ELEMENTWISE = (shared, better, elect_four)
 
 

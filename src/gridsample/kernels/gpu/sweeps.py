@@ -97,9 +97,7 @@ def gather(
                 total = where(there, total, backdrop)
         elif outputs.VOTE:
             steps = (image.x, image.y, image.z)
-            total = vote(
-                source, steps, pixels, kept, near, (wx, wy, wz), real, backdrop, tile
-            )
+            total = vote(source, steps, pixels, kept, near, (wx, wy, wz), real, backdrop, tile)
         else:
             total = tl.full(
                 [tile.BLOCK, tile.DEPTH] if tile.LAST else [tile.DEPTH, tile.BLOCK], 0, tile.REAL

@@ -4,8 +4,8 @@ The taps of a point vote for their pixels' values with their linear weights. The
 largest sum of weights wins, and the smallest such value if there are several.
 
 >>> import numpy as np
->>> row = np.array([[[7, 7, 3]]], np.uint8)
->>> vote(row, np.array([[[0.5], [1.4], [1.5], [2.6]]]), ("label",), ("zeros",), False, coords="pixel")
+>>> row, grid = np.array([[[7, 7, 3]]], np.uint8), np.array([[[0.5], [1.4], [1.5], [2.6]]])
+>>> vote(row, grid, ("label",), ("zeros",), False, coords="pixel")
 array([[[7, 7, 3, 0]]], dtype=uint8)
 """
 
@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridsample.kernels.reference import broadcast_items, check, locate, outside, saturate, walk
+from gridsample.kernels.reference import broadcast_items, check, outside, saturate, walk
+from gridsample.kernels.reference.axis import locate
 
 Array = npt.NDArray[Any]
 

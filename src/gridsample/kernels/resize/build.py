@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numba as nb
 import numpy as np
 
+from gridsample.kernels.compile.extending import tail
 from gridsample.kernels.compile.jit import (
     compile_driver,
     compile_inner,
@@ -22,7 +23,6 @@ from gridsample.kernels.cpu import lanes, tiles
 from gridsample.kernels.cpu.build import loader, storer
 from gridsample.kernels.cpu.intrinsics import minimum, where
 from gridsample.kernels.cpu.vectors import Block
-from gridsample.kernels.compile.extending import tail
 from gridsample.kernels.resize import labels, loops
 from gridsample.kernels.resize.vectors import (
     block_weigher,
@@ -145,4 +145,4 @@ def include_votes(spec: Spec, names: dict[str, Any], include: Callable[..., None
         include(*loops_apart, labels.weigh_line, compile_=compile_separate)
         include(votes.elect, votes.settle_keys, labels.collect_line, compile_=compile_loop)
     else:
-        include(labels.find_slot, labels.cast, labels.find_winner, compile_=compile_inner)
+        include(labels.find_slot, labels.cast, labels.find_winner, labels.count_line)

@@ -1,4 +1,7 @@
-"""Resizing of labels: planes and rows are divided into tasks; see `gridsample.kernels.resize.labels`."""
+"""Resizing of labels: planes and rows are divided into tasks.
+
+See `gridsample.kernels.resize.labels`, which has the loops.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,10 @@ import numpy as np
 
 from gridsample.definitions.tables import AxisMap, Band, chosen
 from gridsample.kernels import threads as pool
+from gridsample.kernels.compile.records import flat_values
 from gridsample.kernels.memory import describe, frozen, layout_of, plain, sign_bit
 from gridsample.kernels.resize.build import WIDTH, Spec, driver_for
+from gridsample.kernels.resize.labels import Counts, Inputs, Planes, Room
 
 Array = np.ndarray[Any, Any]
 
@@ -59,33 +64,20 @@ def vote(maps: Sequence[AxisMap], source: Array, out: Array, threads: int | None
     bits = given.flat.kind or source.dtype
     many = math.prod(one.many for one in axes)
     few = many <= FEW
-    spec = Spec("vote_few" if few else "vote_many", bits.str[1:], bits.str[1:], "f8")
-    flip = sign_bit(source.dtype, 32 if few and bits.itemsize < 8 else 64)
     numbers = (steps, shape, [one.many for one in axes])
     tables = [np.array(one, np.int64) for one in numbers]
     tables += [one.at for one in axes] + [one.by for one in axes]
-    driver = functools.partial(
-        driver_for(spec), frozen(given.flat.view(source)), wanted.flat.view(out)
-    )
+    inputs = Inputs(*map(frozen, tables))
+    memory = frozen(given.flat.view(source)), wanted.flat.view(out)
+    flip = sign_bit(source.dtype, 32 if few and bits.itemsize < 8 else 64)
     rows = shape[0] * shape[1]
     step = max(1, min(rows, TASK // (shape[2] * many)))
 
     def task(item: int, channel: int, first: int) -> None:
-        begin = item * given.item + given.planes[channel]
-        put = item * wanted.item + wanted.planes[channel]
-        fixed = (int(begin), int(put), *map(frozen, tables), flip)
-        last = min(rows, first + step)
-        if few:
-            wide = np.int64 if bits.itemsize == 8 else np.int32
-            driver(
-                *fixed,
-                first,
-                last,
-                np.empty((many + 1) * WIDTH, wide),
-                np.empty((many + 2) * WIDTH),
-            )
-        else:
-            count(functools.partial(driver, *fixed), first, last)
+        begin = item * given.item + int(given.planes[channel])
+        put = item * wanted.item + int(wanted.planes[channel])
+        planes, last = Planes(*memory, begin, put, flip), min(rows, first + step)
+        (compare if few else count)(planes, inputs, bits, first, last)
 
     work = [
         functools.partial(task, item, channel, first)
@@ -96,12 +88,29 @@ def vote(maps: Sequence[AxisMap], source: Array, out: Array, threads: int | None
     pool.run(work, threads or pool.cores())
 
 
-def count(driver: Any, first: int, last: int) -> None:
+def call(name: str, bits: np.dtype[Any], **given: Any) -> int:
+    """Call a driver, whose arguments are in the order in which it takes them."""
+    kind = bits.str[1:]
+    row: int = driver_for(Spec(name, kind, kind, "f8"))(*flat_values(**given).values())
+    return row
+
+
+def compare(planes: Planes, inputs: Inputs, bits: np.dtype[Any], first: int, last: int) -> None:
+    """Have rows resized by comparing all pairs of inputs."""
+    many = math.prod(inputs.taps.tolist())
+    keys = np.empty((many + 1) * WIDTH, np.int64 if bits.itemsize == 8 else np.int32)
+    room = Room(keys, np.empty((many + 2) * WIDTH))
+    call("vote_few", bits, planes=planes, inputs=inputs, first=first, last=last, room=room)
+
+
+def count(planes: Planes, inputs: Inputs, bits: np.dtype[Any], first: int, last: int) -> None:
     """Have rows counted in a hash table, which grows with the labels that an output has."""
     entries = ENTRIES
     while first < last:
-        first = driver(
-            first, last, np.empty(entries, np.int64), np.empty(entries),
-            np.zeros(entries, np.int64), np.empty(entries // 2 + 1, np.int64), entries - 1,
-        )  # fmt: skip
+        table, stamps = np.empty(entries, np.int64), np.zeros(entries, np.int64)
+        used = np.empty(entries // 2 + 1, np.int64)
+        counts = Counts(table, np.empty(entries), stamps, used, entries - 1)
+        first = call(
+            "vote_many", bits, planes=planes, inputs=inputs, first=first, last=last, counts=counts
+        )
         entries *= 2
