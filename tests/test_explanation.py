@@ -139,7 +139,8 @@ def test_numbers_are_those_of_grid_sample(axes, at, align_corners):
 
 
 OWN = Method("lopsided", ((0.5, -0.5), (0.5, 0.0), (0.0, 0.5)), first=0)
-EVERY_METHOD = [*gridsample.methods.names(), gridsample.methods.keys(-1.1), OWN]
+BLENDING = [name for name in gridsample.methods.names() if name != "label"]
+EVERY_METHOD = [*BLENDING, gridsample.methods.keys(-1.1), OWN]
 # Inside, on an edge, one and many images away, on ties and at what has no place; in sizes.
 PLACES = np.array([-0.2, 0.3, -1.0, 1.4, -2.75, 5.3, inf, nan])
 

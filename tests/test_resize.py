@@ -29,7 +29,8 @@ from gridsample.ops.resizing import resize_rows
 
 Array = np.ndarray[Any, Any]
 
-METHODS = gridsample.methods.names(resizing=True)
+# Labels vote, which is not linear: see test_labels.py.
+METHODS = tuple(name for name in gridsample.methods.names(resizing=True) if name != "label")
 # Up and down at once; primes; ones; planes that are cut, and lines that are not whole blocks.
 SHAPES: dict[int, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {
     1: [((7,), (13,)), ((1,), (5,)), ((37,), (1,)), ((131,), (67,))],
@@ -184,7 +185,7 @@ LOPSIDED = Method("lopsided", ((0.5, -0.5), (0.5, 0.0), (0.0, 0.5)), first=0)
 TIES_UP = Method("ties-up", ((1.0,),), first=0, rounds=True, ties_up=True)
 SLOPE = Method("slope", ((-1.0,), (1.0,)), first=0, normalized=False)
 LIKE_POINTS: tuple[str | Method, ...] = (
-    *(name for name in gridsample.methods.names() if name != "nearest"),
+    *(name for name in gridsample.methods.names() if name not in ("nearest", "label")),
     *(gridsample.methods.keys(-1.1), gridsample.methods.lanczos(5)),
     *(SMOOTH, LOPSIDED, TIES_UP, SLOPE, replace(gridsample.methods.bspline(3), prefilter=0)),
 )

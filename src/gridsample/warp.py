@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsample.alpha import Alpha, divide, multiply
+from gridsample.definitions.labels import has_labels
 from gridsample.definitions.plan import Mode, find_method, per_axis
 from gridsample.ops.sampling import grid_sample
 
@@ -308,7 +309,7 @@ def sample(
         fill_value: The value outside, as in `grid_sample`.
         alpha: The alpha channel, if colours (of the image and of the fill) are to be multiplied by
             it before sampling and divided by it afterwards; see `gridsample.alpha`. Nearest always
-            copies whole pixels.
+            copies whole pixels, and labels are no colours: neither uses it.
         threads: The number of threads, as in `grid_sample`.
         progress: Called after each band with the share of the work that is done, up to 1.0.
 
@@ -321,7 +322,7 @@ def sample(
     """
     dtype = image.dtype.newbyteorder("=")
     output = np.empty((*shape, image.shape[-1]), dtype)
-    if alpha is not None and copies_pixels(mode, len(shape)):
+    if alpha is not None and (copies_pixels(mode, len(shape)) or has_labels(mode)):
         alpha = None
     if alpha is not None:
         image = multiply(image, alpha)

@@ -687,6 +687,7 @@ FEW += [
     registers.Build("gather", 2, "spline3", "antimirror"),
     registers.Build("gather", 2, coords="displacement", extrapolate=False),
     registers.Build("gather", 2, storage="bf16", last=True),
+    registers.Build("gather", 3, "label", "constant", storage="i16"),
 ]
 REST = [build for build in registers.builds() if build not in FEW]
 

@@ -317,7 +317,8 @@ class NumPy:
                 inputs, outputs, how.methods, how.align_corners,
                 how.antialias, how.scales, transposed,
             )  # fmt: skip
-            kernels.resize(maps, image, result, real, how.threads, how.rounding)
+            votes = tables.votes(how.methods)
+            kernels.resize(maps, image, result, real, how.threads, how.rounding, votes)
         return result
 
 

@@ -62,6 +62,7 @@ examples:
   gridsample warp photo.jpg turned.png --rotate 30 --scale 0.8
   gridsample warp photo.png half.png --scale 0.5 --size 256x256
   gridsample warp brain.nii.gz moved.nii.gz --translate -2.5,0,4 --mode bicubic --padding border
+  gridsample warp tissue.nii.gz moved.nii.gz --translate -2.5,0,4 --mode label
 """
 
 _RESIZE_HELP = """\
@@ -84,6 +85,7 @@ examples:
   gridsample resize photo.jpg small.png --size 640x480 --antialias
   gridsample resize scan.tif half.tif --scale 0.5 --mode area
   gridsample resize brain.nii.gz fine.nii.gz --scale 2 --mode spline3
+  gridsample resize tissue.nii.gz coarse.nii.gz --scale 0.5 --mode label --antialias
 """
 
 _ALPHA_NOTES = """\
@@ -109,7 +111,11 @@ def _notes(text: str) -> str:
         textwrap.fill(f"{', '.join(some)}.", 100, initial_indent="  ", subsequent_indent="  ")
         for some in (method_names(), method_names(resizing=True), BOUNDARIES)
     )
-    modes = "modes:\n{}\n  bilinear and bicubic are linear and cubic."
+    modes = (
+        "modes:\n{}\n  bilinear and bicubic are linear and cubic. label is for integers that name "
+        "classes: the value\n  with the largest sum of linear weights wins, so that no new ones "
+        "appear."
+    )
     sampling = f"{modes.format(sampled)}\n\nboundaries:\n{boundaries}"
     return text.format(sampling=sampling, resizing=modes.format(resized), alpha=_ALPHA_NOTES)
 

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from gridsample import io, warp
 from gridsample.alpha import Alpha, divide, multiply
+from gridsample.cli.hints import LabelHint
 from gridsample.cli.terminal import progress_bar
-from gridsample.definitions.plan import check_extent, check_threads, find_method, listed
+from gridsample.definitions.labels import check_labels, has_labels
+from gridsample.definitions.plan import Mode, check_extent, check_threads, find_method, listed
 
 Progress = Callable[[float], None]
 
@@ -30,13 +32,15 @@ def warp_file(arguments: argparse.Namespace) -> None:
     with io.pages(arguments.input, volume=arguments.volume) as pages:
         warped = [_Warped(page.image, arguments) for page in pages]
         with progress_bar(f"warping {arguments.input.name}") as progress:
+            hint = LabelHint(warped[0].mode)
             bands = (
-                [one.pixels(page.pixels(), _part(progress, n, len(pages)))]
+                [one.pixels(page, hint, _part(progress, n, len(pages)))]
                 for n, (one, page) in enumerate(zip(warped, pages, strict=True))
             )
             io.write_pages(
                 [one.result for one in warped], bands, arguments.output, overwrite=arguments.force
             )
+        hint.say()
 
 
 class _Warped:
@@ -47,6 +51,7 @@ class _Warped:
     """
 
     def __init__(self, image: io.Image, arguments: argparse.Namespace) -> None:
+        _check_labels(arguments.mode, image)
         size = image.size
         self.arguments, self.size, self.mode = arguments, size, arguments.mode
         if arguments.grid:
@@ -70,8 +75,10 @@ class _Warped:
         align_corners = self.arguments.align_corners
         return warp.grid_band(self.inverse, rows, self.size, self.canvas, align_corners)
 
-    def pixels(self, array: NDArray[Any], progress: Progress) -> NDArray[Any]:
+    def pixels(self, page: io.Page, hint: LabelHint, progress: Progress) -> NDArray[Any]:
         """Return the pixels of the output page."""
+        array = page.pixels()
+        hint.look(page.image, array)
         return warp.sample(
             array,
             self.grid_at,
@@ -101,17 +108,19 @@ def resize_file(arguments: argparse.Namespace) -> None:
             )
             for page, size in zip(pages, sizes, strict=True)
         ]
-        bands = [_resized_bands(arguments, *each) for each in zip(pages, sizes, strict=True)]
+        hint = LabelHint(arguments.mode, arguments.antialias)
+        bands = [_resized_bands(arguments, hint, *each) for each in zip(pages, sizes, strict=True)]
         with progress_bar(f"resizing {arguments.input.name}") as progress:
             counted = (
                 _counted(rows, sizes[n][-1], _part(progress, n, len(pages)))
                 for n, rows in enumerate(bands)
             )
             io.write_pages(results, counted, arguments.output, overwrite=arguments.force)
+        hint.say()
 
 
 def _resized_bands(
-    arguments: argparse.Namespace, page: io.Page, size: tuple[int, ...]
+    arguments: argparse.Namespace, hint: LabelHint, page: io.Page, size: tuple[int, ...]
 ) -> Iterator[NDArray[Any]]:
     """The rows of a page's new pixels; options are checked now, pixels read when asked for."""
     from gridsample.ops.resizing import plan_resizing, resize_rows
@@ -120,16 +129,20 @@ def _resized_bands(
     shape, size = image.array.shape, size[::-1]
     plan_resizing(shape[:-1], size, None, *how, None, arguments.antialias)
     check_threads(arguments.threads)
+    _check_labels(arguments.mode, image)
     dtype, alpha = image.array.dtype.newbyteorder("="), _sampled_alpha(image, arguments)
     names = {find_method(name, resizing=True).name for name in listed(arguments.mode)}
     if names <= {"nearest", "nearest-exact"} and not arguments.antialias:
         alpha = None  # nearest copies whole pixels
+    if has_labels(arguments.mode):
+        alpha = None  # labels are no colours
 
     def bands() -> Iterator[NDArray[Any]]:
         read = page.open()
 
         def rows(begin: int, end: int) -> NDArray[Any]:
             stored = read(begin, end)
+            hint.look(image, stored)
             return stored if alpha is None else multiply(stored, alpha)
 
         threads = arguments.threads
@@ -183,6 +196,12 @@ def _fill(given: Sequence[float] | None, channels: int) -> Any:
             f"--fill takes one number or one for each of the {channels} channels, got {len(given)}"
         )
     return given[0] if len(given) == 1 else np.array(given)
+
+
+def _check_labels(mode: Mode, image: io.Image) -> None:
+    """Raise an error if a mode is for labels, and the pixels are no integers."""
+    methods = [find_method(one, resizing=True) for one in listed(mode)]
+    check_labels(methods, image.array.dtype, image.array.dtype.kind in "biu")
 
 
 def _part(progress: Progress, n: int, pages: int) -> Progress:

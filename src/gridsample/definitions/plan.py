@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.definitions import axis
+from gridsample.definitions.labels import check_labels
 from gridsample.definitions.methods import ALIASES, METHODS, Method
 
 Mode = str | Method | Sequence[str | Method]
@@ -183,6 +184,11 @@ class Plan:
         """Whether every point copies one pixel."""
         copies = all(method.taps == 1 and method.normalized for method in self.methods)
         return copies and not any(BOUNDARIES[name].odd for name in self.boundaries)
+
+    @functools.cached_property
+    def votes(self) -> bool:
+        """Whether the taps vote for the values of their pixels, which are labels."""
+        return any(method.votes for method in self.methods)
 
     @functools.cached_property
     def sums_to_one(self) -> bool:
@@ -546,7 +552,10 @@ def make_plan(
     rank = check_shapes(image_shape, grid_shape, last)
     methods = tuple(find_method(name) for name in per_axis(mode, rank, "mode"))
     boundaries = check_boundaries(per_axis(padding_mode, rank, "padding_mode"))
-    wide = grid_type.name == "float64" or image_type.name in WIDE_TYPES
+    odd = [name for name in boundaries if BOUNDARIES[name].odd]
+    votes = check_labels(methods, image_type, image_type.kind in "biu", odd)
+    # The numbers of labels are not summed, only weights are.
+    wide = grid_type.name == "float64" or (image_type.name in WIDE_TYPES and not votes)
     return Plan(
         methods=methods,
         boundaries=boundaries,

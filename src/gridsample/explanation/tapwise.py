@@ -18,6 +18,7 @@ import numpy as np
 
 from gridsample.definitions import axis
 from gridsample.definitions.checks import as_array, check_constant
+from gridsample.definitions.labels import has_labels
 from gridsample.definitions.methods import Method
 from gridsample.definitions.plan import (
     AXES,
@@ -168,8 +169,8 @@ class Explanation:
     Attributes:
         axes: the steps along each axis, in x, y, z order.
         taps: the taps of the point, x fastest; none if a coordinate is nowhere or outside.
-        value: the sum of the taps' products; NaN if a coordinate is nowhere, and the fill value
-            if one is outside.
+        value: the sum of the taps' products, or the winner of their vote (mode "label"); NaN if a
+            coordinate is nowhere (the fill value for labels), and the fill value if one is outside.
         per_pixel: d value / d sampled position, for each axis.
         gradient: d value / d coordinate, for each axis: the slope times ``per_pixel``.
         image: the sampled image, with axes in the array's order (z, y, x); None for numbered
@@ -288,9 +289,12 @@ def explain(
             f"got {len(coordinates)}: {coordinates}"
         )
     real, ones = np.dtype(np.float64), (1,) * len(sizes)
+    kind = real if image is None else as_array(image, "image").dtype
+    if image is None and has_labels(mode):
+        kind = np.dtype(np.int64)
     plan = make_plan(
         (1, 1, *sizes[::-1]),
-        real,
+        kind if has_labels(mode) else real,
         (1, *ones, len(sizes)),
         real,
         hashable(mode),
@@ -314,7 +318,7 @@ def explain(
             fill, plan.filled, orders, None,
         )  # fmt: skip
         if one.nowhere:
-            return one
+            return replace(one, value=fill) if plan.votes else one
         if one.outside:
             return replace(one, value=fill)
         if max(orders) > 1:
@@ -464,16 +468,26 @@ def _add_up(one: Explanation) -> Explanation:
         along = slowest_first[::-1]
         tap = Tap(along, math.prod(tap.weight for tap in along), one.fill if one.filled else 0.0)
         taps.append(tap if tap.pixel is None else replace(tap, value=one.weighed(tap.pixel)))
+    votes = any(steps.method.votes for steps in one.axes)
     per_pixel = [
-        _per_pixel(taps, a) if steps.method.powers > 1 else 0.0 for a, steps in enumerate(one.axes)
+        _per_pixel(taps, a) if steps.method.powers > 1 and not votes else 0.0
+        for a, steps in enumerate(one.axes)
     ]
     return replace(
         one,
         taps=tuple(taps),
-        value=sum(tap.product for tap in taps),
+        value=_winner(taps) if votes else sum(tap.product for tap in taps),
         per_pixel=tuple(per_pixel),
         gradient=tuple(steps.slope * g for steps, g in zip(one.axes, per_pixel, strict=True)),
     )
+
+
+def _winner(taps: Iterable[Tap]) -> float:
+    """The value with the largest sum of weights, and the smallest of those that tie."""
+    sums: dict[float, float] = {}
+    for tap in taps:
+        sums[tap.value] = sums.get(tap.value, 0.0) + tap.weight
+    return min(sums, key=lambda value: (-sums[value], value))
 
 
 def _per_pixel(taps: Iterable[Tap], a: int) -> float:

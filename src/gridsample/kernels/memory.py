@@ -124,6 +124,16 @@ def kind_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.uint16) if dtype.kind in "fV" and dtype.itemsize == 2 else dtype
 
 
+def sign_bit(dtype: np.dtype[Any], bits: int) -> int:
+    """The bit to flip so that the bits of a dtype, as a signed integer, have their values' order.
+
+    What has fewer bits than that integer is extended with zeros.
+    """
+    if (dtype.kind == "i") == (dtype.itemsize * 8 == bits):
+        return 0
+    return -(1 << 63) if dtype.itemsize == 8 else 1 << (dtype.itemsize * 8 - 1)
+
+
 @functools.lru_cache(maxsize=1024)
 def spacing(layout: Layout) -> tuple[int, int, int] | None:
     """Return the strides of items, points and the last axis of an array (N, *points, D).

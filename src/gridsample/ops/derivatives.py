@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.backends import Backend, backend_of, hand_over, is_overridden
+from gridsample.definitions.labels import has_labels, without_labels
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Mode
 from gridsample.ops.arrays import as_grid, back, filtered, planes
@@ -144,6 +145,8 @@ def derivatives(backend: Backend, input: Any, grid: Any, options: Options, degre
     points = as_grid(backend, points, options)
     how = backend.settle(image, points, options)
     last, rank = how.channel_axis == -1, len(how.mode)
+    if has_labels(how.mode):  # which jump, so that the derivatives are those of nearest: 0
+        how = how.changed(mode=without_labels(how.mode, "nearest"))
     pixels = planes(backend, image, last)
     source = filtered(backend, pixels, points, how) if how.prefilter else pixels
     single = [(a,) for a in range(rank)]

@@ -16,6 +16,7 @@ import numpy as np
 from gridsample.backends import backend_of, hand_over, is_overridden
 from gridsample.backends.numpy import channels_second, real_type
 from gridsample.definitions import tables
+from gridsample.definitions.labels import check_labels, refuse_labels
 from gridsample.definitions.methods import METHODS, spell
 from gridsample.definitions.options import Resizing, changed
 from gridsample.definitions.plan import (
@@ -140,6 +141,12 @@ def plan_resizing(
         channel_axis=channel_axis,
         threads=threads,
     )
+
+
+def check_types(mode: Mode, rank: int, dtype: Any, is_integer: bool) -> bool:
+    """Return whether pixels vote, or raise an error if the dtype of an image does not allow it."""
+    methods = [find_method(one, resizing=True) for one in per_axis(mode, rank, "mode")]
+    return check_labels(methods, dtype, is_integer)
 
 
 def check_rounding(rounding: Any) -> str:
@@ -275,6 +282,9 @@ def interpolate(
         pixels.shape[2:], size, scale_factor, mode, align_corners, recompute_scale_factor,
         antialias, rounding=rounding, channel_axis=-1 if last else 1, threads=threads,
     )  # fmt: skip
+    name = backend.type_name(image.dtype)
+    integer = name == "bool" or name.startswith(("int", "uint"))
+    check_types(mode, len(asked.size), image.dtype, integer)
     return backend.give(back(backend, backend.resize(pixels, asked, False), last), input)
 
 
@@ -327,6 +337,7 @@ def interpolate_vjp(
     """
     if is_overridden(grad_output, input):
         return hand_over(interpolate_vjp, locals(), grad_output, input)
+    refuse_labels(mode, "labels have no gradient")
     backend = backend_of(input=input, grad_output=grad_output)
     image, values = backend.take(input=input, grad_output=grad_output)
     for name, array in (("input", image), ("grad_output", values)):
@@ -425,10 +436,11 @@ def resize_rows(
     for begin in range(0, asked.size[0], rows):
         part = tables.window(leading, slice(begin, min(begin + rows, asked.size[0])))
         band = read(part.inputs.start, part.inputs.stop)
+        votes = check_types(mode, len(spatial), band.dtype, band.dtype.kind in "biu")
         made = np.empty((1, part.map.band.outputs, *asked.size[1:], shape[-1]), band.dtype)
         kernels.resize(
             [part.map, *others], channels_second(band[np.newaxis]), channels_second(made),
-            real_type(band.dtype), threads,
+            real_type(band.dtype), threads, votes=votes,
         )  # fmt: skip
         yield made[0, part.keep]
 

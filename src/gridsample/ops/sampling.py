@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.backends import Backend, backend_of, hand_over, is_overridden
+from gridsample.definitions.labels import has_labels, without_labels
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Mode, check_flag, check_grid_gradient
 from gridsample.ops.arrays import (
@@ -49,6 +50,13 @@ def grid_sample(
 
     The results are those of `torch.nn.functional.grid_sample` wherever it supports the call.
 
+    With mode="label", the pixels of a bool or integer image are labels, numbers that stand for
+    names.  The taps vote: the weights of "linear" are summed for each value among them, and the
+    value with the largest sum is the result, the smallest one if several tie.  That is the argmax
+    over L of grid_sample(input == L), for any number of labels, without an image of each.  A tap
+    outside votes for 0 under "zeros", and for the fill value under "constant".  Along other axes,
+    the mode may be "nearest".  Labels have no gradient, and that of the grid is 0.
+
     For torch tensors (also bfloat16), the result is a tensor with derivatives of any order.  Memory
     is not copied, and channels-last inputs give channels-last results.  The result of an integer
     tensor has no derivative, as usual in torch; use `grid_sample_vjp` for the grid's gradient.  The
@@ -64,8 +72,8 @@ def grid_sample(
             fill value for an integer image.  With coords="pixel", the grid may hold integers, which
             are converted to float32 (8 and 16 bits) or float64 and have no gradient.
         mode: the interpolation method: "nearest" (ties to even), "bilinear" (also "linear",
-            "trilinear"), "bicubic" (also "cubic", "tricubic": Keys, a = -0.75), or any other of
-            `gridsample.methods.names()`, for every number of axes; or a
+            "trilinear"), "bicubic" (also "cubic", "tricubic": Keys, a = -0.75), "label" (see
+            below), or any other of `gridsample.methods.names()`, for every number of axes; or a
             `gridsample.methods.Method`; or a tuple with one per axis, in x, y, z order.
         padding_mode: the boundary, which determines the values outside the image: "zeros",
             "constant" (``fill_value``), "border" (the edge pixel), "reflection" (mirrored about the
@@ -101,9 +109,11 @@ def grid_sample(
         padding_mode, without the prefilter.  It is 0 where a coordinate is NaN.
 
     Raises:
-        TypeError: a dtype or the type of an option is not accepted.
-        ValueError: shapes do not match, a name is unknown or ambiguous, or a fill value other than
-            0 is given but not used.
+        TypeError: a dtype or the type of an option is not accepted; "label" is given with an image
+            that is not bool or integer.
+        ValueError: shapes do not match, a name is unknown or ambiguous, a fill value other than 0
+            is given but not used, or "label" is combined with a mode other than "nearest", or with
+            a boundary that changes signs.
 
     Example:
         >>> import numpy as np, gridsample
@@ -120,6 +130,9 @@ def grid_sample(
         ... )
         array([[[[ 5.,  6.],
                  [25., 16.]]]])
+        >>> tissue = np.array([[[[3, 3], [3, 9]]]])
+        >>> gridsample.grid_sample(tissue, np.array([[[0.6, 0.6]]]), "label", coords="pixel")
+        array([[[3]]])
     """
     if is_overridden(input, grid):
         return hand_over(grid_sample, locals(), input, grid)
@@ -250,7 +263,8 @@ def sample(
 def share_inside(backend: Backend, image: Array, grid: Array, how: Options) -> Array:
     """Compute the mask: a sample of an image of ones surrounded by zeros."""
     kind = sum_type(backend, image, grid)
-    how = how.changed(padding_mode=("constant",) * len(how.mode), fill_value=())
+    mode = without_labels(how.mode, "linear")
+    how = how.changed(mode=mode, padding_mode=("constant",) * len(mode), fill_value=())
     ones = backend.full((1, 1, *image.shape[2:]), 1, kind, image)
     mask = backend.gather(ones, grid, how, kind)
     mask = backend.xp.where(backend.xp.isnan(mask), 0, mask)  # NaN coordinates
@@ -275,6 +289,8 @@ def sample_vjp(
     # Only the grid's gradient depends on the values of the image.
     source = filtered(backend, pixels, points, how) if how.prefilter and needed[1] else pixels
     kind = coefficient_type(backend, image, points) if how.prefilter else image.dtype
+    if has_labels(how.mode):  # which jump, so that the gradient is that of nearest: 0
+        how = how.changed(mode=without_labels(how.mode, "nearest"))
     first, second = backend.backward(values, source, points, how, needed, kind)
     if first is not None and how.prefilter:
         first = filtered(backend, first, points, how, adjoint=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.backends import Backend, backend_of, hand_over, is_overridden
+from gridsample.definitions.labels import refuse_labels
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import (
     NARROW_TYPES,
@@ -26,6 +27,9 @@ from gridsample.ops.arrays import (
     planes,
     sum_type,
 )
+
+# What to do instead of splatting labels.
+OTHERS = "; splat each label's (values == label) by itself, or use 'nearest' or 'bilinear'"
 
 
 def splat(
@@ -159,6 +163,7 @@ def scatter_values(
     backend: Backend, values: Any, grid: Any, size: Any, options: Options, normalize: bool
 ) -> Any:
     """Compute the result of `splat`."""
+    refuse_labels(options.mode, "labels cannot be added to pixels" + OTHERS)
     given, points = backend.bring(values=values, grid=grid)
     points = as_grid(backend, points, options)
     spatial = check_size(size, backend.shape(points))
@@ -186,6 +191,7 @@ def scatter_values(
 
 def count_weights(backend: Backend, grid: Any, size: Any, options: Options) -> Any:
     """Compute the result of `splat_count`."""
+    refuse_labels(options.mode, "a vote has no weights to count" + OTHERS)
     (points,) = backend.bring(grid=grid)
     points = as_grid(backend, points, options)
     spatial = check_size(size, backend.shape(points))

@@ -134,7 +134,10 @@ TILED = 38  # (channel; point, channel; pixel, channel) values whose channels ar
 PLACED = 39  # (weight, point) or (axis, point), see `gridsample.kernels.cpu.linear_lanes`
 
 
-ENTRIES = 40
+KEYS = 40  # (tap, point) labels that vote, see `gridsample.kernels.cpu.labels`
+
+
+ENTRIES = 41
 
 
 def plan_block(
@@ -145,11 +148,12 @@ def plan_block(
     width: int,
     run: int,
     twice: bool = False,
+    votes: bool = False,
 ) -> tuple[list[int], int, int]:
     """Return the table of a block, and the number of indices and reals that it needs.
 
     ``counts`` are the taps of each axis, ``kinds`` the kinds of products of weights; ``twice`` adds
-    what second derivatives need.
+    what second derivatives need, ``votes`` what labels do.
     """
     axes, most, each = len(counts), max(counts), math.prod(counts)
     table = [axes, most, each, powers, width] + [0] * (ENTRIES - 5)
@@ -162,6 +166,8 @@ def plan_block(
         POS: 1, FRACTION: axes, SLOPES: 1, NUMBERS: 1, ALONG: 1, SUMS: axes, PIXELS: each,
         AMOUNT: kinds * each, WEIGHT: ORDERS * axes * most, COORDINATES: axes, PLACED: 2 * axes,
     }  # fmt: skip
+    if votes:
+        indices[KEYS] = each
     if twice:
         reals |= {LEANS: 2 * axes * most, OTHERS: each}
     ends = []

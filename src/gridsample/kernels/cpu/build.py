@@ -36,6 +36,7 @@ from gridsample.kernels.cpu import (
     entry,
     gradients,
     intrinsics,
+    labels,
     lanes,
     linear_lanes,
     passes,
@@ -134,7 +135,7 @@ def kind_of(name: str, annotation: str, spec: Spec) -> Any:
         number = nb.types.int64 if spec.bits == 64 else nb.types.int32
     elif name.endswith(LISTS):
         number = nb.types.int64
-    elif spec.driver == "gather_nearest" and name.startswith("around_"):
+    elif spec.driver in ("gather_nearest", "gather_labels") and name.startswith("around_"):
         number = nb.from_dtype(np.dtype(spec.image))
     else:
         number = nb.types.float64 if spec.real == "f8" else nb.types.float32
@@ -234,6 +235,7 @@ def bindings(spec: Spec) -> dict[str, Any]:
         "short": nb.uint16,
         "int64": nb.int64,
         "double": nb.float64,
+        "TIE": real(0),
         "copy_pair": intrinsics.copy_pair,
         "add_pair": intrinsics.add_pair,
         "prefetch": intrinsics.prefetch,
@@ -310,9 +312,9 @@ COMPILING = tuple(
 # The modules that are compiled into a driver, and this one, which determines what is bound.
 SHARED = ("definitions.axis", "kernels.axes", "kernels.memory", *COMPILING)
 SOURCES = (*SHARED, *(f"kernels.cpu.{name}" for name in (
-    "blocks", "build", "direct", "entry", "gradients", "intrinsics", "lanes", "linear_lanes",
-    "passes", "positions", "records", "runs", "scatter", "second", "sweeps", "taps", "tiles",
-    "vectors",
+    "blocks", "build", "direct", "entry", "gradients", "intrinsics", "labels", "lanes",
+    "linear_lanes", "passes", "positions", "records", "runs", "scatter", "second", "sweeps", "taps",
+    "tiles", "vectors",
 )))  # fmt: skip
 
 
@@ -333,6 +335,9 @@ WORK = {
     ),
     "gather_runs": Work(
         records.GatherRuns, records.Task, sweeps.gather_runs_inside, sweeps.gather_runs_edges
+    ),
+    "gather_labels": Work(
+        records.Votes, records.Task, labels.gather_labels_inside, labels.gather_labels_edges
     ),
     "backward": Work(
         records.Backward, records.BandedTask, gradients.backward_inside, gradients.backward_edges
@@ -390,6 +395,10 @@ def make_body(spec: Spec, tag: str) -> Any:
         names["copy_pixel"] = lanes.copier(spec.pixel)
     add(*passes.SCATTERED, *taps.SCATTERED, compile_=compile_loop)
     add(*taps.LAID, compile_=compile_rounded)
+    if spec.driver == "gather_labels":
+        add(labels.key_of, *labels.ELEMENTWISE)
+        add(*labels.LOOPS, compile_=compile_separate)
+        add(*labels.SCATTERED, *labels.STEPS, compile_=compile_loop)
     if spec.fours or spec.few:
         names.update(rows_of(spec))
     if spec.fours:

@@ -57,6 +57,7 @@ from gridsample.kernels.cpu.work import (
     ALONE,
     FEW,
     Group,
+    Work,
     describe_axes,
     divide,
     divide_group,
@@ -65,7 +66,7 @@ from gridsample.kernels.cpu.work import (
     organize,
     portions,
 )
-from gridsample.kernels.memory import Flat, Layout, Memory, describe
+from gridsample.kernels.memory import Flat, Layout, Memory, describe, sign_bit
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
@@ -113,7 +114,7 @@ def plan_gather(
     threads: int,
 ) -> Gathering:
     """Prepare a gather for arrays of these layouts."""
-    bits = plan.nearest
+    bits = plan.nearest or plan.votes
     points = read_points(grid, plan, affine)
     source, target = describe(image, plan.items, bits), read_values(values, plan, bits)
     run = common_run(source, target, 2)
@@ -148,6 +149,8 @@ def sweep_gather(
     """Prepare the sweep that gathers."""
     group = group_items(plan, source, points, target, run, affine)
     bits, real = index_bits(plan, source, group), code(plan.real)
+    if kind is not None and plan.votes:
+        return sweep_labels(plan, order, source, points, target, group, kind, affine, threads)
     if kind is not None:
         spec = specify(
             plan, "gather_nearest", bits, points, kind, kind, affine=affine, runs=run > 0,
@@ -188,16 +191,47 @@ def sweep_gather(
         "grid": points.record, "lattice": lattice_of(source.strides, work, far),
         "block": work.record, **(job._asdict() if spec.driver == "gather_direct" else {"job": job}),
     }  # fmt: skip
-    planes = range(len(job.image.starts))
-    cost = len(planes) * max(1, run) * work.taps
-    if group == ALONE:
-        ranges = divide(
-            range(plan.grid_items), plan.points, planes, cost, work.step,
-            fair(cost * plan.points * plan.grid_items, threads),
-        )  # fmt: skip
-    else:
-        ranges = divide_group(group, planes, cost)
-    return Part(driver_for(spec), given, work.scratch_bytes, [[one] for one in ranges])
+    tasks = parts_of(plan, work, group, len(job.image.starts), max(1, run), threads)
+    return Part(driver_for(spec), given, work.scratch_bytes, tasks)
+
+
+def parts_of(
+    plan: Plan, work: Work, group: Group, planes: int, run: int, threads: int
+) -> list[list[tuple[int, ...]]]:
+    """The tasks of a sweep that gathers planes, or runs of channels."""
+    cost = planes * run * work.taps
+    if group != ALONE:
+        return [[one] for one in divide_group(group, range(planes), cost)]
+    ideal = fair(cost * plan.points * plan.grid_items, threads)
+    items = range(plan.grid_items)
+    return [[one] for one in divide(items, plan.points, range(planes), cost, work.step, ideal)]
+
+
+def sweep_labels(
+    plan: Plan, order: Order, source: Memory, points: GridLayout, target: Memory, group: Group,
+    kind: np.dtype[Any], affine: bool, threads: int,
+) -> Part:  # fmt: skip
+    """The sweep that gathers labels, as bits of a ``kind``."""
+    # Keys are indices: they are as wide as the pixels at least.
+    bits = 64 if kind.itemsize == 8 else index_bits(plan, source, group)
+    linear = all(method.votes for method in plan.methods)
+    spec = specify(
+        plan, "gather_labels", bits, points, kind, kind, affine=affine,
+        linear=len(plan.spatial) if linear else 0,
+        pixel=kind.itemsize if linear and kind.itemsize < 4 and source.strides[0] == 1 else 0,
+    )  # fmt: skip
+    work = organize(plan, order, 1, bits, 0, group=group)
+    job = records.Votes(
+        planes_of(source, plan, False), values_of(target, plan, False), AROUND,
+        flip=sign_bit(plan.dtype, bits),
+    )  # fmt: skip
+    given: dict[str, Any] = {
+        "job": job, "grid": points.record,
+        "lattice": lattice_of(source.strides, work, is_far(plan, source, 1) and group == ALONE),
+        "block": work.record,
+    }  # fmt: skip
+    tasks = parts_of(plan, work, group, len(job.image.starts), 1, threads)
+    return Part(driver_for(spec), given, work.scratch_bytes, tasks)
 
 
 def samples_directly(plan: Plan, memory: Memory, points: GridLayout, image: np.dtype[Any]) -> bool:

@@ -177,6 +177,15 @@ class GatherRuns(NamedTuple):
     length: int  # the number of contiguous channels; 0 if they are not contiguous
 
 
+class Votes(NamedTuple):
+    """What gather works on where pixels are labels, all of them as bits."""
+
+    image: Planes
+    out: Values
+    around: Outside
+    flip: int  # the bit in which a key differs from a pixel, or 0
+
+
 class Backward(NamedTuple):
     """The arrays of backward."""
 

@@ -170,7 +170,9 @@ def organize(
     powers = max(method.powers for method in plan.methods)
     inside = axes.reals.reshape(len(axes.counts), -1)
     fits = bool((inside[:, FROM] <= inside[:, TO]).all())
-    table, indices, reals = blocks.plan_block(axes.counts, powers, fits, kinds, width, run, twice)
+    table, indices, reals = blocks.plan_block(
+        axes.counts, powers, fits, kinds, width, run, twice, plan.votes
+    )
     kind = np.dtype(np.int32 if bits == 32 else np.int64)
     table[blocks.FILLS] = not plan.sums_to_one
     alone = in_rows and group == ALONE

@@ -371,7 +371,8 @@ def gather_call(
         "gather", plan, order, grid, (image, out), side_by_side(image), affine, fill, 1, 1,
         image=planes(image, plan.items), out=values_of(out, plan.items),
         outputs=Outputs(
-            COPY=copied, HOLE=not rounds and plain, ROUND=rounds and not copied,
+            COPY=copied and not plan.votes, VOTE=plan.votes,
+            HOLE=not rounds and plain, ROUND=rounds and not copied,
             BACKED=plain and fill is not None, LOW=int(low), HIGH=int(high),
         ),
     )  # fmt: skip
@@ -379,7 +380,7 @@ def gather_call(
 
 def copies(plan: Plan, order: Order) -> bool:
     """Whether values are copied from the image to the output unchanged."""
-    return plan.nearest and not any(order)
+    return (plan.nearest or plan.votes) and not any(order)
 
 
 def crowded(plan: Plan) -> bool:

@@ -213,6 +213,42 @@ def look_up(
     return pixel
 
 
+def vote(
+    source: Any, steps: Any, pixels: Any, kept: Any, near: Any, weights: Any, real: Any,
+    backdrop: Any, tile: Tile,
+) -> Any:  # fmt: skip
+    """A tile of labels: those with the largest sums of weights, and the smallest that tie.
+
+    The total of a tap is the sum of the weights of all from it on that have its label.  So the
+    first tap of a label has the whole sum, and the others have no more.
+    """
+    labels: Any = ()
+    shares: Any = ()
+    for line in tl.static_range(tl.constexpr(tile.Y[COUNT] * tile.Z[COUNT])):
+        start = line_start(pixels, steps[1], steps[2], line, tile.Y, tile.Z)
+        inside = line_kept(kept, near, line, tile.Y, tile.Z)
+        w = line_weight(weights[1], weights[2], line, tile.Y, tile.Z)
+        for i in tl.static_range(tl.constexpr(tile.X[COUNT])):
+            there = over_points(inside & kept[0][i], tile.LAST)
+            at = over_points(start + pixels[0][i] * steps[0], tile.LAST)
+            label = tl.load(source + at, mask=there & real, other=0)
+            if tile.FILLED:
+                label = where(there, label, backdrop)
+            labels = labels + (label,)
+            shares = shares + (over_points(w * weights[0][i], tile.LAST),)
+    taps = tl.constexpr(tile.X[COUNT] * tile.Y[COUNT] * tile.Z[COUNT])
+    winner = labels[0]
+    most = tl.full(winner.shape, -1, tile.REAL)
+    for t in tl.static_range(taps):
+        total = tl.full(winner.shape, 0, tile.REAL) + shares[t]
+        for other in tl.static_range(t + 1, taps):
+            total += where(labels[other] == labels[t], shares[other], 0)
+        wins = (total > most) | ((total == most) & (labels[t] < winner))
+        winner = where(wins, labels[t], winner)
+        most = where(wins, total, most)
+    return winner
+
+
 def settle(total: Any, LOW: Static, HIGH: Static, KIND: Static) -> Any:
     """Convert sums to an integer type: round half to even, and saturate."""
     whole = rint(total)

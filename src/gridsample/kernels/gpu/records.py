@@ -98,6 +98,7 @@ class Outputs(NamedTuple):
     """What `gather` stores."""
 
     COPY: Static  # each point has one tap, of weight one, whose value is copied
+    VOTE: Static  # numbers are labels, for which taps vote
     BACKED: Static  # points without taps have the fill value
     HOLE: Static  # points that are nowhere become NaN; otherwise they have no taps
     ROUND: Static  # the output holds integers

@@ -49,6 +49,7 @@ from gridsample.kernels.gpu.parts import (
     rises,
     ruler,
     settle,
+    vote,
     weigh_all,
 )
 from gridsample.kernels.gpu.records import (
@@ -70,7 +71,7 @@ from gridsample.kernels.gpu.taps import maximum, minimum, tl, where
 def gather(
     image: Planes, grid: Grid, out: Values, fill: Fill, work: Work, tile: Tile, outputs: Outputs
 ) -> None:
-    """Sample: out = sum over taps of weight * pixel; see `Outputs`."""
+    """Sample: out = sum over taps of weight * pixel, or their vote; see `Outputs`."""
     point, present, item, split = assignment(work, tile.BLOCK)
     if tile.SOURCE == MAPPED:
         coordinates = mapped(grid, item, point, (work.out_x, work.out_y, work.out_z), tile)
@@ -95,6 +96,9 @@ def gather(
             total = tl.load(source + over_points(at, tile.LAST), mask=there & real, other=0)
             if tile.FILLED:
                 total = where(there, total, backdrop)
+        elif outputs.VOTE:
+            steps = (image.x, image.y, image.z)
+            total = vote(source, steps, pixels, kept, near, (wx, wy, wz), real, backdrop, tile)
         else:
             total = tl.full(
                 [tile.BLOCK, tile.DEPTH] if tile.LAST else [tile.DEPTH, tile.BLOCK], 0, tile.REAL
@@ -473,8 +477,8 @@ def add_bends(
 # Ordered so that each function uses only those before it.
 FUNCTIONS = (
     *(plus, over_points, over_channels, assignment, place, ruler, mapped, find, weigh_all, rises),
-    *(lines, entry, line_of, line_start, line_weight, line_kept, channels_of, look_up, settle),
-    *(blank, follow, join_runs, two_to, halves, add, share, add_slopes),
+    *(lines, entry, line_of, line_start, line_weight, line_kept, channels_of, look_up, vote),
+    *(settle, blank, follow, join_runs, two_to, halves, add, share, add_slopes),
     *(keep_gradient, direction, add_bends),
 )
 

@@ -26,6 +26,7 @@ from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import as_parts, frozen, stored
 from gridsample.kernels.prefilter import filter_axis
 from gridsample.kernels.resize.build import CHUNK, LANES, ROWS, Spec, driver_for
+from gridsample.kernels.resize.votes import vote
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
@@ -346,6 +347,7 @@ def resize(
     real: np.dtype[Any],
     threads: int | None = None,
     rounding: str = "exact",
+    votes: bool = False,
 ) -> None:
     """Resize (N, C, *spatial) into ``out``, which has the same dtype; see above.
 
@@ -357,7 +359,11 @@ def resize(
         real: the dtype of sums.
         threads: the maximum number of threads.
         rounding: "exact", or "pillow" or "torch" to round integers after each axis.
+        votes: whether inputs vote for their values, which are labels.
     """
+    if votes:
+        vote(maps, source, out, threads)
+        return
     last = is_channels_last(source)
     given = as_planes(source, last)
     wanted = as_planes(out, last)

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numba as nb
 import numpy as np
 
+from gridsample.kernels.compile.extending import tail
 from gridsample.kernels.compile.jit import (
     compile_driver,
     compile_inner,
     compile_loop,
     compile_piece,
+    compile_separate,
 )
 from gridsample.kernels.compile.lower import fingerprint, lower, rebind
+from gridsample.kernels.cpu import labels as votes
 from gridsample.kernels.cpu import lanes, tiles
 from gridsample.kernels.cpu.build import loader, storer
+from gridsample.kernels.cpu.intrinsics import minimum, where
 from gridsample.kernels.cpu.vectors import Block
-from gridsample.kernels.resize import loops
+from gridsample.kernels.resize import labels, loops
 from gridsample.kernels.resize.vectors import (
     block_weigher,
     group_copier,
@@ -31,6 +36,9 @@ from gridsample.kernels.resize.vectors import (
 # processed at once, so that a few stay in cache; the outputs between two transpositions; and the
 # rows of pixels that are processed together.
 LANES, LINE, CHUNK, ROWS = 16, 8192, 64, 4
+# Outputs of a row whose inputs vote together; and the difference of two sums of weights up to
+# which they tie: exact sums would be equal.
+WIDTH, TIE = 256, 1e-9
 
 
 class Spec(NamedTuple):
@@ -118,4 +126,23 @@ def driver_for(spec: Spec) -> Any:
                 for n in (1, 3, 4)
             ),
         )
+    if spec.driver.startswith("vote"):
+        include_votes(spec, names, include)
+        return compile_driver(rebind(getattr(labels, spec.driver), names, tag))
     return compile_driver(rebind(getattr(loops, spec.driver), names, tag))
+
+
+def include_votes(spec: Spec, names: dict[str, Any], include: Callable[..., None]) -> None:
+    """What drivers that resize labels are made of."""
+    keys = nb.int32 if spec.driver == "vote_few" and spec.source != "u8" else nb.int64
+    names |= {
+        "integer": keys, "int64": nb.int64, "WIDTH": WIDTH, "TIE": TIE, "tail": tail,
+        "where": where, "minimum": minimum,
+    }  # fmt: skip
+    include(votes.key_of, compile_=compile_inner)
+    if spec.driver == "vote_few":
+        loops_apart = (votes.differ, votes.copy_keys, votes.add_votes, votes.compare)
+        include(*loops_apart, labels.weigh_line, compile_=compile_separate)
+        include(votes.elect, votes.settle_keys, labels.collect_line, compile_=compile_loop)
+    else:
+        include(labels.find_slot, labels.cast, labels.find_winner, labels.count_line)
