@@ -69,6 +69,7 @@ class ToyBackend:
     permute = staticmethod(lambda array, axes: Toy(array.numbers.transpose(axes)))
     full = staticmethod(lambda shape, number, dtype, like: Toy(np.full(shape, number, dtype)))
     ratio = staticmethod(lambda a, b: Toy(a.numbers / np.where(b.numbers == 0, 1, b.numbers)))
+    truth = staticmethod(lambda flag: bool(flag.numbers))
     whole = staticmethod(lambda image, grid, options: None)
     affine = affine_backward = staticmethod(lambda *given: None)
 

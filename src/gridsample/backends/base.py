@@ -95,6 +95,13 @@ class Backend(Protocol):
         """Create an array of equal numbers on the device of ``like``, possibly a view."""
         ...
 
+    def truth(self, flag: Array) -> bool | None:
+        """The truth of an array of one flag; None if its value cannot be inspected cheaply.
+
+        It cannot while a program is traced or transformed, and waiting for a GPU is not cheap.
+        """
+        ...
+
     def ratio(self, values: Array, count: Array) -> Array:
         """Compute values / count, or values where count is 0; values may be overwritten."""
         ...
