@@ -95,10 +95,10 @@ class Backend(Protocol):
         """Create an array of equal numbers on the device of ``like``, possibly a view."""
         ...
 
-    def truth(self, flag: Array) -> bool | None:
-        """The truth of an array of one flag; None if its value cannot be inspected cheaply.
+    def inspects(self, array: Array) -> bool:
+        """Whether the values of an array can be inspected cheaply.
 
-        It cannot while a program is traced or transformed, and waiting for a GPU is not cheap.
+        They cannot while a program is traced or transformed, and waiting for a GPU is not cheap.
         """
         ...
 

@@ -152,9 +152,9 @@ class NumPy:
         """Create a broadcast view of one number."""
         return np.broadcast_to(np.array(number, dtype.newbyteorder("=")), tuple(shape))
 
-    def truth(self, flag: Array) -> bool:
-        """The truth of an array of one flag."""
-        return bool(flag)
+    def inspects(self, array: Array) -> bool:
+        """Return True."""
+        return True
 
     def ratio(self, values: Array, count: Array) -> Array:
         """Compute values / count where count is not 0, in place."""

@@ -15,9 +15,11 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from gridsample.backends import Backend
 from gridsample.definitions.options import Options, fill_numbers
-from gridsample.definitions.plan import BOUNDARIES, MISSING, Shape, per_axis
+from gridsample.definitions.plan import BOUNDARIES, MISSING, Shape, find_method, per_axis
 from gridsample.ops.arrays import (
     Array,
     back,
@@ -38,6 +40,7 @@ from gridsample.ops.missing import (
     has_no_nan,
     laid_out,
     numbers,
+    stacked,
     stored,
     without_missing,
 )
@@ -114,69 +117,66 @@ class Terms(NamedTuple):
         share: two images of ones; the difference of their samples is the share of each point's
             weight that is on known numbers outside, if that takes samples of its own.
         fill: the known number outside of each channel, (1, C, 1, ...), for ``share``.
-        inside: an image of ones, whose sample is 0 where a position is outside and has the fill
-            value; None if no such position is to be found.
     """
 
     sums: Sequence[Term]
     share: Sequence[Term] = ()
     fill: Array | None = None
-    inside: Term | None = None
 
 
 def terms_of(
     backend: Backend, places: Places, parts: Planes, options: Options, rule: Rule,
     fill: Sequence[Any], last: bool,
 ) -> Terms:  # fmt: skip
-    """Decide how both images continue outside; see `Rule` and `Terms`."""
-    values, mask = parts.values, parts.mask
-    xp, rank = backend.xp, len(values.shape) - 2
-    given = per_axis(options.padding_mode if rule.missing is None else rule.missing, rank, "")
-    dropping = {name for name in given if name in ("zeros", "constant", MISSING)}
-    plain = options.changed(prefilter=False, fill_value=0)
+    """Decide how both images continue outside, and whether one sweep can sample them.
 
-    def term(image: Array, names: Sequence[str], fills: Any = 0, **more: Any) -> Term:
-        how = plain.changed(padding_mode=tuple(names), fill_value=fills, **more)
+    Args:
+        backend: the backend.
+        places: the points.
+        parts: both images.
+        options: the options as the caller gave them.
+        rule: the rule.
+        fill: the fill value: one number, one per channel, or empty for 0.
+        last: whether the caller's channels come last.
+    """
+    both, channels = stacked(backend, parts), parts.values.shape[1]
+    masks = parts.mask.shape[1]
+    given = per_axis(options.padding_mode if rule.missing is None else rule.missing,
+                     len(both.shape) - 2, "padding_mode")  # fmt: skip
+    dropping = {*given} & {"zeros", "constant", MISSING}
+    used = "constant" in dropping or not options.extrapolate
+    fills = list(fill) * (channels if len(fill) == 1 else 1) if fill and used else [0] * channels
+
+    def term(image: Array, fills: Sequence[Any] = (), **names: str) -> Term:
+        how = options.changed(
+            padding_mode=tuple([names.get(name, name) for name in given]),
+            fill_value=list(fills) if any([one != 0 for one in fills]) else 0, prefilter=False,
+        )  # fmt: skip
         return Term(image, places.settle(back(backend, image, last), how))
 
-    def swapped(names: Sequence[str], **by: str) -> list[str]:
-        return [by.get(name, name) for name in names]
-
-    channels, masks = values.shape[1], mask.shape[1]
-    fills = list(fill) * (channels if len(fill) == 1 else 1) or [0] * channels
-    outer = fills if "constant" in dropping else [0] * channels
-    ones = backend.full((1, 1, *values.shape[2:]), 1, mask.dtype, values)
-    share: Sequence[Term] = ()
-    inside = None
-    by_channel = None
-    if len(dropping) > 1:  # what is dropped along one axis is known, along another it is not
-        names = swapped(given, zeros="zeros", constant="zeros", missing="zeros")
-        first = swapped(given, zeros="border", constant="border", missing="zeros", **EVEN)
-        share = term(ones, first), term(ones, swapped(names, **EVEN))
-        by_channel = numbers(backend, outer, values)
-        after: tuple[Any, Any] = 0, 0
-    elif MISSING in dropping:
-        names, after = swapped(given, missing="zeros"), (0, 0)
-    elif dropping or not options.extrapolate:
-        names = swapped(given, zeros="constant")
-        beyond = fills if not dropping else outer
-        after = beyond, [1] * masks
-        if "zeros" in dropping and not options.extrapolate and any(fills):
-            inside = term(ones, ["border"] * rank, mode="nearest")
-    else:
-        names, after = list(given), (0, 0)
-    even = swapped(names, **EVEN)
-    if even != names:  # values change their sign outside, weights do not
-        sums = [term(values, names, after[0]), term(mask, even, after[1])]
-    else:
-        items = max(values.shape[0], mask.shape[0])
-        each = [
-            one if one.shape[0] == items else xp.broadcast_to(one, (items, *one.shape[1:]))
-            for one in (values, backend.astype(mask, values.dtype))
-        ]
-        both = [*after[0], *after[1]] if after[0] or after[1] else 0
-        sums = [term(xp.concatenate(each, 1), names, both)]
-    return Terms(sums, share, by_channel, inside)
+    if MISSING in dropping:
+        share: Sequence[Term] = ()
+        if len(dropping) > 1:  # what is dropped along one axis is known, along another it is not
+            ones = backend.full((1, 1, *both.shape[2:]), 1, parts.mask.dtype, both)
+            share = (
+                term(ones, zeros="border", constant="border", missing="zeros", **EVEN),
+                term(ones, constant="zeros", missing="zeros", **EVEN),
+            )
+        names = {"constant": "zeros", "missing": "zeros"}
+        if not {*given} & EVEN.keys():
+            return Terms([term(both, **names)], share, numbers(backend, fills, both))
+        mask = backend.xp.real(both[:, channels:])
+        sums = [term(both[:, :channels], **names), term(mask, **names, **EVEN)]
+        return Terms(sums, share, numbers(backend, fills, both))
+    known = [1] * masks if dropping or not options.extrapolate else []
+    # Under "zeros", fills are of positions outside, not of dropped taps.  Values change their sign
+    # outside where weights do not.  And where it is not known whether any pixel is missing, values
+    # are sampled exactly as if none were, so that they get the same bits.
+    apart = ("zeros" in dropping and any(fills)) or bool({*given} & EVEN.keys())
+    if apart or not isinstance(parts.holes, bool):
+        mask = backend.xp.real(both[:, channels:])
+        return Terms([term(both[:, :channels], fills), term(mask, known, zeros="constant", **EVEN)])
+    return Terms([term(both, [*fills, *known] if known else (), zeros="constant")])
 
 
 # Means --------------------------------------------------------------------------------------------
@@ -215,7 +215,8 @@ def share_of(backend: Backend, places: Places, terms: Terms) -> Array:
     first, second = [places.gather(one.image, one.how, one.image.dtype) for one in terms.share]
     share = xp.subtract(first, second)
     # Both are rounded: what remains of equal shares is none.
-    rounded = xp.less_equal(xp.abs(share), 16 * float(xp.finfo(share.dtype).eps))
+    unit = np.finfo(backend.type_name(share.dtype)).eps
+    rounded = xp.less_equal(xp.abs(share), 16 * float(unit))
     return xp.where(rounded, 0, share)
 
 
@@ -294,7 +295,7 @@ def prepared(
     filled = not how.extrapolate or any([BOUNDARIES[name].filled for name in how.padding_mode])
     ignore = rule.ignore and is_differentiable(backend, image)
     if rule._replace(ignore=ignore).counts():
-        check_rule(how)
+        check_rule([find_method(one) for one in how.mode], how.padding_mode, how.prefilter)
     pixels = planes(backend, image, last)
     if weights is not None:
         check_weights(backend, weights, shape, max(shape[0], items), last)
@@ -320,17 +321,7 @@ def mean_of(backend: Backend, places: Places, call: Call, rule: Rule) -> Mean:
     assert parts is not None
     above, below = sums_of(backend, places, terms, parts.values.shape[1])
     bare = parts.weights is None and rule.missing is None
-    mean = divided(backend, above, below, rule, call.fill, parts.holes if bare else True)
-    if terms.inside is None:
-        return mean
-    inside = places.gather(terms.inside.image, terms.inside.how, terms.inside.image.dtype)
-    outside, xp = backend.xp.equal(inside, 0), backend.xp
-    other = numbers(backend, call.fill, above)
-    return Mean(
-        xp.where(outside, other, mean.result),
-        mean.weight,
-        xp.logical_and(mean.known, xp.logical_not(outside)),
-    )
+    return divided(backend, above, below, rule, call.fill, parts.holes if bare else True)
 
 
 def sample(
@@ -354,9 +345,15 @@ def sample(
         result, weight = stored(backend, mean.result, image.dtype, call.fill), mean.weight
     if not rule.weighted:
         return result, None, how
-    if weight.shape[1] != pixels.shape[1]:
-        weight = backend.xp.concatenate([weight] * pixels.shape[1], 1)
-    return result, weight, how
+    return result, widened(backend, weight, result.shape), how
+
+
+def widened(backend: Backend, weight: Array, shape: Shape) -> Array:
+    """Repeat the weights of results where items or channels share them."""
+    for axis in (0, 1):
+        if weight.shape[axis] != shape[axis]:
+            weight = backend.xp.concatenate([weight] * shape[axis], axis)
+    return weight
 
 
 def plain_weight(backend: Backend, places: Places, call: Call) -> Array:
@@ -444,41 +441,55 @@ def gradients(
         The gradients of the image (N, C, *spatial), the points, and the weights
         (N or 1, 1 or C, *spatial).
     """
-    parts, xp = call.parts, backend.xp
+    parts = call.parts
     assert parts is not None
-    kind = parts.values.dtype
     mean = mean_of(backend, places, call, rule)
+    of_values, of_mask = of_sums(backend, parts, mean, rule, upstream)
+    by_values, by_mask, by_points = swept(
+        backend, places, call.terms, of_values, of_mask, (needed[0] or needed[2], needed[1])
+    )
+    pair = by_pixels(backend, parts, by_values, by_mask, call.image.shape, (needed[0], needed[2]))
+    return pair[0], by_points, pair[1]
+
+
+def of_sums(
+    backend: Backend, parts: Planes, mean: Mean, rule: Rule, upstream: Array
+) -> tuple[Array, Array]:
+    """Compute the gradients of both sums from that of the means, by the quotient rule."""
+    xp, kind = backend.xp, parts.values.dtype
     weight = xp.where(mean.known, mean.weight, 1)
     with backend.quiet():
         of_values = xp.where(mean.known, xp.divide(backend.astype(upstream, kind), weight), 0)
         product = xp.multiply(xp.conj(of_values), mean.result)
         of_mask = xp.negative(xp.real(xp.where(mean.known, product, 0)))
-    bare = parts.weights is None and rule.missing is None
-    if bare and parts.holes is not True:
+    if parts.weights is None and rule.missing is None and parts.holes is not True:
         of_mask = xp.where(parts.holes, of_mask, 0)
     if parts.mask.shape[1] == 1:
         of_mask = xp.sum(of_mask, 1)[:, None]
-    of_mask = backend.astype(of_mask, kind)
-    by_values, by_mask, by_points = swept(
-        backend, places, call.terms, of_values, of_mask, (needed[0] or needed[2], needed[1])
-    )
+    return of_values, backend.astype(of_mask, kind)
+
+
+def by_pixels(
+    backend: Backend, parts: Planes, by_values: Array, by_mask: Array, shape: Shape,
+    needed: tuple[bool, bool],
+) -> tuple[Array | None, Array | None]:  # fmt: skip
+    """Compute the gradients of an image of a shape, and of its weights, from those of m v and m."""
+    xp, lost, weights = backend.xp, parts.lost, parts.weights
     by_image = by_weights = None
     if needed[0]:
-        by_image = by_values if parts.weights is None else xp.multiply(by_values, parts.weights)
-        if parts.lost is not None:
-            by_image = xp.where(parts.lost, 0, by_image)
-        by_image = summed(backend, by_image, call.image.shape)
-    if needed[2] and parts.weights is not None:
-        product = xp.real(xp.multiply(by_values, xp.conj(parts.pixels)))
+        by_image = by_values if weights is None else xp.multiply(by_values, weights)
+        if lost is not None:
+            by_image = xp.where(lost, 0, by_image)
+        by_image = summed(backend, by_image, shape)
+    if needed[1] and weights is not None:
         by_mask = xp.real(by_mask)
-        if by_mask.shape[1] == product.shape[1]:
-            both = xp.add(by_mask, product)
-        else:
-            both = xp.add(by_mask, xp.sum(product, 1)[:, None])
-        if parts.lost is not None:
-            both = xp.where(parts.lost, 0, both) if parts.mask.shape[1] > 1 else both
-        by_weights = summed(backend, both, parts.weights.shape)
-    return by_image, by_points, by_weights
+        if lost is not None:
+            by_mask = xp.where(lost[:, : by_mask.shape[1]], 0, by_mask)
+        product = xp.real(xp.multiply(by_values, xp.conj(parts.pixels)))
+        if by_mask.shape[1] != product.shape[1]:
+            product = xp.sum(product, 1)[:, None]
+        by_weights = summed(backend, xp.add(by_mask, product), weights.shape)
+    return by_image, by_weights
 
 
 def swept(
@@ -502,7 +513,7 @@ def swept(
             xp.sum(xp.real(xp.multiply(xp.conj(of_values), terms.fill)), 1)[:, None],
             xp.sum(xp.real(of_mask), 1)[:, None],
         )
-        onto = xp.where(xp.equal(share, 0), 0, onto)
+        onto = xp.where(share == 0, 0, onto)
         for one, sign in zip(terms.share, (xp.positive, xp.negative), strict=True):
             found = places.backward(sign(onto), one.image, one.how, (False, True), one.image.dtype)
             by_points.append(found[1])

@@ -15,13 +15,14 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gridsample.backends import Backend
-from gridsample.definitions.options import Options
+from gridsample.definitions.methods import Method
 from gridsample.definitions.plan import (
     MISSING,
     Shape,
     check_flag,
-    find_method,
     unknown,
 )
 from gridsample.ops.arrays import (
@@ -133,10 +134,15 @@ def has_no_nan(backend: Backend, image: Array) -> bool:
     """Whether the values of an image can be inspected and are all numbers."""
     if not is_differentiable(backend, image) or 0 in backend.shape(image):
         return True
-    xp, complex_ = backend.xp, backend.type_name(image.dtype).startswith("complex")
+    if not backend.inspects(image):
+        return False
+    xp, name = backend.xp, backend.type_name(image.dtype)
+    if name == "bfloat16":  # which NumPy does not know
+        image = backend.astype(image, backend.type("float32"))
+    complex_ = name.startswith("complex")
     # The smallest number of a list with a NaN is NaN, and is found without another array.
     flag = xp.any(xp.isnan(image)) if complex_ else xp.isnan(xp.min(image))
-    return backend.truth(flag) is False
+    return not bool(flag)
 
 
 def laid_out(
@@ -148,16 +154,16 @@ def laid_out(
     found: Any = xp.isnan(pixels) if ignore else None
     holes: Any = False
     if found is not None:
-        flag = xp.any(found)
-        known = backend.truth(flag)
-        holes = flag if known is None else known
-        found = None if holes is False else found
+        holes = xp.any(found)
+        if backend.inspects(holes):
+            holes = bool(holes)
+            found = found if holes else None
     lost = found
     narrow = weights is None or weights.shape[1] == 1
     if weights is not None:
         weights = backend.astype(weights, real)
         # A pixel of weight 0 is not read into the sum, whatever it holds.
-        unread = xp.logical_and(xp.equal(weights, 0), xp.logical_not(xp.isfinite(pixels)))
+        unread = xp.logical_and(weights == 0, xp.logical_not(xp.isfinite(pixels)))
         found = unread if found is None else xp.logical_or(found, unread)
     if found is not None:
         pixels = xp.where(found, 0, pixels)
@@ -166,15 +172,17 @@ def laid_out(
         mask = mask if weights is None else weights
     else:
         here = lost
-        if narrow and lost.shape[1] > 1:
+        if narrow and lost.shape[1] > 1 and backend.inspects(lost):
             first = lost[:, :1]
-            here = first if backend.truth(xp.all(xp.equal(lost, first))) else lost
+            here = first if bool(xp.all(lost == first)) else lost
         mask = xp.where(here, 0, backend.full((), 1, real, image) if weights is None else weights)
     values = pixels if weights is None else xp.multiply(pixels, weights)
     return Planes(values, mask, pixels, lost, holes, weights)
 
 
-def check_weights(backend: Backend, weights: Array, image: Shape, items: int, last: bool) -> None:
+def check_weights(
+    backend: Backend, weights: Array, image: Shape, items: int, last: bool, what: str = "input"
+) -> None:
     """Raise an error if the caller's weights do not match an image or are not valid.
 
     Args:
@@ -183,6 +191,7 @@ def check_weights(backend: Backend, weights: Array, image: Shape, items: int, la
         image: the shape of the image in the caller's layout.
         items: N of the result.
         last: whether the channels come last.
+        what: the argument that holds the image.
 
     Raises:
         TypeError: the weights are complex.
@@ -203,40 +212,59 @@ def check_weights(backend: Backend, weights: Array, image: Shape, items: int, la
         layout = f"(N or 1, *{spatial}, {channels} or 1)" if last else (
             f"(N or 1, {channels} or 1, *{spatial})"
         )  # fmt: skip
-        raise ValueError(f"weights must be {layout} for an input of shape {image}, got {shape}")
+        raise ValueError(f"weights must be {layout} for {what} of shape {image}, got shape {shape}")
     if name in ("bool", "uint8", "uint16", "uint32", "uint64") or 0 in shape:
+        return
+    if not backend.inspects(weights):
         return
     xp = backend.xp
     wide = backend.astype(weights, sum_type(backend, weights))
     valid = xp.logical_and(xp.greater_equal(xp.min(wide), 0), xp.less(xp.max(wide), math.inf))
-    if backend.truth(valid) is False:
+    if not bool(valid):
         raise ValueError("weights must be finite and not negative; some are not")
 
 
-def check_rule(how: Options) -> None:
-    """Raise an error if methods or boundaries do not go with missing pixels and weights."""
-    if how.prefilter:
+def check_rule(methods: Sequence[Method], boundaries: Sequence[str], prefilter: bool) -> None:
+    """Raise an error if methods or boundaries do not go with missing pixels and weights.
+
+    Args:
+        methods: the methods.
+        boundaries: the names of boundaries.
+        prefilter: whether the image would be prefiltered.
+    """
+    if prefilter:
         raise ValueError(
-            f"mode {how.mode!r} would prefilter the image, and each coefficient of a spline "
-            "depends on all pixels, also on missing ones; accepted with missing='ignore', weights "
-            f"or padding_mode {MISSING!r}: prefilter=False for an image of coefficients, or a mode "
-            "without a prefilter, such as 'bicubic' or 'catmull-rom'"
+            f"mode {tuple([one.name for one in methods])!r} would prefilter the image, and each "
+            "coefficient of a spline depends on all pixels, also on missing ones; accepted with "
+            f"missing='ignore', weights or padding_mode {MISSING!r}: a mode without a prefilter, "
+            "such as 'bicubic' or 'catmull-rom', or an image of coefficients with prefilter=False"
         )
-    for one in how.mode:
-        if not find_method(one).normalized:
+    for one in methods:
+        if not one.normalized:
             raise ValueError(
-                f"mode {find_method(one).name!r} has weights that do not sum to one, so that they "
+                f"mode {one.name!r} has weights that do not sum to one, so that they "
                 "make no mean; accepted with missing='ignore', weights or padding_mode "
                 f"{MISSING!r}: methods that are normalized"
             )
-    if "dst1" in how.padding_mode:
+    if "dst1" in boundaries:
         raise ValueError(
             "padding_mode 'dst1' has zeros between the images, which are no pixels; accepted with "
             f"missing='ignore' and weights: every other boundary, and {MISSING!r}"
         )
 
 
-# Numbers ------------------------------------------------------------------------------------------
+# Arrays -------------------------------------------------------------------------------------------
+
+
+def stacked(backend: Backend, parts: Planes) -> Array:
+    """Stack m v and m as the channels of one image."""
+    values, mask, xp = parts.values, parts.mask, backend.xp
+    items = max(values.shape[0], mask.shape[0])
+    each = [
+        one if one.shape[0] == items else xp.broadcast_to(one, (items, *one.shape[1:]))
+        for one in (values, backend.astype(mask, values.dtype))
+    ]
+    return xp.concatenate(each, 1)
 
 
 def numbers(backend: Backend, given: Sequence[Any], like: Array) -> Array:
@@ -257,7 +285,7 @@ def stored(backend: Backend, result: Array, dtype: Any, fill: Sequence[Any]) -> 
     result = xp.where(xp.isnan(result), numbers(backend, fill, result), result)
     if name == "bool":
         return xp.greater(xp.round(result), 0)
-    lowest, highest = int(xp.iinfo(dtype).min), int(xp.iinfo(dtype).max)
+    lowest, highest = int(np.iinfo(name).min), int(np.iinfo(name).max)
     # The largest integer may not be representable as a float, so it is handled separately.
     below = math.nextafter(float(highest), 0)
     with backend.quiet():

@@ -188,9 +188,9 @@ class Torch:
         one = torch.full((), number, dtype=dtype, device=like.device)
         return one.expand(tuple(shape))
 
-    def truth(self, flag: Tensor) -> bool | None:
-        """The truth of a plain tensor of one flag, otherwise None."""
-        return bool(flag) if operators.is_plain(flag) else None
+    def inspects(self, array: Tensor) -> bool:
+        """Whether a tensor is plain."""
+        return operators.is_plain(array)
 
     def ratio(self, values: Tensor, count: Tensor) -> Tensor:
         """Compute values / count; a count of 0 is replaced by 1, so that no derivative is NaN."""
