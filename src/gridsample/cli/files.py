@@ -13,8 +13,16 @@ from numpy.typing import NDArray
 
 from gridsample import io, warp
 from gridsample.alpha import Alpha, divide, multiply
+from gridsample.cli.nodata import nodata_of, with_nodata
 from gridsample.cli.terminal import progress_bar
-from gridsample.definitions.plan import check_extent, check_threads, find_method, listed
+from gridsample.definitions.plan import (
+    MISSING,
+    check_extent,
+    check_threads,
+    find_method,
+    listed,
+)
+from gridsample.ops.missing import check_rule
 
 Progress = Callable[[float], None]
 
@@ -59,9 +67,12 @@ class _Warped:
             voxels = warp.window(arguments.steps, size, self.canvas)
             if warp.lands_on_pixels(self.inverse):
                 self.mode = warp.exact_mode(self.mode, len(size))
-        self.result = _result(image, self.canvas, voxels)
+        self.result = with_nodata(_result(image, self.canvas, voxels), arguments)
         self.fill = _fill(arguments.fill, image.channels)
         self.alpha = _sampled_alpha(image, arguments)
+        copies = warp.copies_pixels(self.mode, len(size))
+        copies = copies and MISSING not in listed(arguments.padding)
+        self.missing = nodata_of(image, arguments, self.alpha, copies)
 
     def grid_at(self, rows: slice) -> NDArray[Any]:
         """Return the grid for some rows of the canvas."""
@@ -72,18 +83,21 @@ class _Warped:
 
     def pixels(self, array: NDArray[Any], progress: Progress) -> NDArray[Any]:
         """Return the pixels of the output page."""
-        return warp.sample(
-            array,
+        missing = self.missing
+        made = warp.sample(
+            array if missing is None else missing.opened(array),
             self.grid_at,
             self.canvas[::-1],
             mode=self.mode,
             padding_mode=self.arguments.padding,
             align_corners=self.arguments.align_corners,
             fill_value=self.fill,
+            missing="ignore" if missing is not None and missing.ignore else "propagate",
             alpha=self.alpha,
             threads=self.arguments.threads,
             progress=progress,
         )
+        return made if missing is None else missing.closed(made)
 
 
 def resize_file(arguments: argparse.Namespace) -> None:
@@ -94,10 +108,13 @@ def resize_file(arguments: argparse.Namespace) -> None:
     with io.pages(arguments.input, volume=arguments.volume) as pages:
         sizes = [_possible(_resized(arguments, one.image.size), one.image) for one in pages]
         results = [
-            _result(
-                page.image,
-                size,
-                warp.fitted(page.image.size, size, bool(arguments.align_corners)),
+            with_nodata(
+                _result(
+                    page.image,
+                    size,
+                    warp.fitted(page.image.size, size, bool(arguments.align_corners)),
+                ),
+                arguments,
             )
             for page, size in zip(pages, sizes, strict=True)
         ]
@@ -121,21 +138,33 @@ def _resized_bands(
     plan_resizing(shape[:-1], size, None, *how, None, arguments.antialias)
     check_threads(arguments.threads)
     dtype, alpha = image.array.dtype.newbyteorder("="), _sampled_alpha(image, arguments)
-    names = {find_method(name, resizing=True).name for name in listed(arguments.mode)}
-    if names <= {"nearest", "nearest-exact"} and not arguments.antialias:
+    methods = [find_method(name, resizing=True) for name in listed(arguments.mode)]
+    copies = {one.name for one in methods} <= {"nearest", "nearest-exact"}
+    copies = copies and not arguments.antialias
+    missing = nodata_of(image, arguments, alpha, copies)
+    if copies:
         alpha = None  # nearest copies whole pixels
+    if missing is not None and missing.ignore:
+        check_rule(methods, (), any(one.prefilter > 1 for one in methods))
 
     def bands() -> Iterator[NDArray[Any]]:
         read = page.open()
 
         def rows(begin: int, end: int) -> NDArray[Any]:
             stored = read(begin, end)
+            if missing is not None:
+                return missing.stacked(stored) if missing.ignore else missing.opened(stored)
             return stored if alpha is None else multiply(stored, alpha)
 
-        threads = arguments.threads
-        made = resize_rows(rows, shape, size, None, *how, arguments.antialias, threads=threads)
+        threads, planes = arguments.threads, shape
+        if missing is not None and missing.ignore:
+            planes = (*shape[:-1], 2 * shape[-1])  # the mask of each channel comes after it
+        made = resize_rows(rows, planes, size, None, *how, arguments.antialias, threads=threads)
         for band in made:
-            yield band if alpha is None else divide(band, alpha, dtype)
+            if missing is not None:
+                yield missing.mean(band) if missing.ignore else missing.closed(band)
+            else:
+                yield band if alpha is None else divide(band, alpha, dtype)
 
     return bands()
 
