@@ -95,6 +95,13 @@ class Backend(Protocol):
         """Create an array of equal numbers on the device of ``like``, possibly a view."""
         ...
 
+    def inspects(self, array: Array) -> bool:
+        """Whether the values of an array can be inspected cheaply.
+
+        They cannot while a program is traced or transformed, and waiting for a GPU is not cheap.
+        """
+        ...
+
     def ratio(self, values: Array, count: Array) -> Array:
         """Compute values / count, or values where count is 0; values may be overwritten."""
         ...

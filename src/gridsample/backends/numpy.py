@@ -152,6 +152,10 @@ class NumPy:
         """Create a broadcast view of one number."""
         return np.broadcast_to(np.array(number, dtype.newbyteorder("=")), tuple(shape))
 
+    def inspects(self, array: Array) -> bool:
+        """Return True."""
+        return True
+
     def ratio(self, values: Array, count: Array) -> Array:
         """Compute values / count where count is not 0, in place."""
         with np.errstate(all="ignore"):

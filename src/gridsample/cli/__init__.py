@@ -23,6 +23,7 @@ from gridsample.cli.files import resize_file, warp_file
 from gridsample.cli.terminal import Terminated, ending_cleanly, progress_bar, quiet_libraries
 from gridsample.definitions.plan import BOUNDARIES
 from gridsample.methods import names as method_names
+from gridsample.ops.missing import RULES
 
 _WARP_HELP = """\
 Warp a picture or volume and write the result, in the same dtype, to another file.
@@ -56,6 +57,8 @@ files:
   output's NIfTI affine describes its own voxels: those of the input, shifted to the first voxel of
   the canvas, or for a --grid of another shape the same box divided into the grid's voxels.
 
+{missing}
+
 {alpha}
 
 examples:
@@ -79,6 +82,8 @@ files:
   resized independently; with --volume, they are the slices of one volume. The output's NIfTI affine
   describes its own voxels.
 
+{missing}
+
 {alpha}
 
 examples:
@@ -95,6 +100,13 @@ alpha:
   output), or the channel that a TIFF file marks as alpha. The colours of a TIFF file with
   associated alpha are multiplied already and are sampled as they are. --straight-alpha samples
   alpha like any other channel."""
+
+_MISSING_NOTES = """\
+missing pixels:
+  NaN, and the value of --nodata or of a TIFF file's nodata tag. They count for nothing, and their
+  neighbours make up for them; a result that has no neighbours is missing, too, and gets the nodata
+  value, or NaN. With --missing propagate, every result that reads a missing pixel is missing.
+  Whole pixels are copied as they are."""
 
 _EXPLAIN_NOTES = "{sampling}"
 
@@ -117,7 +129,11 @@ def _notes(text: str) -> str:
         "appear."
     )
     sampling = f"{modes.format(sampled)}\n\nboundaries:\n{boundaries}"
-    return text.format(sampling=sampling, resizing=modes.format(resized), alpha=_ALPHA_NOTES)
+    sampling += "\n  missing (for warp): outside counts for nothing, and the pixels make up for it."
+    return text.format(
+        sampling=sampling, resizing=modes.format(resized), alpha=_ALPHA_NOTES,
+        missing=_MISSING_NOTES,
+    )  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -273,6 +289,7 @@ def _add_warp(commands: Any) -> None:
         "--size", type=words.size, metavar="WxH", help="size of the output; WxHxD for a volume"
     )
     _add_sampling(command)
+    _add_missing(command)
     command.add_argument(
         "--fill",
         type=words.numbers,
@@ -317,7 +334,23 @@ def _add_resize(commands: Any) -> None:
         default=None,
         help="keep the centres of the corner pixels in place, not their outer edges",
     )
+    _add_missing(command)
     _add_how(command)
+
+
+def _add_missing(command: Any) -> None:
+    command.add_argument(
+        "--missing",
+        choices=RULES,
+        help="propagate missing pixels, or ignore them, so that their neighbours make up for them "
+        "(default: ignore where a nodata value is known)",
+    )
+    command.add_argument(
+        "--nodata",
+        type=words.number,
+        metavar="VALUE",
+        help="value of missing pixels, also of missing results (default: that of a TIFF file)",
+    )
 
 
 def _add_how(command: Any) -> None:

@@ -14,9 +14,18 @@ from numpy.typing import NDArray
 from gridsample import io, warp
 from gridsample.alpha import Alpha, divide, multiply
 from gridsample.cli.hints import LabelHint
+from gridsample.cli.nodata import nodata_of, with_nodata
 from gridsample.cli.terminal import progress_bar
 from gridsample.definitions.labels import check_labels, has_labels
-from gridsample.definitions.plan import Mode, check_extent, check_threads, find_method, listed
+from gridsample.definitions.plan import (
+    MISSING,
+    Mode,
+    check_extent,
+    check_threads,
+    find_method,
+    listed,
+)
+from gridsample.ops.missing import check_rule
 
 Progress = Callable[[float], None]
 
@@ -64,9 +73,12 @@ class _Warped:
             voxels = warp.window(arguments.steps, size, self.canvas)
             if warp.lands_on_pixels(self.inverse):
                 self.mode = warp.exact_mode(self.mode, len(size))
-        self.result = _result(image, self.canvas, voxels)
+        self.result = with_nodata(_result(image, self.canvas, voxels), arguments)
         self.fill = _fill(arguments.fill, image.channels)
         self.alpha = _sampled_alpha(image, arguments)
+        copies = warp.copies_pixels(self.mode, len(size)) or has_labels(self.mode)
+        copies = copies and MISSING not in listed(arguments.padding)
+        self.missing = nodata_of(image, arguments, self.alpha, copies)
 
     def grid_at(self, rows: slice) -> NDArray[Any]:
         """Return the grid for some rows of the canvas."""
@@ -77,20 +89,22 @@ class _Warped:
 
     def pixels(self, page: io.Page, hint: LabelHint, progress: Progress) -> NDArray[Any]:
         """Return the pixels of the output page."""
-        array = page.pixels()
+        array, missing = page.pixels(), self.missing
         hint.look(page.image, array)
-        return warp.sample(
-            array,
+        made = warp.sample(
+            array if missing is None else missing.opened(array),
             self.grid_at,
             self.canvas[::-1],
             mode=self.mode,
             padding_mode=self.arguments.padding,
             align_corners=self.arguments.align_corners,
             fill_value=self.fill,
+            missing="ignore" if missing is not None and missing.ignore else "propagate",
             alpha=self.alpha,
             threads=self.arguments.threads,
             progress=progress,
         )
+        return made if missing is None else missing.closed(made)
 
 
 def resize_file(arguments: argparse.Namespace) -> None:
@@ -101,10 +115,13 @@ def resize_file(arguments: argparse.Namespace) -> None:
     with io.pages(arguments.input, volume=arguments.volume) as pages:
         sizes = [_possible(_resized(arguments, one.image.size), one.image) for one in pages]
         results = [
-            _result(
-                page.image,
-                size,
-                warp.fitted(page.image.size, size, bool(arguments.align_corners)),
+            with_nodata(
+                _result(
+                    page.image,
+                    size,
+                    warp.fitted(page.image.size, size, bool(arguments.align_corners)),
+                ),
+                arguments,
             )
             for page, size in zip(pages, sizes, strict=True)
         ]
@@ -131,11 +148,15 @@ def _resized_bands(
     check_threads(arguments.threads)
     _check_labels(arguments.mode, image)
     dtype, alpha = image.array.dtype.newbyteorder("="), _sampled_alpha(image, arguments)
-    names = {find_method(name, resizing=True).name for name in listed(arguments.mode)}
-    if names <= {"nearest", "nearest-exact"} and not arguments.antialias:
-        alpha = None  # nearest copies whole pixels
-    if has_labels(arguments.mode):
-        alpha = None  # labels are no colours
+    methods = [find_method(name, resizing=True) for name in listed(arguments.mode)]
+    copies = {one.name for one in methods} <= {"nearest", "nearest-exact"}
+    # Labels are copied, too: the number of missing pixels is one of them.
+    copies = (copies and not arguments.antialias) or has_labels(arguments.mode)
+    missing = nodata_of(image, arguments, alpha, copies)
+    if copies:
+        alpha = None  # whole pixels are copied
+    if missing is not None and missing.ignore:
+        check_rule(methods, (), any(one.prefilter > 1 for one in methods))
 
     def bands() -> Iterator[NDArray[Any]]:
         read = page.open()
@@ -143,12 +164,19 @@ def _resized_bands(
         def rows(begin: int, end: int) -> NDArray[Any]:
             stored = read(begin, end)
             hint.look(image, stored)
+            if missing is not None:
+                return missing.stacked(stored) if missing.ignore else missing.opened(stored)
             return stored if alpha is None else multiply(stored, alpha)
 
-        threads = arguments.threads
-        made = resize_rows(rows, shape, size, None, *how, arguments.antialias, threads=threads)
+        threads, planes = arguments.threads, shape
+        if missing is not None and missing.ignore:
+            planes = (*shape[:-1], 2 * shape[-1])  # the mask of each channel comes after it
+        made = resize_rows(rows, planes, size, None, *how, arguments.antialias, threads=threads)
         for band in made:
-            yield band if alpha is None else divide(band, alpha, dtype)
+            if missing is not None:
+                yield missing.mean(band) if missing.ignore else missing.closed(band)
+            else:
+                yield band if alpha is None else divide(band, alpha, dtype)
 
     return bands()
 

@@ -75,8 +75,15 @@ BOUNDARIES = {
     )
 }
 
-# Names that other libraries use, each with the remark in its error message.
+# The name of the boundary under which what is outside counts for nothing.  Sampling with missing
+# pixels (`gridsample.ops.missing`) knows it; kernels do not.
+MISSING = "missing"
+
+# Names that other functions or libraries use, each with the remark in its error message.
 FOREIGN_BOUNDARIES = {
+    MISSING: (
+        "is for grid_sample, affine_sample, their gradients, splat and gridsample.nn.GridSample"
+    ),
     "reflect": (
         "is ambiguous: NumPy's does not repeat the edge pixel ('mirror' here), SciPy's does "
         "('symmetric'), and PyTorch's 'reflection' is one or the other, depending on align_corners"

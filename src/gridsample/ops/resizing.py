@@ -31,7 +31,9 @@ from gridsample.definitions.plan import (
     unknown,
 )
 from gridsample.kernels import of_resizing
+from gridsample.ops import resized_means
 from gridsample.ops.arrays import back, is_differentiable, planes
+from gridsample.ops.missing import as_rule
 
 Array = np.ndarray[Any, Any]
 Factor = float | Sequence[float]
@@ -184,6 +186,10 @@ def interpolate(
     antialias: bool = False,
     *,
     rounding: str = "exact",
+    missing: str = "propagate",
+    weights: Any = None,
+    min_weight: float = 0.0,
+    return_weight: bool = False,
     channel_axis: int = 1,
     threads: int | None = None,
 ) -> Any:
@@ -223,6 +229,14 @@ def interpolate(
 
     Every method works with any number of axes.
 
+    With missing="ignore" or weights, a result is a weighted mean.  Let w be its weights, and m the
+    entry of ``weights`` (1 if not given) of a pixel v, or 0 if the pixel is NaN and ignored.  Then
+
+        out = sum(w m v) / sum(w m)
+
+    and it is NaN (0 in integers) where sum(w m) is not above ``min_weight``.  An image without NaN
+    and weights gives the same bits as plain resizing.
+
     Args:
         input: the image, (N, C, *spatial) with 1 to 3 spatial axes; an array or a tensor of
             bool, any integer dtype, float16 to float64 (tensors also bfloat16), complex64 or
@@ -249,17 +263,26 @@ def interpolate(
             height if the image loses more than twice as many rows as columns, whereas PyTorch
             always begins with the width.  Floating-point images are not rounded.  On a GPU,
             PyTorch's own functions are used, which round once.
+        missing: what a NaN pixel does: "propagate", so that every result that reads it is NaN, or
+            "ignore", so that it counts for nothing and other pixels make up for it.
+        weights: how much each pixel counts, (N or 1, C or 1, *spatial), in the layout of the input:
+            finite numbers of any real dtype, not negative, or bool.
+        min_weight: a result is missing unless more than this share of its weight, from 0 to below
+            1, is on pixels that count.
+        return_weight: whether to also return sum(w m).
         channel_axis: 1, or -1 for channels-last input and output, (N, *spatial, C).
         threads: the maximum number of threads; None for one per core or, for tensors, torch's
             number of threads.  The result does not depend on it.
 
     Returns:
-        (N, C, *size), with the input's dtype.
+        (N, C, *size), with the input's dtype.  With return_weight=True, a tuple of that and the
+        weight of each result, of the same shape, float32 or float64.
 
     Raises:
         TypeError: a dtype or the type of an option is not accepted.
-        ValueError: a shape or size is not valid, options contradict each other, or a name is
-            unknown.
+        ValueError: a shape or size is not valid, options contradict each other, a name is unknown,
+            a weight is negative or not finite, or a spline would have to be prefiltered although
+            pixels may be missing or weighted.
 
     Example:
         >>> import numpy as np, gridsample
@@ -271,11 +294,16 @@ def interpolate(
                [ 8.,  9., 11., 12.]])
         >>> gridsample.interpolate(image, size=(1, 2), mode="area")
         array([[[[4., 8.]]]])
+        >>> image[0, 0, 0, 0] = np.nan
+        >>> gridsample.interpolate(image, size=(1, 2), mode="area", missing="ignore")
+        array([[[[8., 8.]]]])
     """
     if is_overridden(input):
         return hand_over(interpolate, locals(), input)
-    backend = backend_of(input=input)
-    (image,) = backend.take(input=input)
+    rule = as_rule(missing, weights, min_weight, return_weight)
+    given = {"input": input} if weights is None else {"input": input, "weights": weights}
+    backend = backend_of(**given)
+    image, *others = backend.take(**given)
     last = check_image(backend.shape(image), channel_axis, threads)
     pixels = planes(backend, image, last)
     asked = plan_resizing(
@@ -285,7 +313,11 @@ def interpolate(
     name = backend.type_name(image.dtype)
     integer = name == "bool" or name.startswith(("int", "uint"))
     check_types(mode, len(asked.size), image.dtype, integer)
-    return backend.give(back(backend, backend.resize(pixels, asked, False), last), input)
+    if rule is None:
+        return backend.give(back(backend, backend.resize(pixels, asked, False), last), input)
+    made = resized_means.resize(backend, image, others[0] if others else None, asked, rule)
+    results = [backend.give(back(backend, one, last), input) for one in made if one is not None]
+    return tuple(results) if rule.weighted else results[0]
 
 
 def interpolate_vjp(
@@ -298,6 +330,11 @@ def interpolate_vjp(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
     *,
+    missing: str = "propagate",
+    weights: Any = None,
+    min_weight: float = 0.0,
+    need_input: bool = True,
+    need_weights: bool = True,
     channel_axis: int = 1,
     threads: int | None = None,
 ) -> Any:
@@ -305,23 +342,31 @@ def interpolate_vjp(
 
     Resizing is linear in the image, with one matrix per axis.  The gradient is the same operation
     with each matrix transposed: each input pixel receives the weighted sum of the outputs to which
-    it contributed.
+    it contributed.  With missing pixels or weights, the quotient rule is applied first.
 
     Args:
         grad_output: the upstream gradient, of the output's shape; floating-point, or complex for a
             complex input.
-        input: the image, as in `interpolate`; only its shape and dtype are used.
+        input: the image, as in `interpolate`; its values are only used if pixels may be missing or
+            weighted.
         size: the output's spatial shape, as in `interpolate`.
         scale_factor: outputs per input, as in `interpolate`.
         mode: the method, as in `interpolate`.
         align_corners: whether the centres of the corner pixels stay in place, as in `interpolate`.
         recompute_scale_factor: whether the step follows from the sizes, as in `interpolate`.
         antialias: whether to stretch the weights, as in `interpolate`.
+        missing: "propagate" or "ignore", as in `interpolate`.  A missing pixel has the gradient 0.
+        weights: weights of pixels, as in `interpolate`.
+        min_weight: the least share of weights, as in `interpolate`.
+        need_input: whether to compute the gradient of the input.
+        need_weights: whether to compute the gradient of the weights, if there are weights.
         channel_axis: 1 or -1, as in `interpolate`; it also applies to grad_output and the result.
         threads: the maximum number of threads, as in `interpolate`.
 
     Returns:
-        The gradient, with the input's shape and dtype.
+        The gradient, with the input's shape and dtype.  If weights are given, a tuple of that and
+        the gradient of the weights, with their shape, in their dtype, or that of the sums if they
+        are not floating-point; None for a gradient that is not needed.
 
     Raises:
         TypeError: an argument is not accepted by `interpolate`, or the dtype of the input or of
@@ -338,8 +383,12 @@ def interpolate_vjp(
     if is_overridden(grad_output, input):
         return hand_over(interpolate_vjp, locals(), grad_output, input)
     refuse_labels(mode, "labels have no gradient")
-    backend = backend_of(input=input, grad_output=grad_output)
-    image, values = backend.take(input=input, grad_output=grad_output)
+    rule = as_rule(missing, weights, min_weight, False)
+    needed = check_flag(need_input, "need_input"), check_flag(need_weights, "need_weights")
+    given = {"input": input, "grad_output": grad_output}
+    given = given if weights is None else {**given, "weights": weights}
+    backend = backend_of(**given)
+    image, values, *others = backend.take(**given)
     for name, array in (("input", image), ("grad_output", values)):
         if not is_differentiable(backend, array):
             raise TypeError(f"{name} has dtype {array.dtype}, which has no gradient")
@@ -354,9 +403,20 @@ def interpolate_vjp(
         antialias, channel_axis=-1 if last else 1, threads=threads,
     )  # fmt: skip
     check_upstream(values.shape, pixels.shape, asked)
-    asked = changed(asked, size=tuple(pixels.shape[2:]))
-    result = backend.astype(backend.resize(values, asked, True), image.dtype)
-    return backend.give(back(backend, result, last), input)
+    if rule is None:
+        if not needed[0]:
+            return None
+        asked = changed(asked, size=tuple(pixels.shape[2:]))
+        result = backend.astype(backend.resize(values, asked, True), image.dtype)
+        return backend.give(back(backend, result, last), input)
+    made = resized_means.resize_vjp(
+        backend, values, image, others[0] if others else None, asked, rule, needed
+    )
+    found = [
+        backend.give(None if one is None else back(backend, one, last), like)
+        for one, like in zip(made, (input, weights), strict=True)
+    ]
+    return tuple(found) if others else found[0]
 
 
 def check_upstream(values: Sequence[int], image: Sequence[int], asked: Resizing) -> None:

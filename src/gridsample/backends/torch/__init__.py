@@ -188,6 +188,10 @@ class Torch:
         one = torch.full((), number, dtype=dtype, device=like.device)
         return one.expand(tuple(shape))
 
+    def inspects(self, array: Tensor) -> bool:
+        """Whether a tensor is plain."""
+        return operators.is_plain(array)
+
     def ratio(self, values: Tensor, count: Tensor) -> Tensor:
         """Compute values / count; a count of 0 is replaced by 1, so that no derivative is NaN."""
         return values / torch.where(count == 0, 1, count)
