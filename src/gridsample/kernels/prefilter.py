@@ -10,13 +10,24 @@ circle, which run along the line and back:
 and a gain, the product of (1 - z)(1 - 1 / z).  Source: M. Unser, A. Aldroubi, M. Eden, "B-spline
 signal processing", IEEE Trans. Signal Processing 41, 1993.
 
-Where the recursions start is what a boundary decides: the line goes on beyond its ends, and all
+A boundary determines where the recursions start.  If it extends the line to a periodic one, all
 that comes before the first entry is a geometric series in the line's own entries, which is summed
-exactly.  So a boundary is nothing but weights: the first entry there, and the first one back, are
-weighted sums of the line (`ends`).
+exactly.  The first entry there, and the first one back, are then weighted sums of the line
+(`ends`).
 
-The matrix of the prefilter is symmetric, but for "mirror", where it is so after the two edge
-pixels are halved: hence the adjoint is the same filter with its edges scaled before and after.
+The other boundaries ("zeros", "border", "antimirror") have no such series.  The spline's values at
+the pixels are A c, where A is a banded matrix, and A differs from the matrix S of "symmetric" only
+in the first and last few rows.  Hence
+
+    c = A^-1 s = S^-1 (S A^-1) s,        S A^-1 = 1 - (A - S) A^-1,
+
+so the first and last few entries of the line are replaced by weighted sums of the line, and then it
+is filtered as for "symmetric" (`correction`).  The weights decrease from the ends as fast as the
+largest pole's powers.
+
+The matrix of each recursion is symmetric, except for "mirror", where it is symmetric after the two
+edge pixels are halved.  The adjoint is therefore the same filter with its edges scaled before and
+after, and the transpose of the weighted sums comes last.
 
 The loops are plain Python, lowered to Numba as those of `gridsample.kernels.cpu` are.  Lines whose
 entries are neighbours of each other's are filtered together, so that loops vectorise across them;
@@ -26,33 +37,26 @@ a line whose own entries are neighbours is filtered by doubling (`along`).
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.axis import DROPPED, fold_index, fold_sign
+from gridsample.definitions.plan import BOUNDARIES
 from gridsample.definitions.weights import bspline_table
 from gridsample.kernels import threads as pool
 from gridsample.kernels.compile import forks
 
 Array = np.ndarray[Any, Any]
 
-# How a line goes on under each boundary, as far as the prefilter is concerned.  Of "zeros",
-# "constant", "border" and "antimirror" no recursion is exact; they are filtered as SciPy does it.
-EXTENSIONS = {
-    "mirror": "mirror",
-    "symmetric": "symmetric",
-    "wrap": "wrap",
-    "antisymmetric": "antisymmetric",
-    "dst1": "dst1",
-    "zeros": "mirror",
-    "constant": "mirror",
-    "border": "mirror",
-    "antimirror": "mirror",
-}
-
-# Those of them that turn the sign: there a line of one pixel is not the same everywhere.
-ODD = ("antisymmetric", "dst1")
+# The boundaries for which the recursions alone are exact.
+RECURSIVE = ("mirror", "symmetric", "wrap", "antisymmetric", "dst1")
+# The recursion of the other boundaries, which are then corrected at the ends.
+BASE = "symmetric"
+# The boundaries under which a line of one pixel has not the same value everywhere.
+VARYING = ("antisymmetric", "dst1", "zeros")
 
 # Lines of a block: so many that the loops across them vectorise, so few that it stays in cache.
 FEWEST, MOST, BLOCK = 16, 64, 1 << 15
@@ -61,10 +65,14 @@ SHARE = 1 << 16
 
 
 def extension(boundary: str, align_corners: bool) -> str:
-    """How lines go on under a boundary."""
+    """The boundary of the filter under a boundary of sampling.
+
+    "constant" is filtered as "zeros": what its fill value adds does not depend on the image
+    (`gridsample.ops.arrays.filtered`).
+    """
     if boundary == "reflection":
         return "mirror" if align_corners else "symmetric"
-    return EXTENSIONS[boundary]
+    return "zeros" if boundary == "constant" else boundary
 
 
 # ---- the filter as numbers ----------------------------------------------------------------------
@@ -119,6 +127,58 @@ def ends(z: float, n: int, extended: str) -> tuple[Array, Array]:
     return there, back
 
 
+def at_pixels(order: int, n: int, extended: str) -> Array:
+    """The matrix (pixel, coefficient) of a spline's values at the n pixels of a line.
+
+    Example:
+        >>> from gridsample.kernels.prefilter import at_pixels
+        >>> 6 * at_pixels(3, 3, "border")
+        array([[5., 1., 0.],
+               [1., 4., 1.],
+               [0., 1., 5.]])
+    """
+    boundary, matrix, pixels = BOUNDARIES[extended], np.zeros((n, n)), np.arange(n)
+    for k, row in enumerate(bspline_table(order), start=-(order // 2)):
+        how = (pixels + k, n, boundary.code, boundary.edge)
+        sign = fold_sign(*how) if boundary.odd else np.ones(n)
+        tap = fold_index(*how)
+        read = tap != DROPPED
+        np.add.at(matrix, (pixels[read], tap[read]), float(row[0]) * sign[read])
+    return matrix
+
+
+@functools.cache
+def correction(order: int, n: int, extended: str) -> tuple[Array, Array]:
+    """The entries of a line that are replaced, and what is added to them, (entry, weight).
+
+    The weights are rows of (S - A) A^-1; see the top of this module.
+    """
+    ours = at_pixels(order, n, extended)
+    difference = at_pixels(order, n, BASE) - ours
+    changed = np.flatnonzero(np.abs(difference).max(axis=1) > np.finfo(float).eps)
+    added: Array = np.linalg.solve(ours.T, difference[changed].T).T
+    return changed, added
+
+
+def corrections(order: int, n: int, extended: str) -> tuple[Array, Array]:
+    """Compute `correction` without the cost of a long line's matrix.
+
+    The weights at one end of a long line depend neither on its length nor on the other end.
+    """
+    if extended in RECURSIVE:
+        return np.zeros(0, np.int64), np.zeros((0, n))
+    reach = math.ceil(math.log(tiny(np.dtype(float))) / math.log(abs(poles(order)[0]))) + order
+    least = 2 * reach
+    changed, added = correction(order, min(n, least), extended)
+    if n <= least:
+        return changed, added
+    late = changed >= reach
+    longer = np.zeros((len(changed), n))
+    longer[~late, :reach] = added[~late, :reach]
+    longer[late, -reach:] = added[late, -reach:]
+    return changed + np.where(late, n - least, 0), longer
+
+
 def tiny(real: np.dtype[Any]) -> Any:
     """The factor below which a term is lost in the rounding of a sum."""
     return real.type(np.finfo(real).eps / 64)
@@ -128,18 +188,22 @@ class Filter(NamedTuple):
     """The prefilter of lines of one length, as the compiled loops take it."""
 
     gain: Any
+    adjoint: bool
     edges: Array  # (2): what the first and last entry are multiplied by, before and after
     poles: Array  # (pole)
     counts: Array  # (pole, 0: there, 1: back): how many entries make the first one
     places: Array  # (pole, there or back, entry): which ones
     weights: Array  # (pole, there or back, entry): and their weights
+    changed: Array  # (change): the entries that are corrected
+    spans: Array  # (change, 0: first, 1: end): the entries that are added to it
+    shares: Array  # (change, entry from the first on): and their weights
 
 
 @functools.lru_cache(maxsize=64)
 def design(order: int, n: int, extended: str, adjoint: bool, real: np.dtype[Any]) -> Filter:
     """The filter of an order for lines of n entries; weights below rounding are left out."""
-    roots = poles(order)
-    starts = [weights for z in roots for weights in ends(z, n, extended)]
+    roots, recursion = poles(order), extended if extended in RECURSIVE else BASE
+    starts = [weights for z in roots for weights in ends(z, n, recursion)]
     kept = [np.flatnonzero(np.abs(w) > tiny(real) * np.abs(w).max()) for w in starts]
     shape = (len(roots), 2, max(map(len, kept)))
     places, table = np.zeros((2 * len(roots), shape[2]), np.int64), np.zeros(shape, real)
@@ -147,14 +211,32 @@ def design(order: int, n: int, extended: str, adjoint: bool, real: np.dtype[Any]
         places[row, : len(at)] = at
         table.reshape(places.shape)[row, : len(at)] = weights[at]
     halved = adjoint and extended == "mirror" and n > 1
+    changed, added = corrections(order, n, extended)
+    spans, shares = narrowed(added, tiny(real))
     return Filter(
         gain=real.type(np.prod([(1 - z) * (1 - 1 / z) for z in roots])),
+        adjoint=adjoint,
         edges=np.array([2, 0.5] if halved else [1, 1], real),
         poles=np.array(roots, real),
         counts=np.array([len(at) for at in kept], np.int64).reshape(shape[:2]),
         places=places.reshape(shape),
         weights=table,
+        changed=changed,
+        spans=spans,
+        shares=shares.astype(real),
     )
+
+
+def narrowed(rows: Array, least: float) -> tuple[Array, Array]:
+    """The part of each row between its first and last entries above ``least``: where, and what."""
+    above = np.abs(rows) > least
+    first = np.where(above.any(axis=1), above.argmax(axis=1), 0)
+    end = np.where(above.any(axis=1), rows.shape[1] - above[:, ::-1].argmax(axis=1), 0)
+    widest = int((end - first).max(initial=0))
+    parts: Array = np.zeros((len(rows), widest))
+    for row, part, low, high in zip(rows, parts, first, end, strict=True):
+        part[: high - low] = row[low:high]
+    return np.stack([first, end], axis=1).astype(np.int64), parts
 
 
 # ---- across lines: the entries k of neighbouring lines are a row, and rows follow each other -----
@@ -189,6 +271,30 @@ def begin(rows: Any, first: Any, places: Any, weights: Any, count: int, width: i
     copy(rows[places[0] * width :], first, weights[0], width)
     for k in range(1, count):
         pull(first, rows[places[k] * width :], weights[k], width)
+
+
+def correct(
+    rows: Any, side: Any, changed: Any, spans: Any, shares: Any, width: int
+) -> None:
+    """Add weighted sums of all rows to a few; the sums are those before any row changes."""
+    for c in range(len(changed)):
+        total = side[c * width :]
+        copy(rows[changed[c] * width :], total, ONE, width)
+        for k in range(spans[c, 0], spans[c, 1]):
+            pull(total, rows[k * width :], shares[c, k - spans[c, 0]], width)
+    for c in range(len(changed)):
+        copy(side[c * width :], rows[changed[c] * width :], ONE, width)
+
+
+def correct_back(
+    rows: Any, side: Any, changed: Any, spans: Any, shares: Any, width: int
+) -> None:
+    """Apply the transpose of `correct`."""
+    for c in range(len(changed)):
+        copy(rows[changed[c] * width :], side[c * width :], ONE, width)
+    for c in range(len(changed)):
+        for k in range(spans[c, 0], spans[c, 1]):
+            pull(rows[k * width :], side[c * width :], shares[c, k - spans[c, 0]], width)
 
 
 def across(
@@ -299,15 +405,20 @@ def filter_blocks(
         lines = min(width, inner - column)
         place = data[block // pieces * n * inner + column :]
         row, spare, end = scratch[: n * lines], scratch[n * lines :], (n - 1) * lines
+        side = scratch[len(scratch) - len(by.changed) * lines :]
         parts, size = (1, n * inner) if pieces == 1 else (n, lines)  # a whole block lies together
         for k in range(parts):
             copy(place[k * inner :], row[k * lines :], by.gain, size)
         scale(row, by.edges[0], lines)
         scale(row[end:], by.edges[0], lines)
+        if not by.adjoint:
+            correct(row, side, by.changed, by.spans, by.shares, lines)
         if width >= FEWEST:
             across(row, spare, n, lines, by.poles, by.counts, by.places, by.weights)
         elif along(row, spare, n, lines, by.poles, by.counts, by.places, by.weights):
             row = spare
+        if by.adjoint:
+            correct_back(row, side, by.changed, by.spans, by.shares, lines)
         scale(row, by.edges[1], lines)
         scale(row[end:], by.edges[1], lines)
         for k in range(parts):
@@ -324,7 +435,7 @@ def driver(real: np.dtype[Any]) -> Any:
     names: dict[str, Any] = {"ONE": real.type(1), "TINY": tiny(real)}
     tag = f"{real.name}_{fingerprint()}"
     names.update(lower((scale, pull, push, copy, delay, advance), names, compile_piece, tag))
-    names.update(lower((begin, across, along), names, compile_inner, tag))
+    names.update(lower((begin, correct, correct_back, across, along), names, compile_inner, tag))
     return compile_driver(rebind(filter_blocks, names, f"filter_blocks_{tag}"))
 
 
@@ -336,7 +447,7 @@ def filter_axis(
 ) -> None:
     """Filter a C-contiguous real array along one axis, in place."""
     n, inner = data.shape[axis], int(np.prod(data.shape[axis + 1 :]))
-    if n == 1 and extended not in ODD:  # every tap reads the one pixel
+    if n == 1 and extended not in VARYING:  # every tap reads the one pixel
         return
     width = inner if inner < FEWEST else max(FEWEST, min(MOST, BLOCK // n // FEWEST * FEWEST))
     blocks = data.size // (n * inner) * -(-inner // width)
@@ -344,7 +455,8 @@ def filter_axis(
     compiled, flat = driver(real), data.reshape(-1)
 
     def task(first: int, last: int) -> None:
-        scratch = np.empty((n + 1 if width >= FEWEST else 2 * n) * width, real)
+        size = (n + 1 if width >= FEWEST else 2 * n) + len(filter_.changed)
+        scratch = np.empty(size * width, real)
         compiled(flat, first, last, n, inner, width, scratch, *filter_)
 
     count = threads or pool.cores()
@@ -365,8 +477,8 @@ def coefficients(
 ) -> Array:
     """The coefficients of the spline that meets an image, or the adjoint of that, as a new array.
 
-    extended: how lines go on, one of the values of EXTENSIONS for each of ``axes``, which are not
-        negative and all different.
+    extended: the boundary for each of ``axes``, as `extension` returns it.  Axes are not negative
+        and all different.
     real: float32 or float64, what the result, or each part of a complex one, is made of.
     """
     kind = np.dtype(f"c{2 * real.itemsize}") if image.dtype.kind == "c" else real
