@@ -16,14 +16,14 @@ exactly.  The first entry there, and the first one back, are then weighted sums 
 (`ends`).
 
 The other boundaries ("zeros", "border", "antimirror") have no such series.  The spline's values at
-the pixels are A c, where A is a banded matrix, and A differs from the matrix S of "symmetric" only
-in the first and last few rows.  Hence
+the pixels are A c, where A is a banded matrix, and A differs from the matrix S of a recursive
+boundary (`BASES`) only in the first and last few rows.  Hence
 
     c = A^-1 s = S^-1 (S A^-1) s,        S A^-1 = 1 - (A - S) A^-1,
 
 so the first and last few entries of the line are replaced by weighted sums of the line, and then it
-is filtered as for "symmetric" (`correction`).  The weights decrease from the ends as fast as the
-largest pole's powers.
+is filtered as under the recursive boundary (`correction`).  The weights decrease from the ends as
+fast as the largest pole's powers.
 
 The matrix of each recursion is symmetric, except for "mirror", where it is symmetric after the two
 edge pixels are halved.  The adjoint is therefore the same filter with its edges scaled before and
@@ -51,10 +51,10 @@ from gridsample.kernels.compile import forks
 
 Array = np.ndarray[Any, Any]
 
-# The boundaries for which the recursions alone are exact.
-RECURSIVE = ("mirror", "symmetric", "wrap", "antisymmetric", "dst1")
-# The recursion of the other boundaries, which are then corrected at the ends.
-BASE = "symmetric"
+# The boundaries for which the recursions alone are exact are "mirror", "symmetric", "wrap",
+# "antisymmetric" and "dst1".  The recursions of the other boundaries, which are then corrected at the ends: those whose nearest
+# pixels outside are the same.
+BASES = {"zeros": "dst1", "border": "symmetric", "antimirror": "symmetric"}
 # The boundaries under which a line of one pixel has not the same value everywhere.
 VARYING = ("antisymmetric", "dst1", "zeros")
 
@@ -147,14 +147,14 @@ def at_pixels(order: int, n: int, extended: str) -> Array:
     return matrix
 
 
-@functools.cache
+@functools.lru_cache(maxsize=64)
 def correction(order: int, n: int, extended: str) -> tuple[Array, Array]:
     """The entries of a line that are replaced, and what is added to them, (entry, weight).
 
     The weights are rows of (S - A) A^-1; see the top of this module.
     """
     ours = at_pixels(order, n, extended)
-    difference = at_pixels(order, n, BASE) - ours
+    difference = at_pixels(order, n, BASES[extended]) - ours
     changed = np.flatnonzero(np.abs(difference).max(axis=1) > np.finfo(float).eps)
     added: Array = np.linalg.solve(ours.T, difference[changed].T).T
     return changed, added
@@ -165,7 +165,7 @@ def corrections(order: int, n: int, extended: str) -> tuple[Array, Array]:
 
     The weights at one end of a long line depend neither on its length nor on the other end.
     """
-    if extended in RECURSIVE:
+    if extended not in BASES:
         return np.zeros(0, np.int64), np.zeros((0, n))
     reach = math.ceil(math.log(tiny(np.dtype(float))) / math.log(abs(poles(order)[0]))) + order
     least = 2 * reach
@@ -195,14 +195,14 @@ class Filter(NamedTuple):
     places: Array  # (pole, there or back, entry): which ones
     weights: Array  # (pole, there or back, entry): and their weights
     changed: Array  # (change): the entries that are corrected
-    spans: Array  # (change, 0: first, 1: end): the entries that are added to it
+    spans: Array  # (change, 0: first, 1: count): the entries that are added to it
     shares: Array  # (change, entry from the first on): and their weights
 
 
 @functools.lru_cache(maxsize=64)
 def design(order: int, n: int, extended: str, adjoint: bool, real: np.dtype[Any]) -> Filter:
     """The filter of an order for lines of n entries; weights below rounding are left out."""
-    roots, recursion = poles(order), extended if extended in RECURSIVE else BASE
+    roots, recursion = poles(order), BASES.get(extended, extended)
     starts = [weights for z in roots for weights in ends(z, n, recursion)]
     kept = [np.flatnonzero(np.abs(w) > tiny(real) * np.abs(w).max()) for w in starts]
     shape = (len(roots), 2, max(map(len, kept)))
@@ -228,15 +228,14 @@ def design(order: int, n: int, extended: str, adjoint: bool, real: np.dtype[Any]
 
 
 def narrowed(rows: Array, least: float) -> tuple[Array, Array]:
-    """The part of each row between its first and last entries above ``least``: where, and what."""
+    """The span (first, count) of each row's entries above ``least``, at least one, and these."""
     above = np.abs(rows) > least
-    first = np.where(above.any(axis=1), above.argmax(axis=1), 0)
-    end = np.where(above.any(axis=1), rows.shape[1] - above[:, ::-1].argmax(axis=1), 0)
-    widest = int((end - first).max(initial=0))
-    parts: Array = np.zeros((len(rows), widest))
-    for row, part, low, high in zip(rows, parts, first, end, strict=True):
-        part[: high - low] = row[low:high]
-    return np.stack([first, end], axis=1).astype(np.int64), parts
+    first = above.argmax(axis=1)
+    count = np.maximum(rows.shape[1] - above[:, ::-1].argmax(axis=1) - first, 1)
+    parts: Array = np.zeros((len(rows), int(count.max(initial=0))))
+    for row, part, low, size in zip(rows, parts, first, count, strict=True):
+        part[:size] = row[low : low + size]
+    return np.stack([first, count], axis=1).astype(np.int64), parts
 
 
 # ---- across lines: the entries k of neighbouring lines are a row, and rows follow each other -----
@@ -273,28 +272,39 @@ def begin(rows: Any, first: Any, places: Any, weights: Any, count: int, width: i
         pull(first, rows[places[k] * width :], weights[k], width)
 
 
-def correct(
-    rows: Any, side: Any, changed: Any, spans: Any, shares: Any, width: int
-) -> None:
+def dot(row: Any, weights: Any, n: int) -> Any:
+    """The weighted sum of n numbers."""
+    total = row[0] * weights[0]
+    for i in range(1, n):
+        total += row[i] * weights[i]
+    return total
+
+
+def correct(rows: Any, side: Any, changed: Any, spans: Any, shares: Any, width: int) -> None:
     """Add weighted sums of all rows to a few; the sums are those before any row changes."""
     for c in range(len(changed)):
-        total = side[c * width :]
+        total, first, count = side[c * width :], spans[c, 0], spans[c, 1]
         copy(rows[changed[c] * width :], total, ONE, width)
-        for k in range(spans[c, 0], spans[c, 1]):
-            pull(total, rows[k * width :], shares[c, k - spans[c, 0]], width)
+        if width == 1:
+            total[0] += dot(rows[first:], shares[c], count)
+        else:
+            for k in range(count):
+                pull(total, rows[(first + k) * width :], shares[c, k], width)
     for c in range(len(changed)):
         copy(side[c * width :], rows[changed[c] * width :], ONE, width)
 
 
-def correct_back(
-    rows: Any, side: Any, changed: Any, spans: Any, shares: Any, width: int
-) -> None:
+def correct_back(rows: Any, side: Any, changed: Any, spans: Any, shares: Any, width: int) -> None:
     """Apply the transpose of `correct`."""
     for c in range(len(changed)):
         copy(rows[changed[c] * width :], side[c * width :], ONE, width)
     for c in range(len(changed)):
-        for k in range(spans[c, 0], spans[c, 1]):
-            pull(rows[k * width :], side[c * width :], shares[c, k - spans[c, 0]], width)
+        total, first, count = side[c * width :], spans[c, 0], spans[c, 1]
+        if width == 1:
+            pull(rows[first:], shares[c], total[0], count)
+        else:
+            for k in range(count):
+                pull(rows[(first + k) * width :], total, shares[c, k], width)
 
 
 def across(
@@ -429,12 +439,13 @@ def filter_blocks(
 def driver(real: np.dtype[Any]) -> Any:
     """`filter_blocks`, compiled for a precision."""
     with forks.held():
-        from gridsample.kernels.compile.jit import compile_driver, compile_inner, compile_piece
+        from gridsample.kernels.compile.jit import compile_driver, compile_inner, compile_piece, compile_sum
         from gridsample.kernels.compile.lower import fingerprint, lower, rebind
 
     names: dict[str, Any] = {"ONE": real.type(1), "TINY": tiny(real)}
     tag = f"{real.name}_{fingerprint()}"
     names.update(lower((scale, pull, push, copy, delay, advance), names, compile_piece, tag))
+    names.update(lower((dot,), names, compile_sum, tag))
     names.update(lower((begin, correct, correct_back, across, along), names, compile_inner, tag))
     return compile_driver(rebind(filter_blocks, names, f"filter_blocks_{tag}"))
 
