@@ -51,9 +51,8 @@ from gridsample.kernels.compile import forks
 
 Array = np.ndarray[Any, Any]
 
-# The boundaries for which the recursions alone are exact are "mirror", "symmetric", "wrap",
-# "antisymmetric" and "dst1".  The recursions of the other boundaries, which are then corrected at the ends: those whose nearest
-# pixels outside are the same.
+# The boundaries without an exact recursion, each with the recursion that is corrected at the ends:
+# the one whose nearest pixels outside are the same.
 BASES = {"zeros": "dst1", "border": "symmetric", "antimirror": "symmetric"}
 # The boundaries under which a line of one pixel has not the same value everywhere.
 VARYING = ("antisymmetric", "dst1", "zeros")
@@ -439,7 +438,12 @@ def filter_blocks(
 def driver(real: np.dtype[Any]) -> Any:
     """`filter_blocks`, compiled for a precision."""
     with forks.held():
-        from gridsample.kernels.compile.jit import compile_driver, compile_inner, compile_piece, compile_sum
+        from gridsample.kernels.compile.jit import (
+            compile_driver,
+            compile_inner,
+            compile_piece,
+            compile_sum,
+        )
         from gridsample.kernels.compile.lower import fingerprint, lower, rebind
 
     names: dict[str, Any] = {"ONE": real.type(1), "TINY": tiny(real)}

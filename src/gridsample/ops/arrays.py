@@ -6,7 +6,7 @@ from typing import Any
 
 from gridsample.backends import Backend
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import GRID_TYPES, WIDE_TYPES, Shape
+from gridsample.definitions.plan import BOUNDARIES, GRID_TYPES, WIDE_TYPES, Shape
 
 Array = Any
 
@@ -113,10 +113,13 @@ def as_grid(backend: Backend, grid: Array, options: Options) -> Array:
 def filtered(
     backend: Backend, image: Array, places: Array, how: Options, adjoint: bool = False
 ) -> Array:
-    """Compute the spline coefficients of an image, or apply the transpose of that filter.
+    """Compute the spline coefficients of an image, or apply the transpose of the linear part.
 
     The result has the dtype of the sums, which also depends on the dtype of ``places`` (a grid, or
     affine maps).
+
+    Under "constant", the coefficients also contain a part of the fill value, which does not depend
+    on the image; see `fill_share`.
     """
     if backend.type_name(places.dtype) == "float64":
         image = backend.astype(image, coefficient_type(backend, image, places))
@@ -127,4 +130,44 @@ def filtered(
             image, order, [how.padding_mode[a] for a in axes], [n - 1 - a for a in axes],
             how.align_corners, adjoint, how.threads,
         )  # fmt: skip
-    return image
+    share = None if adjoint or not how.blends() else fill_share(backend, image, how)
+    if share is None:
+        return image
+    fill = backend.fill(image, how)
+    # With an infinite or NaN fill value, no coefficients meet the pixels at the edges.
+    fill = backend.xp.where(backend.xp.isfinite(fill), fill, 0)
+    if backend.plain:
+        image += fill * share  # the coefficients are a new array
+        return image
+    return image + fill * share
+
+
+def fill_share(backend: Backend, image: Array, how: Options) -> Array | None:
+    """Compute what a fill value of 1 adds to the coefficients of an image; None for nothing.
+
+    Let F be the prefilter with zeros outside, s the image, and f the fill value.  The weights of
+    all taps sum to one, so the coefficients f + F(s) - F(f) have f outside and meet s.  Along an
+    axis with a spline under "constant", F(1) = 1 + F(d), where d is the weight of the dropped taps
+    of each pixel.  Along other axes, f itself may be extended.  Hence the result is
+
+        1 - (1 + F_x d_x) (1 + F_y d_y) (1 + F_z d_z)
+
+    over the axes with a spline under "constant".  It is multiplied out, so that it decreases to 0
+    away from the edges even if it is multiplied by a large fill value.
+    """
+    n, total, kind = len(image.shape), None, sum_type(backend, image)
+    for a, (order, name) in enumerate(zip(how.splines(), how.padding_mode, strict=True)):
+        if order < 2 or not BOUNDARIES[name].filled:
+            continue
+        axis = n - 1 - a
+        size = image.shape[axis]
+        alone = how.changed(
+            mode=how.mode[a : a + 1], padding_mode=(name,), coords="pixel", fill_value=(1.0,),
+            extrapolate=True, channel_axis=1, order=(0,),
+        )  # fmt: skip
+        pixels = backend.line(size, None, kind, image).reshape((1, size, 1))
+        dropped = backend.gather(backend.full((1, 1, size), 0, kind, image), pixels, alone, kind)
+        line = backend.prefilter(dropped, order, [name], [2], False, False, how.threads)
+        line = line.reshape(tuple([-1 if k == axis else 1 for k in range(n)]))
+        total = line if total is None else total + line + total * line
+    return None if total is None else total * -1
