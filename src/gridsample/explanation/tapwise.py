@@ -279,7 +279,7 @@ def explain(
         (8.5, (-2.0, 8.0))
         >>> spline = gridsample.explain((5,), (0,), "spline3", image=[0, 0, 1, 0, 0])
         >>> round(spline.coefficients((2,)), 3), round(spline.value, 12)
-        (1.75, 1.0)
+        (1.731, 1.0)
     """
     sizes, coordinates = _check_size(size), _check_coordinates(at)
     if len(coordinates) != len(sizes):

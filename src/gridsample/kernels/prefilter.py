@@ -159,6 +159,11 @@ def correction(order: int, n: int, extended: str) -> tuple[Array, Array]:
     return changed, added
 
 
+def reach(order: int) -> int:
+    """The number of entries at an end of a line that have weights above rounding."""
+    return math.ceil(math.log(tiny(np.dtype(float))) / math.log(abs(poles(order)[0]))) + order
+
+
 def corrections(order: int, n: int, extended: str) -> tuple[Array, Array]:
     """Compute `correction` without the cost of a long line's matrix.
 
@@ -166,15 +171,15 @@ def corrections(order: int, n: int, extended: str) -> tuple[Array, Array]:
     """
     if extended not in BASES:
         return np.zeros(0, np.int64), np.zeros((0, n))
-    reach = math.ceil(math.log(tiny(np.dtype(float))) / math.log(abs(poles(order)[0]))) + order
-    least = 2 * reach
+    near = reach(order)
+    least = 2 * near
     changed, added = correction(order, min(n, least), extended)
     if n <= least:
         return changed, added
-    late = changed >= reach
+    late = changed >= near
     longer = np.zeros((len(changed), n))
-    longer[~late, :reach] = added[~late, :reach]
-    longer[late, -reach:] = added[late, -reach:]
+    longer[~late, :near] = added[~late, :near]
+    longer[late, -near:] = added[late, -near:]
     return changed + np.where(late, n - least, 0), longer
 
 
