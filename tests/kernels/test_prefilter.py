@@ -59,7 +59,7 @@ def test_solves_the_dense_system(order: int, boundary: str) -> None:
             np.testing.assert_allclose(along.T, expected, rtol=0, atol=slack)
 
 
-@pytest.mark.parametrize("boundary", prefilter.BASES)
+@pytest.mark.parametrize("boundary", ["zeros", "border", "antimirror"])
 @pytest.mark.parametrize("order", ORDERS)
 def test_long_lines_are_corrected_as_short_ones(order: int, boundary: str) -> None:
     """Beyond some length, the correction of one end is that of a shorter line."""

@@ -17,7 +17,7 @@ exactly.  The first entry there, and the first one back, are then weighted sums 
 
 The other boundaries ("zeros", "border", "antimirror") have no such series.  The spline's values at
 the pixels are A c, where A is a banded matrix, and A differs from the matrix S of a recursive
-boundary (`BASES`) only in the first and last few rows.  Hence
+boundary (`recursive`) only in the first and last few rows.  Hence
 
     c = A^-1 s = S^-1 (S A^-1) s,        S A^-1 = 1 - (A - S) A^-1,
 
@@ -43,7 +43,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.axis import DROPPED, fold_index, fold_sign
+from gridsample.definitions.axis import DROPPED, ZEROS, fold_index, fold_sign
 from gridsample.definitions.plan import BOUNDARIES
 from gridsample.definitions.weights import bspline_table
 from gridsample.kernels import threads as pool
@@ -51,11 +51,8 @@ from gridsample.kernels.compile import forks
 
 Array = np.ndarray[Any, Any]
 
-# The boundaries without an exact recursion, each with the recursion that is corrected at the ends:
-# the one whose nearest pixels outside are the same.
-BASES = {"zeros": "dst1", "border": "symmetric", "antimirror": "symmetric"}
-# The boundaries under which a line of one pixel has not the same value everywhere.
-VARYING = ("antisymmetric", "dst1", "zeros")
+# The boundaries whose recursions are exact.  Others are corrected at the ends.
+RECURSIVE = ("mirror", "symmetric", "wrap", "antisymmetric", "dst1")
 
 # Lines of a block: so many that the loops across them vectorise, so few that it stays in cache.
 FEWEST, MOST, BLOCK = 16, 64, 1 << 15
@@ -67,11 +64,21 @@ def extension(boundary: str, align_corners: bool) -> str:
     """The boundary of the filter under a boundary of sampling.
 
     "constant" is filtered as "zeros": what its fill value adds does not depend on the image
-    (`gridsample.ops.arrays.filtered`).
+    (`gridsample.ops.arrays.fill_share`).
     """
     if boundary == "reflection":
         return "mirror" if align_corners else "symmetric"
-    return "zeros" if boundary == "constant" else boundary
+    return "zeros" if BOUNDARIES[boundary].code == ZEROS else boundary
+
+
+def recursive(extended: str) -> str:
+    """The boundary whose recursion is used: where there is none, one with equal pixels outside.
+
+    The fewer pixels outside differ, the fewer entries must be corrected.
+    """
+    if extended in RECURSIVE:
+        return extended
+    return "dst1" if extended == "zeros" else "symmetric"
 
 
 # ---- the filter as numbers ----------------------------------------------------------------------
@@ -153,7 +160,7 @@ def correction(order: int, n: int, extended: str) -> tuple[Array, Array]:
     The weights are rows of (S - A) A^-1; see the top of this module.
     """
     ours = at_pixels(order, n, extended)
-    difference = at_pixels(order, n, BASES[extended]) - ours
+    difference = at_pixels(order, n, recursive(extended)) - ours
     changed = np.flatnonzero(np.abs(difference).max(axis=1) > np.finfo(float).eps)
     added: Array = np.linalg.solve(ours.T, difference[changed].T).T
     return changed, added
@@ -169,7 +176,7 @@ def corrections(order: int, n: int, extended: str) -> tuple[Array, Array]:
 
     The weights at one end of a long line depend neither on its length nor on the other end.
     """
-    if extended not in BASES:
+    if extended in RECURSIVE:
         return np.zeros(0, np.int64), np.zeros((0, n))
     near = reach(order)
     least = 2 * near
@@ -206,7 +213,7 @@ class Filter(NamedTuple):
 @functools.lru_cache(maxsize=64)
 def design(order: int, n: int, extended: str, adjoint: bool, real: np.dtype[Any]) -> Filter:
     """The filter of an order for lines of n entries; weights below rounding are left out."""
-    roots, recursion = poles(order), BASES.get(extended, extended)
+    roots, recursion = poles(order), recursive(extended)
     starts = [weights for z in roots for weights in ends(z, n, recursion)]
     kept = [np.flatnonzero(np.abs(w) > tiny(real) * np.abs(w).max()) for w in starts]
     shape = (len(roots), 2, max(map(len, kept)))
@@ -467,8 +474,8 @@ def filter_axis(
 ) -> None:
     """Filter a C-contiguous real array along one axis, in place."""
     n, inner = data.shape[axis], int(np.prod(data.shape[axis + 1 :]))
-    if n == 1 and extended not in VARYING:  # every tap reads the one pixel
-        return
+    if n == 1 and math.isclose(at_pixels(order, n, extended).item(), 1):
+        return  # every tap reads the one pixel, with its sign
     width = inner if inner < FEWEST else max(FEWEST, min(MOST, BLOCK // n // FEWEST * FEWEST))
     blocks = data.size // (n * inner) * -(-inner // width)
     filter_, real = design(order, n, extended, adjoint, data.dtype), data.dtype

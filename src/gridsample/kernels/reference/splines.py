@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridsample.kernels.reference import Mode, check, point_taps
+from gridsample.kernels.reference import check, point_taps
+from gridsample.kernels.reference.axis import Mode
 
 Array = npt.NDArray[Any]
 
