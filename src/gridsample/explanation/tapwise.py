@@ -440,7 +440,7 @@ def _find_coefficients(
             )  # fmt: skip
         return given
 
-    # The weights of the dropped taps of each pixel; see `gridsample.ops.arrays.fill_share`.
+    # The weights of the dropped taps of each pixel; see `gridsample.ops.arrays.add_fill`.
     shares = {
         a: filtered(_dropped(plan.methods[a], n), [a])
         for a, n in enumerate(size)

@@ -64,7 +64,7 @@ def extension(boundary: str, align_corners: bool) -> str:
     """The boundary of the filter under a boundary of sampling.
 
     "constant" is filtered as "zeros": what its fill value adds does not depend on the image
-    (`gridsample.ops.arrays.fill_share`).
+    (`gridsample.ops.arrays.add_fill`).
     """
     if boundary == "reflection":
         return "mirror" if align_corners else "symmetric"
