@@ -323,7 +323,7 @@ class Torch:
         numbers: Sequence[Any] = how.fill_value
         if image.is_complex():
             numbers = [complex(*numbers[k : k + 2]) for k in range(0, len(numbers), 2)]
-        made = torch.tensor(numbers, dtype=image.dtype, device=image.device)
+        made = image.new_tensor(numbers)
         return made.reshape(1, -1, *(1,) * (image.dim() - 2))
 
     def prefilter(
