@@ -213,23 +213,29 @@ def test_a_spline_meets_its_pixel():
     assert unfiltered.coefficients is None
 
 
-@pytest.mark.parametrize("boundary", ["mirror", "wrap", "dst1"])
+@pytest.mark.parametrize("boundary", ["mirror", "wrap", "dst1", "border", "constant"])
 def test_coefficients_of_numbered_pixels(boundary):
     size, modes = (5, 4, 3), ("spline3", "linear", "spline4")
     numbers = np.arange(60.0).reshape(size[::-1])
+    more = {"fill_value": -7} if boundary == "constant" else {}
+    pixels = numbers[np.newaxis, np.newaxis]
     for at in ((0.1, -0.3, 0.9), (-1.2, 0.2, -0.4)):
-        one = gridsample.explain(size, at, modes, boundary)
-        same = gridsample.explain(size, at, modes, boundary, image=numbers)
+        one = gridsample.explain(size, at, modes, boundary, **more)
+        same = gridsample.explain(size, at, modes, boundary, image=numbers, **more)
+        sampled = gridsample.grid_sample(pixels, np.array([[at]]), modes, boundary, **more)
+        assert one.value == pytest.approx(sampled.item(), abs=1e-12)
         assert one.value == pytest.approx(same.value, abs=1e-12)
         assert [t.value for t in one.taps] == pytest.approx([t.value for t in same.taps], abs=1e-12)
     assert pickle.loads(pickle.dumps(one)).weighed((1, 2, 0)) == one.weighed((1, 2, 0))
 
 
 def test_the_table_shows_the_coefficients():
-    lines = str(gridsample.explain((5,), (0.0,), "spline3", image=[0, 0, 1, 0, 0])).splitlines()
+    lines = str(
+        gridsample.explain((5,), (0.0,), "spline3", "mirror", image=[0, 0, 1, 0, 0])
+    ).splitlines()
     at = lines.index("pixels -> coefficients of the spline through them")
     assert lines[at + 1 : at + 7] == [
-        "  prefilter along x: order 3, zeros",
+        "  prefilter along x: order 3, mirror",
         "  pixel (x)   value    coefficient",
         "  (1)             0 ->       -0.50",
         "  (2)             1 ->        1.75",

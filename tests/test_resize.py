@@ -206,6 +206,16 @@ def test_resizing_is_sampling_at_its_positions(mode: str | Method) -> None:
         np.testing.assert_allclose(out, sampled, rtol=0, atol=bound)
 
 
+@pytest.mark.parametrize("order", range(2, 8))
+def test_a_spline_resized_to_its_own_size_is_itself(order: int) -> None:
+    for n in (*range(1, 41), 200):
+        image = cases.pixels(cases.generator("own size", n), (2, 3, n))
+        for align, smooth in itertools.product((False, True), repeat=2):
+            how: dict[str, Any] = {"align_corners": align, "antialias": smooth}
+            out = gridsample.interpolate(image, n, mode=f"spline{order}", **how)
+            np.testing.assert_allclose(out, image, rtol=0, atol=1e-13)
+
+
 @pytest.mark.parametrize("mode", [SMOOTH, gridsample.methods.keys(-0.6), LOPSIDED, SLOPE])
 def test_methods_without_a_name_are_their_matrices_and_transposes(mode: Method) -> None:
     spatial, size = (7, 9), (13, 4)

@@ -35,6 +35,7 @@ CHOSEN: list[tuple[Any, Any, dict[str, Any]]] = [
     ("spline3", "mirror", {"coords": "pixel"}),
     ("spline3", "constant", {"coords": "pixel", "fill_value": FILL, "extrapolate": False}),
     (("spline3", "spline4"), "wrap", {"prefilter": False}),
+    (("spline5", "spline4"), ("border", "constant"), {"coords": "pixel", "fill_value": FILL}),
     (OWN, "symmetric", {"coords": "pixel"}),
     (("mitchell", OWN), "constant", {"coords": "displacement", "fill_value": 1.0}),
 ]
@@ -155,6 +156,10 @@ def test_filter_of_tensors() -> None:
     assert gridsample.spline_filter(image, 1) is not image
     with pytest.raises(ValueError, match="axes must be different axes"):
         gridsample.spline_filter(image, axes=7)
+    every = torch.arange(20.0)
+    for line in (every[::2], every[:1].expand(10)):  # no neighbours in memory, and no second axis
+        ours = gridsample.spline_filter(line, 3, "zeros", 0)
+        close(ours, gridsample.spline_filter(line.numpy(), 3, "zeros", 0))
 
 
 def test_filter_by_matrices_is_the_filter() -> None:
@@ -162,9 +167,9 @@ def test_filter_by_matrices_is_the_filter() -> None:
     from gridsample.backends.torch.filtering import prefilter_elsewhere
 
     image = inputs({})[0].detach()
-    for adjoint in (False, True):
-        ours = prefilter_elsewhere(image, 5, ["mirror", "antisymmetric"], [2, 3], adjoint)
-        boundaries = ("mirror", "antisymmetric")
+    pairs = (("mirror", "antisymmetric"), ("border", "zeros"), ("antimirror", "dst1"))
+    for adjoint, boundaries in itertools.product((False, True), pairs):
+        ours = prefilter_elsewhere(image, 5, list(boundaries), [2, 3], adjoint)
         close(ours, gridsample.spline_filter(image.numpy(), 5, boundaries, adjoint=adjoint))
 
 
@@ -268,17 +273,18 @@ def test_normalized_splats_are_differentiable() -> None:
     assert (splat(*given)[..., 4:] == 0).all()  # where nothing falls, nor anything is NaN
 
 
-def test_filter_is_linear_to_torch() -> None:
+@pytest.mark.parametrize("boundaries", [("mirror", "wrap"), ("zeros", "border")])
+def test_filter_is_linear_to_torch(boundaries: tuple[str, str]) -> None:
     image = inputs({})[0]
 
     def coefficients(image: Tensor) -> Tensor:
-        return gridsample.spline_filter(image, 3, ("mirror", "wrap"))
+        return gridsample.spline_filter(image, 5, boundaries)
 
     assert gradcheck(coefficients, image, check_forward_ad=True, check_batched_grad=True)
     assert gradgradcheck(coefficients, image)
     turned = torch.complex(image, image.flip(1)).detach().requires_grad_()
     assert gradcheck(coefficients, turned, check_forward_ad=True)
-    given = image.detach(), 3, ["mirror", "wrap"], [2, 3], False
+    given = image.detach(), 5, list(boundaries), [2, 3], False
     results = torch.library.opcheck(torch.ops.gridsample.prefilter.default, given)
     assert set(results.values()) == {"SUCCESS"}
 

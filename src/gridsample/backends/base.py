@@ -185,6 +185,13 @@ class Backend(Protocol):
         """Compute the needed gradients of `affine`; None if the backend cannot do this."""
         ...
 
+    def fill(self, image: Array, how: Options) -> Array:
+        """The fill value in an image's dtype, (1, C or 1, 1, ...), so that it broadcasts over it.
+
+        It is only called if there is a fill value, and for floating-point or complex images.
+        """
+        ...
+
     def prefilter(
         self, image: Array, order: int, boundaries: Sequence[str], axes: Sequence[int],
         align_corners: bool, adjoint: bool, threads: int | None,

@@ -288,6 +288,11 @@ class NumPy:
         )  # fmt: skip
         return shadow, None if gradient is None else converted(gradient, kind)
 
+    def fill(self, image: Array, how: Options) -> Array:
+        """The fill value as an array that broadcasts over an image."""
+        numbers = np.array(how.fill_value, image.dtype)
+        return numbers.reshape(1, -1, *(1,) * (image.ndim - 2))
+
     def prefilter(
         self, image: Array, order: int, boundaries: Sequence[str], axes: Sequence[int],
         align_corners: bool, adjoint: bool, threads: int | None,

@@ -8,7 +8,7 @@ prints it, with numbers inserted into the formulas, and `gridsample.explanation.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
@@ -280,7 +280,7 @@ def explain(
         (8.5, (-2.0, 8.0))
         >>> spline = gridsample.explain((5,), (0,), "spline3", image=[0, 0, 1, 0, 0])
         >>> round(spline.coefficients((2,)), 3), round(spline.value, 12)
-        (1.75, 1.0)
+        (1.731, 1.0)
     """
     sizes, coordinates = _check_size(size), _check_coordinates(at)
     if len(coordinates) != len(sizes):
@@ -322,7 +322,7 @@ def explain(
         if one.outside:
             return replace(one, value=fill)
         if max(orders) > 1:
-            one = replace(one, coefficients=_find_coefficients(plan, pixels, orders))
+            one = replace(one, coefficients=_find_coefficients(plan, pixels, orders, fill))
         return _add_up(one)
 
 
@@ -425,10 +425,13 @@ def read(image: Array | None, size: Sequence[int], pixel: Sequence[int]) -> floa
     return float(number)
 
 
-def _find_coefficients(plan: Plan, image: Array | None, orders: Sequence[int]) -> Reader:
+def _find_coefficients(
+    plan: Plan, image: Array | None, orders: Sequence[int], fill: float
+) -> Reader:
     """Return a function of x, y, z that returns the coefficient of the pixel there."""
     rank = len(plan.spatial)
     names = plan.boundaries
+    size = plan.spatial[::-1]
 
     def filtered(given: Array, axes: Sequence[int]) -> Array:
         """Apply the prefilters of some axes to an image, or to a line of one axis."""
@@ -441,15 +444,40 @@ def _find_coefficients(plan: Plan, image: Array | None, orders: Sequence[int]) -
             )  # fmt: skip
         return given
 
-    size = plan.spatial[::-1]
+    # The weights of the dropped taps of each pixel; see `gridsample.ops.arrays.add_fill`.
+    shares = {
+        a: filtered(_dropped(plan.methods[a], n), [a])
+        for a, n in enumerate(size)
+        if fill and math.isfinite(fill) and orders[a] > 1 and BOUNDARIES[names[a]].filled
+    }
     if image is not None:
-        return partial(read, filtered(image, range(rank)), size)
-    # Numbered pixels are a sum of ramps, one along each axis, and filters are linear.
-    lines = []
-    for a, n in enumerate(size):
-        ramp = np.arange(n) * float(math.prod(size[:a]))
-        lines.append((filtered(np.ones(n), [a]), filtered(ramp, [a])))
-    return partial(_read_ramps, tuple(lines))
+        within = partial(read, filtered(image, range(rank)), size)
+    else:
+        # Numbered pixels are a sum of ramps, one along each axis, and filters are linear.
+        lines = []
+        for a, n in enumerate(size):
+            ramp = np.arange(n) * float(math.prod(size[:a]))
+            lines.append((filtered(np.ones(n), [a]), filtered(ramp, [a])))
+        within = partial(_read_ramps, tuple(lines))
+    return partial(_read_filled, within, shares, fill) if shares else within
+
+
+def _read_filled(
+    within: Reader, shares: Mapping[int, Array], fill: float, pixel: Sequence[int]
+) -> float:
+    """Return the coefficient at x, y, z, given those for the fill value 0."""
+    total = 0.0
+    for a, line in shares.items():
+        total += float(line[pixel[a]]) * (1 + total)
+    return within(pixel) - fill * total
+
+
+def _dropped(method: Method, n: int) -> Array:
+    """Return the sum of the weights of the taps outside a line, at the centre of each pixel."""
+    pixels, total = np.arange(n), np.zeros(n)
+    for k, row in enumerate(method.table, start=method.first):
+        total += np.where((pixels + k >= 0) & (pixels + k < n), 0.0, row[0])
+    return total
 
 
 def _read_ramps(lines: Sequence[tuple[Array, Array]], pixel: Sequence[int]) -> float:

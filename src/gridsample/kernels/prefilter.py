@@ -10,14 +10,24 @@ polynomial of b inside the unit circle.  One runs forward along the line, the ot
 and a gain, the product of (1 - z)(1 - 1 / z).  Source: M. Unser, A. Aldroubi, M. Eden, "B-spline
 signal processing", IEEE Trans. Signal Processing 41, 1993.
 
-The boundary determines how the recursions start: it extends the line beyond its ends, and all that
-precedes the first entry is a geometric series in the line's own entries, which has a closed form.
-A boundary therefore amounts to weights: the first entry of the forward recursion, and that of the
-backward one, are weighted sums of the line (`ends`).
+A boundary determines where the recursions start.  If it extends the line to a periodic one, all
+that comes before the first entry is a geometric series in the line's own entries, which is summed
+exactly.  The first entry there, and the first one back, are then weighted sums of the line
+(`ends`).
 
-The matrix of the prefilter is symmetric, except for "mirror", where it is symmetric once the two
-edge pixels are halved.  The adjoint is thus the same filter with scaling of the edges before and
-after.
+The other boundaries ("zeros", "border", "antimirror") have no such series.  The spline's values at
+the pixels are A c, where A is a banded matrix, and A differs from the matrix S of a recursive
+boundary (`recursive`) only in the first and last few rows.  Hence
+
+    c = A^-1 s = S^-1 (S A^-1) s,        S A^-1 = 1 - (A - S) A^-1,
+
+so the first and last few entries of the line are replaced by weighted sums of the line, and then it
+is filtered as under the recursive boundary (`correction`).  The weights decrease from the ends as
+fast as the largest pole's powers.
+
+The matrix of each recursion is symmetric, except for "mirror", where it is symmetric after the two
+edge pixels are halved.  The adjoint is therefore the same filter with its edges scaled before and
+after, and the transpose of the weighted sums comes last.
 
 The loops are plain Python, lowered to Numba as those of `gridsample.kernels.cpu` are.  If entries
 with the same index are contiguous, their lines are filtered together, and loops vectorise across
@@ -27,33 +37,22 @@ lines.  A line whose own entries are contiguous is filtered by recursive doublin
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.axis import DROPPED, ZEROS, fold_index, fold_sign
+from gridsample.definitions.plan import BOUNDARIES
 from gridsample.definitions.weights import bspline_table
 from gridsample.kernels import threads as pool
 from gridsample.kernels.compile import forks
 
 Array = np.ndarray[Any, Any]
 
-# How the prefilter extends lines under each boundary.  No recursion is exact for "zeros",
-# "constant", "border" and "antimirror"; they are filtered as SciPy does it.
-EXTENSIONS = {
-    "mirror": "mirror",
-    "symmetric": "symmetric",
-    "wrap": "wrap",
-    "antisymmetric": "antisymmetric",
-    "dst1": "dst1",
-    "zeros": "mirror",
-    "constant": "mirror",
-    "border": "mirror",
-    "antimirror": "mirror",
-}
-
-# Extensions that change the sign.  Under these, a line of one pixel is not constant.
-ODD = ("antisymmetric", "dst1")
+# The boundaries whose recursions are exact.  Others are corrected at the ends.
+RECURSIVE = ("mirror", "symmetric", "wrap", "antisymmetric", "dst1")
 
 # Lines of a block: enough for loops to vectorise across them, few enough to stay in cache.
 FEWEST, MOST, BLOCK = 16, 64, 1 << 15
@@ -62,10 +61,24 @@ SHARE = 1 << 16
 
 
 def extension(boundary: str, align_corners: bool) -> str:
-    """Return how lines are extended under a boundary."""
+    """Return the boundary of the filter under a boundary of sampling.
+
+    "constant" is filtered as "zeros": what its fill value adds does not depend on the image
+    (`gridsample.ops.arrays.add_fill`).
+    """
     if boundary == "reflection":
         return "mirror" if align_corners else "symmetric"
-    return EXTENSIONS[boundary]
+    return "zeros" if BOUNDARIES[boundary].code == ZEROS else boundary
+
+
+def recursive(extended: str) -> str:
+    """The boundary whose recursion is used: where there is none, one with equal pixels outside.
+
+    The fewer pixels outside differ, the fewer entries must be corrected.
+    """
+    if extended in RECURSIVE:
+        return extended
+    return "dst1" if extended == "zeros" else "symmetric"
 
 
 # ---- the filter as numbers ----------------------------------------------------------------------
@@ -120,6 +133,63 @@ def ends(z: float, n: int, extended: str) -> tuple[Array, Array]:
     return there, back
 
 
+def at_pixels(order: int, n: int, extended: str) -> Array:
+    """The matrix (pixel, coefficient) of a spline's values at the n pixels of a line.
+
+    Example:
+        >>> from gridsample.kernels.prefilter import at_pixels
+        >>> 6 * at_pixels(3, 3, "border")
+        array([[5., 1., 0.],
+               [1., 4., 1.],
+               [0., 1., 5.]])
+    """
+    boundary, matrix, pixels = BOUNDARIES[extended], np.zeros((n, n)), np.arange(n)
+    for k, row in enumerate(bspline_table(order), start=-(order // 2)):
+        how = (pixels + k, n, boundary.code, boundary.edge)
+        sign = fold_sign(*how) if boundary.odd else np.ones(n)
+        tap = fold_index(*how)
+        read = tap != DROPPED
+        np.add.at(matrix, (pixels[read], tap[read]), float(row[0]) * sign[read])
+    return matrix
+
+
+@functools.lru_cache(maxsize=64)
+def correction(order: int, n: int, extended: str) -> tuple[Array, Array]:
+    """The entries of a line that are replaced, and what is added to them, (entry, weight).
+
+    The weights are rows of (S - A) A^-1; see the top of this module.
+    """
+    ours = at_pixels(order, n, extended)
+    difference = at_pixels(order, n, recursive(extended)) - ours
+    changed = np.flatnonzero(np.abs(difference).max(axis=1) > np.finfo(float).eps)
+    added: Array = np.linalg.solve(ours.T, difference[changed].T).T
+    return changed, added
+
+
+def reach(order: int) -> int:
+    """The number of entries at an end of a line that have weights above rounding."""
+    return math.ceil(math.log(tiny(np.dtype(float))) / math.log(abs(poles(order)[0]))) + order
+
+
+def corrections(order: int, n: int, extended: str) -> tuple[Array, Array]:
+    """Compute `correction` without the cost of a long line's matrix.
+
+    The weights at one end of a long line depend neither on its length nor on the other end.
+    """
+    if extended in RECURSIVE:
+        return np.zeros(0, np.int64), np.zeros((0, n))
+    near = reach(order)
+    least = 2 * near
+    changed, added = correction(order, min(n, least), extended)
+    if n <= least:
+        return changed, added
+    late = changed >= near
+    longer = np.zeros((len(changed), n))
+    longer[~late, :near] = added[~late, :near]
+    longer[late, -near:] = added[late, -near:]
+    return changed + np.where(late, n - least, 0), longer
+
+
 def tiny(real: np.dtype[Any]) -> Any:
     """Return the factor below which a term is lost in the rounding of a sum."""
     return real.type(np.finfo(real).eps / 64)
@@ -129,18 +199,22 @@ class Filter(NamedTuple):
     """The prefilter for lines of one length, as the compiled loops take it."""
 
     gain: Any
+    adjoint: bool
     edges: Array  # (2): factors of the first and last entry, before and after the recursions
     poles: Array  # (pole)
     counts: Array  # (pole, 0: forward, 1: backward): the number of terms in the first entry
     places: Array  # (pole, direction, term): the indices of these terms in the line
     weights: Array  # (pole, direction, term): their weights
+    changed: Array  # (change): the entries that are corrected
+    spans: Array  # (change, 0: first, 1: count): the entries that are added to it
+    shares: Array  # (change, entry from the first on): their weights
 
 
 @functools.lru_cache(maxsize=64)
 def design(order: int, n: int, extended: str, adjoint: bool, real: np.dtype[Any]) -> Filter:
     """Compute the filter of an order for lines of n entries; weights below rounding are dropped."""
-    roots = poles(order)
-    starts = [weights for z in roots for weights in ends(z, n, extended)]
+    roots, recursion = poles(order), recursive(extended)
+    starts = [weights for z in roots for weights in ends(z, n, recursion)]
     kept = [np.flatnonzero(np.abs(w) > tiny(real) * np.abs(w).max()) for w in starts]
     shape = (len(roots), 2, max(map(len, kept)))
     places, table = np.zeros((2 * len(roots), shape[2]), np.int64), np.zeros(shape, real)
@@ -148,14 +222,31 @@ def design(order: int, n: int, extended: str, adjoint: bool, real: np.dtype[Any]
         places[row, : len(at)] = at
         table.reshape(places.shape)[row, : len(at)] = weights[at]
     halved = adjoint and extended == "mirror" and n > 1
+    changed, added = corrections(order, n, extended)
+    spans, shares = narrowed(added, tiny(real))
     return Filter(
         gain=real.type(np.prod([(1 - z) * (1 - 1 / z) for z in roots])),
+        adjoint=adjoint,
         edges=np.array([2, 0.5] if halved else [1, 1], real),
         poles=np.array(roots, real),
         counts=np.array([len(at) for at in kept], np.int64).reshape(shape[:2]),
         places=places.reshape(shape),
         weights=table,
+        changed=changed,
+        spans=spans,
+        shares=shares.astype(real),
     )
+
+
+def narrowed(rows: Array, least: float) -> tuple[Array, Array]:
+    """The span (first, count) of each row's entries above ``least``, at least one, and these."""
+    above = np.abs(rows) > least
+    first = above.argmax(axis=1)
+    count = np.maximum(rows.shape[1] - above[:, ::-1].argmax(axis=1) - first, 1)
+    parts: Array = np.zeros((len(rows), int(count.max(initial=0))))
+    for row, part, low, size in zip(rows, parts, first, count, strict=True):
+        part[:size] = row[low : low + size]
+    return np.stack([first, count], axis=1).astype(np.int64), parts
 
 
 # ---- across lines: entries k of neighbouring lines form row k, and rows are contiguous -----------
@@ -190,6 +281,41 @@ def begin(rows: Any, first: Any, places: Any, weights: Any, count: int, width: i
     copy(rows[places[0] * width :], first, weights[0], width)
     for k in range(1, count):
         pull(first, rows[places[k] * width :], weights[k], width)
+
+
+def dot(row: Any, weights: Any, n: int) -> Any:
+    """The weighted sum of n numbers."""
+    total = row[0] * weights[0]
+    for i in range(1, n):
+        total += row[i] * weights[i]
+    return total
+
+
+def correct(rows: Any, side: Any, changed: Any, spans: Any, shares: Any, width: int) -> None:
+    """Add weighted sums of all rows to a few; the sums are those before any row changes."""
+    for c in range(len(changed)):
+        total, first, count = side[c * width :], spans[c, 0], spans[c, 1]
+        copy(rows[changed[c] * width :], total, ONE, width)
+        if width == 1:
+            total[0] += dot(rows[first:], shares[c], count)
+        else:
+            for k in range(count):
+                pull(total, rows[(first + k) * width :], shares[c, k], width)
+    for c in range(len(changed)):
+        copy(side[c * width :], rows[changed[c] * width :], ONE, width)
+
+
+def correct_back(rows: Any, side: Any, changed: Any, spans: Any, shares: Any, width: int) -> None:
+    """Apply the transpose of `correct`."""
+    for c in range(len(changed)):
+        copy(rows[changed[c] * width :], side[c * width :], ONE, width)
+    for c in range(len(changed)):
+        total, first, count = side[c * width :], spans[c, 0], spans[c, 1]
+        if width == 1:
+            pull(rows[first:], shares[c], total[0], count)
+        else:
+            for k in range(count):
+                pull(rows[(first + k) * width :], total, shares[c, k], width)
 
 
 def across(
@@ -300,15 +426,20 @@ def filter_blocks(
         lines = min(width, inner - column)
         place = data[block // pieces * n * inner + column :]
         row, spare, end = scratch[: n * lines], scratch[n * lines :], (n - 1) * lines
+        side = scratch[len(scratch) - len(by.changed) * lines :]
         parts, size = (1, n * inner) if pieces == 1 else (n, lines)  # the whole block is contiguous
         for k in range(parts):
             copy(place[k * inner :], row[k * lines :], by.gain, size)
         scale(row, by.edges[0], lines)
         scale(row[end:], by.edges[0], lines)
+        if not by.adjoint:
+            correct(row, side, by.changed, by.spans, by.shares, lines)
         if width >= FEWEST:
             across(row, spare, n, lines, by.poles, by.counts, by.places, by.weights)
         elif along(row, spare, n, lines, by.poles, by.counts, by.places, by.weights):
             row = spare
+        if by.adjoint:
+            correct_back(row, side, by.changed, by.spans, by.shares, lines)
         scale(row, by.edges[1], lines)
         scale(row[end:], by.edges[1], lines)
         for k in range(parts):
@@ -319,13 +450,19 @@ def filter_blocks(
 def driver(real: np.dtype[Any]) -> Any:
     """Compile `filter_blocks` for a precision."""
     with forks.held():
-        from gridsample.kernels.compile.jit import compile_driver, compile_inner, compile_piece
+        from gridsample.kernels.compile.jit import (
+            compile_driver,
+            compile_inner,
+            compile_piece,
+            compile_sum,
+        )
         from gridsample.kernels.compile.lower import fingerprint, lower, rebind
 
     names: dict[str, Any] = {"ONE": real.type(1), "TINY": tiny(real)}
     tag = f"{real.name}_{fingerprint()}"
     names.update(lower((scale, pull, push, copy, delay, advance), names, compile_piece, tag))
-    names.update(lower((begin, across, along), names, compile_inner, tag))
+    names.update(lower((dot,), names, compile_sum, tag))
+    names.update(lower((begin, correct, correct_back, across, along), names, compile_inner, tag))
     return compile_driver(rebind(filter_blocks, names, f"filter_blocks_{tag}"))
 
 
@@ -337,15 +474,16 @@ def filter_axis(
 ) -> None:
     """Filter a C-contiguous real array along one axis, in place."""
     n, inner = data.shape[axis], int(np.prod(data.shape[axis + 1 :]))
-    if n == 1 and extended not in ODD:  # every tap reads the one pixel
-        return
+    if n == 1 and math.isclose(at_pixels(order, n, extended).item(), 1):
+        return  # every tap reads the one pixel, with its sign
     width = inner if inner < FEWEST else max(FEWEST, min(MOST, BLOCK // n // FEWEST * FEWEST))
     blocks = data.size // (n * inner) * -(-inner // width)
     filter_, real = design(order, n, extended, adjoint, data.dtype), data.dtype
     compiled, flat = driver(real), data.reshape(-1)
 
     def task(first: int, last: int) -> None:
-        scratch = np.empty((n + 1 if width >= FEWEST else 2 * n) * width, real)
+        size = (n + 1 if width >= FEWEST else 2 * n) + len(filter_.changed)
+        scratch = np.empty(size * width, real)
         compiled(flat, first, last, n, inner, width, scratch, *filter_)
 
     count = threads or pool.cores()
@@ -366,7 +504,7 @@ def coefficients(
 ) -> Array:
     """Compute the coefficients of an image's interpolating spline, or the adjoint, as a new array.
 
-    extended: how lines are extended: a value of EXTENSIONS for each of ``axes``, which are
+    extended: the boundary for each of ``axes``, as `extension` returns it.  The axes are
         nonnegative and all different.
     real: float32 or float64, the dtype of the result or, if it is complex, of its parts.
     """

@@ -324,6 +324,14 @@ class Torch:
             return None
         return affine.gradients(values, source, theta, out, how, needed)
 
+    def fill(self, image: Tensor, how: Options) -> Tensor:
+        """The fill value as a tensor that broadcasts over an image."""
+        numbers: Sequence[Any] = how.fill_value
+        if image.is_complex():
+            numbers = [complex(*numbers[k : k + 2]) for k in range(0, len(numbers), 2)]
+        made = image.new_tensor(numbers)
+        return made.reshape(1, -1, *(1,) * (image.dim() - 2))
+
     def prefilter(
         self, image: Tensor, order: int, boundaries: Sequence[str], axes: Sequence[int],
         align_corners: bool, adjoint: bool, threads: int | None,

@@ -115,6 +115,7 @@ def is_channels_last(tensor: Tensor) -> bool:
     """
     return (
         not tensor.is_contiguous()
+        and tensor.dim() > 1
         and tensor.stride(1) == 1 < tensor.shape[1]
         and (tensor.shape[-1] == 1 or tensor.stride(-1) == tensor.shape[1])
     )
