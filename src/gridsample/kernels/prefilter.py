@@ -171,23 +171,24 @@ def reach(order: int) -> int:
     return math.ceil(math.log(tiny(np.dtype(float))) / math.log(abs(poles(order)[0]))) + order
 
 
-def corrections(order: int, n: int, extended: str) -> tuple[Array, Array]:
-    """Compute `correction` without the cost of a long line's matrix.
+def corrections(order: int, n: int, extended: str, least: float) -> tuple[Array, Array, Array]:
+    """Compute the entries that change, and the spans and weights of what is added, as in `Filter`.
 
-    The weights at one end of a long line depend neither on its length nor on the other end.
+    The weights at one end of a long line depend neither on its length nor on the other end, so that
+    they are those of a shorter line.
     """
     if extended in RECURSIVE:
-        return np.zeros(0, np.int64), np.zeros((0, n))
+        return np.zeros(0, np.int64), np.zeros((0, 2), np.int64), np.zeros((0, 0))
     near = reach(order)
-    least = 2 * near
-    changed, added = correction(order, min(n, least), extended)
-    if n <= least:
-        return changed, added
+    short = min(n, 2 * near)
+    changed, added = correction(order, short, extended)
     late = changed >= near
-    longer = np.zeros((len(changed), n))
-    longer[~late, :near] = added[~late, :near]
-    longer[late, -near:] = added[late, -near:]
-    return changed + np.where(late, n - least, 0), longer
+    if n > short:
+        added = np.where(late[:, np.newaxis] == (np.arange(short) >= near), added, 0)
+    spans, shares = narrowed(added, least)
+    moved = np.where(late, n - short, 0)
+    spans[:, 0] += moved
+    return changed + moved, spans, shares
 
 
 def tiny(real: np.dtype[Any]) -> Any:
@@ -222,8 +223,7 @@ def design(order: int, n: int, extended: str, adjoint: bool, real: np.dtype[Any]
         places[row, : len(at)] = at
         table.reshape(places.shape)[row, : len(at)] = weights[at]
     halved = adjoint and extended == "mirror" and n > 1
-    changed, added = corrections(order, n, extended)
-    spans, shares = narrowed(added, tiny(real))
+    changed, spans, shares = corrections(order, n, extended, tiny(real))
     return Filter(
         gain=real.type(np.prod([(1 - z) * (1 - 1 / z) for z in roots])),
         adjoint=adjoint,
