@@ -154,12 +154,12 @@ def test_memory_does_not_grow_with_labels() -> None:
     rng = cases.generator("peak")
     image = rng.integers(0, 60000, (1, 1, 1500, 1500), np.uint16)
     theta = np.array([[[0.8, -0.3, 0.1], [0.3, 0.8, 0.0]]])
-    affine_sample(image, theta, (1, 1, 8, 8), "label")
     for call in (
         lambda: affine_sample(image, theta, (1, 1, 1600, 1400), "label"),
         lambda: interpolate(image, (1600, 1400), mode="label"),
         lambda: interpolate(image, (160, 14), mode="label", antialias=True),
     ):
+        call()  # what is kept: kernels, plans
         tracemalloc.start()
         out = call()
         peak = tracemalloc.get_traced_memory()[1]

@@ -8,6 +8,7 @@ as ``mode`` for sampling and resizing, for every rank and boundary, including de
     mitchell                    Mitchell and Netravali's with B = C = 1/3; `bc_spline` makes others
     spline2 ... spline7         B-splines, applied to coefficients (`gridsample.spline_filter`)
     lanczos2, lanczos3, lanczos4
+    label                       for labels: the taps of linear vote for the values of their pixels
 
 These only resize (`gridsample.interpolate`), because a point covers no pixels:
 

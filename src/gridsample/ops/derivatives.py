@@ -39,7 +39,8 @@ def grid_gradient(
     Args:
         input: the image, as in `grid_sample`.
         grid: the coordinates, as in `grid_sample`.
-        mode: the interpolation method, as in `grid_sample`; the gradient of "nearest" is 0.
+        mode: the interpolation method, as in `grid_sample`; the gradients of "nearest"
+            and "label" are 0.
         padding_mode: the boundary, as in `grid_sample`.
         align_corners: the meaning of -1 and 1, as in `grid_sample`.
         coords: the units of coordinates, as in `grid_sample`.

@@ -220,6 +220,8 @@ def interpolate(
                               mode="mirror", grid_mode=False for align_corners=True
     "area"                    the mean of all pixels that the output pixel overlaps
     "gaussian"                exp(-2 s^2), divided by the sum of all
+    "label"                   for labels, bool or integers: the value with the largest sum of the
+                              weights of "linear", the smallest of those that tie
     ========================  ==================================================================
 
     Outside the image, methods except splines use the edge pixel.  The result of any method other
@@ -252,9 +254,10 @@ def interpolate(
         recompute_scale_factor: whether the step follows from the sizes although scale_factor is
             given.
         antialias: whether the weights are stretched by the step where it exceeds 1, so that no
-            pixels are skipped (as in Pillow).  "nearest" then computes the mean of a box; "area"
-            needs no antialiasing.  A custom method can be stretched if its weights sum to one and
-            depend only on the distance (`Method.stretches`).
+            pixels are skipped (as in Pillow).  "nearest" then computes the mean of a box; "label"
+            gives a weighted majority; "area" needs no antialiasing.  A custom method can be
+            stretched if its weights sum to one and depend only on the distance
+            (`Method.stretches`).
         rounding: when integers are rounded.  "exact": once, at the end.  "pillow", "torch": after
             each axis, to integers within the range of the dtype (uint8: 0 to 255).  For uint8, the
             result then equals that of Pillow, or of PyTorch on the CPU, for the methods that they
@@ -279,10 +282,11 @@ def interpolate(
         weight of each result, of the same shape, float32 or float64.
 
     Raises:
-        TypeError: a dtype or the type of an option is not accepted.
+        TypeError: a dtype or the type of an option is not accepted; "label" is given with an image
+            that is not bool or integer.
         ValueError: a shape or size is not valid, options contradict each other, a name is unknown,
-            a weight is negative or not finite, or a spline would have to be prefiltered although
-            pixels may be missing or weighted.
+            a weight is negative or not finite, a spline would have to be prefiltered although
+            pixels may be missing or weighted, or "label" is combined with a mode that blends.
 
     Example:
         >>> import numpy as np, gridsample

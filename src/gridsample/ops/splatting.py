@@ -69,7 +69,7 @@ def splat(
         grid: the coordinates of the values, (N, *out, D), as in `grid_sample`.  If N is 1 here or
             in the values, it is broadcast.  A point with a NaN coordinate contributes nothing.
         size: the spatial shape of the result, such as (height, width); a number for one axis.
-        mode: the interpolation method, as in `grid_sample`.
+        mode: the interpolation method, as in `grid_sample`, but not "label".
         padding_mode: the boundary, as in `grid_sample`, which folds values outside into the image.
             Under "zeros", "constant" and "missing", they are dropped.
         align_corners: the meaning of -1 and 1, as in `grid_sample`.

@@ -236,13 +236,14 @@ def vote(
                 label = where(there, label, backdrop)
             labels = labels + (label,)
             shares = shares + (over_points(w * weights[0][i], tile.LAST),)
-    taps = tl.constexpr(tile.X[COUNT] * tile.Y[COUNT] * tile.Z[COUNT])
+    TAPS: Static = tile.X[COUNT] * tile.Y[COUNT] * tile.Z[COUNT]
     winner = labels[0]
     most = tl.full(winner.shape, -1, tile.REAL)
-    for t in tl.static_range(taps):
+    for t in tl.static_range(TAPS):
         total = tl.full(winner.shape, 0, tile.REAL) + shares[t]
-        for other in tl.static_range(t + 1, taps):
-            total += where(labels[other] == labels[t], shares[other], 0)
+        for other in tl.static_range(TAPS):
+            if other > t:
+                total += where(labels[other] == labels[t], shares[other], 0)
         wins = (total > most) | ((total == most) & (labels[t] < winner))
         winner = where(wins, labels[t], winner)
         most = where(wins, total, most)
