@@ -51,11 +51,12 @@ class Build:
     def plan(self) -> Plan:
         """A plan that leads to it."""
         real = np.dtype("float64" if self.storage == "fp64" else "float32")
+        stored = np.dtype(np.int16) if self.storage == "i16" else real
         channels = 64 if self.last else 3
         image = (2, channels, *SPATIAL[: self.rank])
         out = (10, 10, 10)[: self.rank] if self.coords == "displacement" else (1000,)
         return make_plan(
-            image, real, (2, *out, self.rank), real, self.mode, self.boundary, False, False,
+            image, stored, (2, *out, self.rank), real, self.mode, self.boundary, False, False,
             coords=self.coords, extrapolate=self.extrapolate,
         )  # fmt: skip
 
@@ -84,7 +85,8 @@ def statics(build: Build) -> tuple[dict[str, Any], gpu.Launch]:
         "FILLED": plan.filled,
     }  # fmt: skip
     outputs = {
-        "COPY": build.mode == "nearest", "HOLE": True, "ROUND": False, "LOW": 0, "HIGH": 0,
+        "COPY": build.mode == "nearest", "VOTE": plan.votes, "HOLE": not plan.votes,
+        "ROUND": False, "LOW": 0, "HIGH": 0,
         "BACKED": plan.filled or not plan.extrapolate,
     }  # fmt: skip
     needs = {
@@ -110,7 +112,7 @@ def source(build: Build) -> tuple[Any, gpu.Launch]:
     pointers = {f"{name}_memory": kind for name, kind in (stored | summed).items()}
     pointers |= {"gradient": real, "shadow_limbs": "*i64"}
     pointers["shadow_bounds"] = "*i64" if real == "*fp64" else "*i32"
-    if known["outputs_COPY"]:
+    if known["outputs_COPY"] or known["outputs_VOTE"]:
         pointers["fill_memory"] = pointers["image_memory"]
     if build.kernel == "collect":
         pointers["out"] = stored["out"]

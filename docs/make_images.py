@@ -60,7 +60,7 @@ def methods(folder: Path) -> None:
     pixel = np.zeros((1, 1, 17))
     pixel[..., 8] = 1
     x = np.linspace(2, 14, 1201).reshape(1, -1, 1)
-    names = gridsample.methods.names()
+    names = [name for name in gridsample.methods.names() if name != "label"]
     figure = Figure((11, 7), layout="constrained")
     axes = list(figure.subplots(3, 5, sharex=True, sharey=True).flat)
     for ax, name in zip(axes, names, strict=False):

@@ -15,10 +15,12 @@ import pytest
 os.environ["MPLBACKEND"] = "Agg"
 
 # A first call may compile, so no example has a deadline.  In CI every run tries the same examples.
-hypothesis.settings.register_profile(
-    "gridsample", deadline=None, derandomize="CI" in os.environ, print_blob=True
-)
-hypothesis.settings.load_profile("gridsample")
+# `pytest -m "slow or hypothesis" --hypothesis-profile=thorough` tries four times as many.
+for profile, count in (("ordinary", 25), ("thorough", 100)):
+    hypothesis.settings.register_profile(
+        profile, deadline=None, derandomize="CI" in os.environ, print_blob=True, max_examples=count
+    )
+hypothesis.settings.load_profile("ordinary")
 
 # The reasons for which a test may be skipped, and when that is.  Whatever is compared with is in
 # the extra "test", so that a package that is missing is no reason.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import cases
+import hypothesis
 import numpy as np
 import oracles
 from hypothesis import strategies as st
@@ -15,6 +16,11 @@ Array = np.ndarray[Any, Any]
 
 ALIASES = {"nearest": ["nearest"], "linear": ["linear", "bilinear", "trilinear"]}
 ALIASES["cubic"] = ["cubic", "bicubic", "tricubic"]
+
+
+def examples(count: int) -> int:
+    """Return how many examples of a thorough run's ``count`` the current profile tries."""
+    return max(1, count * hypothesis.settings().max_examples // 100)
 
 
 @dataclass

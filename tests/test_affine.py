@@ -42,6 +42,7 @@ def test_values(rank, mode, align_corners):
         )
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("kind", ["uint8", "float16", "float32", "complex64", "int64"])
 @pytest.mark.parametrize("last", [False, True])
 def test_types_and_layouts(kind, last):
@@ -59,6 +60,7 @@ def test_types_and_layouts(kind, last):
     np.testing.assert_allclose(mine.astype(wide), theirs.astype(wide), rtol=0, atol=room)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize(("items", "maps"), [(2, 2), (1, 2), (2, 1)])

@@ -79,6 +79,7 @@ def test_bytes_are_those_of_the_arrays() -> None:
 # Measuring ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("case", SMALL, ids=lambda case: case.name)
 def test_everybody_agrees(case: Case) -> None:
     row = measure(case, 1, 0.0, 1e9, INSTALLED)
@@ -100,6 +101,7 @@ def separate(input: Any, theta: Any, size: tuple[int, ...], mode: str) -> Any:
     return gridsample.grid_sample(input, gridsample.affine_grid(theta, size), mode)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("tensors, direction", [(False, "forward"), (True, "step")])
 def test_affine_maps_agree(tensors: bool, direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if not hasattr(gridsample, "affine_sample"):
@@ -138,6 +140,7 @@ def test_shapes_and_nans_differ() -> None:
         compare(PLANE, (np.where(one > 0, np.nan, 0),), (one,), contender)
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_the_call() -> None:
     def peak(megabytes: int) -> float | None:
         return extra_memory(lambda: np.ones(megabytes << 20, np.uint8)[0])

@@ -69,6 +69,7 @@ def test_beside_a_fill_the_zeros_are_zeros() -> None:
     assert result.ravel().tolist() == [0, 5, -5]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "complex64"])
 def test_types(dtype: str) -> None:
     image = (np.arange(12).reshape(1, 1, 12) % 7 + 1).astype(dtype)

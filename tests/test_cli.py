@@ -452,7 +452,7 @@ def test_an_interrupt_while_sampling_ends_with_130(monkeypatch, capfd):
 
 
 def test_every_name_in_the_help_is_taken(capsys):
-    np.save("x.npy", noise(6, 8, 3))
+    np.save("x.npy", noise(6, 8, 3, dtype=np.uint8))
     assert run("warp", "--help") == 0
     said = capsys.readouterr().out.split("\nmodes:\n")[1].split("\n\n")
     modes, boundaries = (" ".join(part.replace(".", ",").split()) for part in said[:2])

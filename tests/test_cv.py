@@ -278,6 +278,7 @@ class TestOpenCV:
         ours = cv.remap(image, x, y, interpolation, **options)
         np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=kind[2])
 
+    @pytest.mark.sweep(2)
     @pytest.mark.parametrize("interpolation", [1, 2, 4])
     def test_warps(self, cv2, kind, interpolation):
         """A fraction that is off by 1/64 moves a value by that much of the image's range."""
@@ -292,6 +293,7 @@ class TestOpenCV:
                     ours.astype(float), theirs, rtol=0, atol=atol if kind[1] > 1 else 5 / 64
                 )
 
+    @pytest.mark.sweep(3)
     @pytest.mark.parametrize("interpolation", [0, 1, 3, 4])
     @pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16", "float32", "float64"])
     def test_transparent(self, cv2, dtype, interpolation):

@@ -12,7 +12,7 @@ import oracles
 import pytest
 from hypothesis import given, settings
 from oracles import assert_close, assert_stored
-from strategies import calls
+from strategies import calls, examples
 
 import gridsample
 from gridsample.definitions.plan import BFLOAT16
@@ -81,6 +81,7 @@ def assert_gradients(image_type, grid_type, mode, boundary, channel_axis=1):
 # Every type with float32 ------------------------------------------------------------------------
 
 
+@pytest.mark.sweep(3)
 @IMAGE_TYPE
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 def test_every_type_of_image(image_type, mode):
@@ -100,7 +101,7 @@ def test_gradients_of_types_that_numba_lacks_or_that_are_rounded(image_type):
         assert_gradients(image_type, "float32", "linear", boundary)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(calls([("uint8", "float32"), ("complex64", "float32")]))
 def test_any_strides_and_options(call):
     exact = oracles.reference_output(call.image, call.grid, *call.how)
@@ -330,6 +331,7 @@ def test_bfloat16_in_gradients_and_filters():
         assert shadow.view(np.uint16).item() == bits  # a tie goes to the even number
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     "image_type", ["bool", "int8", "uint16", "int32", "int64", "float16", "complex64"]
 )
@@ -346,6 +348,7 @@ def test_few_channels_of_every_type(image_type, channels):
         assert_samples(image_type, "float32", "linear", boundary, -1, channels)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("image_type", "channels"), [("uint8", 3), ("float64", 4)])
 @pytest.mark.parametrize(
     ("mode", "boundary"),

@@ -169,7 +169,7 @@ def test_what_is_not_dense(name: str, argument: str, kind: str) -> None:
     given[argument] = make(given[argument])
     # The drop-in raises torch's own error, to which a note is added.
     error = Exception if name.startswith("torch_compat.") else TypeError
-    with pytest.raises(error, match=f"{argument} is a .*{words}.*make it one first: {argument}\\."):
+    with pytest.raises(error, match=f"{argument} is a .*{words}.*convert it first: {argument}\\."):
         function(**given)
 
 
@@ -251,6 +251,7 @@ def test_complex_images_are_resized(kind: str) -> None:
 POINTS = np.random.default_rng(1).integers(-2, 9, (2, 4, 6, 2))
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 @pytest.mark.parametrize("kind", ["int8", "int16", "int64", "uint8", "uint32"])
 def test_pixels_are_counted_in_integers(library: str, kind: str) -> None:

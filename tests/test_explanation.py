@@ -139,11 +139,13 @@ def test_numbers_are_those_of_grid_sample(axes, at, align_corners):
 
 
 OWN = Method("lopsided", ((0.5, -0.5), (0.5, 0.0), (0.0, 0.5)), first=0)
-EVERY_METHOD = [*gridsample.methods.names(), gridsample.methods.keys(-1.1), OWN]
+BLENDING = [name for name in gridsample.methods.names() if name != "label"]
+EVERY_METHOD = [*BLENDING, gridsample.methods.keys(-1.1), OWN]
 # Inside, on an edge, one and many images away, on ties and at what has no place; in sizes.
 PLACES = np.array([-0.2, 0.3, -1.0, 1.4, -2.75, 5.3, inf, nan])
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("mode", EVERY_METHOD, ids=lambda mode: getattr(mode, "name", mode))
 def test_every_method_boundary_and_unit_gives_what_grid_sample_does(mode):
     cases = list(itertools.product(plan.BOUNDARIES, plan.COORDS, (1, 5)))
@@ -171,6 +173,7 @@ def test_every_method_boundary_and_unit_gives_what_grid_sample_does(mode):
             assert one.gradient == pytest.approx(slopes[0, i], abs=1e-10), (place, boundary, how)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("turn", range(12))
 def test_several_axes_give_what_grid_sample_does(turn):
     rng = np.random.default_rng(turn)
@@ -210,23 +213,29 @@ def test_a_spline_meets_its_pixel():
     assert unfiltered.coefficients is None
 
 
-@pytest.mark.parametrize("boundary", ["mirror", "wrap", "dst1"])
+@pytest.mark.parametrize("boundary", ["mirror", "wrap", "dst1", "border", "constant"])
 def test_coefficients_of_numbered_pixels(boundary):
     size, modes = (5, 4, 3), ("spline3", "linear", "spline4")
     numbers = np.arange(60.0).reshape(size[::-1])
+    more = {"fill_value": -7} if boundary == "constant" else {}
+    pixels = numbers[np.newaxis, np.newaxis]
     for at in ((0.1, -0.3, 0.9), (-1.2, 0.2, -0.4)):
-        one = gridsample.explain(size, at, modes, boundary)
-        same = gridsample.explain(size, at, modes, boundary, image=numbers)
+        one = gridsample.explain(size, at, modes, boundary, **more)
+        same = gridsample.explain(size, at, modes, boundary, image=numbers, **more)
+        sampled = gridsample.grid_sample(pixels, np.array([[at]]), modes, boundary, **more)
+        assert one.value == pytest.approx(sampled.item(), abs=1e-12)
         assert one.value == pytest.approx(same.value, abs=1e-12)
         assert [t.value for t in one.taps] == pytest.approx([t.value for t in same.taps], abs=1e-12)
     assert pickle.loads(pickle.dumps(one)).weighed((1, 2, 0)) == one.weighed((1, 2, 0))
 
 
 def test_the_table_shows_the_coefficients():
-    lines = str(gridsample.explain((5,), (0.0,), "spline3", image=[0, 0, 1, 0, 0])).splitlines()
+    lines = str(
+        gridsample.explain((5,), (0.0,), "spline3", "mirror", image=[0, 0, 1, 0, 0])
+    ).splitlines()
     at = lines.index("pixels -> coefficients of the spline through them")
     assert lines[at + 1 : at + 7] == [
-        "  prefilter along x: order 3, zeros",
+        "  prefilter along x: order 3, mirror",
         "  pixel (x)   value    coefficient",
         "  (1)             0 ->       -0.50",
         "  (2)             1 ->        1.75",
@@ -473,10 +482,10 @@ def test_the_image_is_read_and_kept_apart(dtype):
         (TypeError, r"image has dtype object", {"image": [[None] * 4] * 4}),
         (ValueError, r"image must have shape \(4, 4\).*got \(4, 3\)", {"image": np.ones((4, 3))}),
         (ValueError, r"coords 'pixels' is not known.*did you mean 'pixel'", {"coords": "pixels"}),
-        (ValueError, r"index is where a displacement counts from", {"index": (0, 0)}),
+        (ValueError, r"index is the origin of a displacement", {"index": (0, 0)}),
         (ValueError, r"one entry for each of 2", {"index": (0,), "coords": "displacement"}),
         (TypeError, r"index must be one integer", {"index": 1.5, "coords": "displacement"}),
-        (ValueError, r"fill_value 2 is used by nothing here", {"fill_value": 2}),
+        (ValueError, r"fill_value 2 has no effect here", {"fill_value": 2}),
         (TypeError, r"fill_value must be a real number, got 1j", {"fill_value": 1j}),
         (TypeError, r"prefilter must be True or False", {"prefilter": "no"}),
         (ValueError, r"mode 'area' only resizes", {"mode": "area"}),

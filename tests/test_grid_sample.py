@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import assert_close
-from strategies import calls
+from strategies import calls, examples
 
 import gridsample
 
@@ -184,7 +184,7 @@ def tolerance_of(call):
     return 1e-12 if wide else 64 * oracles.ulp(np.float32)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(calls(DOUBLE_AND_SINGLE), st.data())
 def test_output_is_the_reference_s(call, data):
     image = call.given(call.image)
@@ -212,7 +212,7 @@ def test_output_is_the_reference_s(call, data):
 UNWRITABLE = {"read-only", "repeated", "byte-swapped"}
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(calls(DOUBLE_AND_SINGLE), st.sampled_from([*cases.LAYOUTS]), st.sampled_from([1, 2, 5]))
 def test_gradients_are_the_reference_s(call, layout, threads):
     rng = cases.generator(call.out_shape)
@@ -310,6 +310,7 @@ def test_any_number_of_points(mode, points, channel_axis):
     assert_close(grad_grid, expected[1])
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 7, 8, 15, 16, 17, 33, 64])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_any_number_of_channels(channels, dtype):

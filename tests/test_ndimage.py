@@ -101,6 +101,7 @@ NUMBERS = ["b", "B", "h", "I", "l", "f", "d", ">f4", ">i2", "F", "D"]
 
 
 # Of bools, sums just below 1 are cut off to 0, and which ones are is rounding's choice.
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("dtype", "order"), [("?", 0), *itertools.product(NUMBERS, [0, 1, 3])])
 def test_types(dtype, order):
     image = (image_of((8, 9)) * 7).astype(dtype)
@@ -353,6 +354,7 @@ def test_tensors_are_differentiable(mode):
     assert gradgradcheck(lambda b: ndimage.shift(image, b, **how), (by,), fast_mode=True)
 
 
+@pytest.mark.slow
 def test_tensors_are_batched_and_compiled():
     torch = pytest.importorskip("torch")
     torch.compiler.reset()
@@ -398,6 +400,7 @@ def test_outputs_of_tensors():
         ndimage.zoom(image * 1j, 1.5, torch.empty(6, 8))
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "uint8", "complex64"])
 def test_tensors_keep_their_precision(kind):
     torch = pytest.importorskip("torch")

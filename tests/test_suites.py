@@ -68,6 +68,7 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {**json.loads(path.read_text()), "status": status, "printed": "\n".join(printed)}
 
 
+@pytest.mark.slow
 def test_outcomes_are_those_of_pytest(figures: dict[str, Any]) -> None:
     names = {"agrees": "passed", "looks_inside": "passed", "hopes_for_more": "failed"}
     names |= {"never_calls": "passed", "expected": "xfailed", "left_out": "skipped"}

@@ -99,6 +99,7 @@ METHODS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("mode", "boundary"), METHODS)
 @pytest.mark.parametrize("axis", [1, -1])
 def test_every_way_to_sample(mode: Any, boundary: Any, axis: int) -> None:
@@ -122,6 +123,7 @@ def test_every_way_to_sample(mode: Any, boundary: Any, axis: int) -> None:
     pair("grid_sample", image, grid, **how, **fill)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", ["uint8", "int64", "float32", "complex128"])
 def test_every_kind_of_numbers(dtype: str) -> None:
     rng = cases.generator("toy", dtype)

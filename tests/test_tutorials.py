@@ -81,6 +81,7 @@ def test_pictures_go_to_a_folder_of_their_own(
     assert pictures.folder("about") == DOCS / "images"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", ["make_images", "make_resizing_images"])
 def test_scripts_leave_the_pages_pictures_alone(script: str, tmp_path: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in (DOCS / "images").iterdir()}

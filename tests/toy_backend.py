@@ -12,6 +12,7 @@ from gridsample.definitions.checks import as_array
 from gridsample.definitions.options import checked, fill_numbers
 from gridsample.definitions.plan import coordinates, find_method
 from gridsample.kernels import reference
+from gridsample.kernels.reference import splines
 
 
 class Toy:
@@ -24,8 +25,11 @@ class Toy:
     def reshape(self, *shape: Any) -> Toy:
         return Toy(self.numbers.reshape(*shape))
 
+    def __bool__(self) -> bool:
+        return bool(self.numbers)
 
-for name in ("__add__", "__mul__", "__matmul__", "__getitem__"):
+
+for name in ("__add__", "__mul__", "__matmul__", "__getitem__", "__eq__"):
     setattr(Toy, name, lambda a, b, name=name: Toy(getattr(a.numbers, name)(bare(b))))
 
 
@@ -69,6 +73,7 @@ class ToyBackend:
     permute = staticmethod(lambda array, axes: Toy(array.numbers.transpose(axes)))
     full = staticmethod(lambda shape, number, dtype, like: Toy(np.full(shape, number, dtype)))
     ratio = staticmethod(lambda a, b: Toy(a.numbers / np.where(b.numbers == 0, 1, b.numbers)))
+    inspects = staticmethod(lambda array: True)
     whole = staticmethod(lambda image, grid, options: None)
     affine = affine_backward = staticmethod(lambda *given: None)
 
@@ -105,13 +110,18 @@ class ToyBackend:
         every = zip(both, (dtype, grid.dtype), needed, strict=True)
         return [Toy(one.astype(kind)) if need else None for one, kind, need in every]
 
+    def fill(self, image: Toy, how: Any) -> Toy:
+        numbers = np.array(how.fill_value, image.dtype)
+        return Toy(numbers.reshape(1, -1, *(1,) * (image.ndim - 2)))
+
     def prefilter(self, image: Toy, order: int, boundaries: Any, axes: Any, *rest: Any) -> Toy:
         align_corners, adjoint, _ = rest
         wide = np.result_type(image.dtype, np.float32)
         found = image.numbers.astype(wide)
         for name, axis in zip(boundaries, axes, strict=True):
-            matrix = inverse(image.shape[axis], order, name, align_corners)
-            found = along(found, axis, matrix.T if adjoint else matrix)
+            how = (f"spline{order}",), (name,), align_corners
+            matrix, _ = splines.at_pixels(image.shape[axis : axis + 1], *how)
+            found = along(found, axis, np.linalg.inv(matrix.T if adjoint else matrix))
         return Toy(found.astype(wide))
 
     def resize(self, image: Toy, how: Any, transposed: bool) -> Toy:
@@ -135,15 +145,6 @@ def stored(numbers: Any, dtype: Any) -> Toy:
 def along(numbers: Any, axis: int, matrix: Any) -> Any:
     """A matrix times an array along one of its axes."""
     return np.moveaxis(np.tensordot(matrix, numbers, ([1], [axis])), 0, axis)
-
-
-def inverse(n: int, order: int, boundary: str, align_corners: bool) -> Any:
-    """The matrix that makes coefficients of a line's pixels: the spline's own, inverted."""
-    exact = ("mirror", "symmetric", "wrap", "antisymmetric", "dst1", "reflection")
-    name = boundary if boundary in exact else "mirror"
-    each, places = np.eye(n)[np.newaxis], np.arange(n, dtype=float).reshape(1, n, 1)
-    how = (f"spline{order}",), (name,), align_corners
-    return np.linalg.inv(reference.gather(each, places, *how, coords="pixel")[0].T)
 
 
 BACKEND = ToyBackend()

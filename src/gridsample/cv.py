@@ -99,7 +99,7 @@ def as_image(src: Any) -> Array:
     if not backend_of(src=src).plain:
         raise TypeError(
             f"src is a {type(src).__module__}.{type(src).__qualname__}; accepted: NumPy arrays; "
-            "for tensors there are gridsample.grid_sample and gridsample.ndimage"
+            "for tensors, use gridsample.grid_sample or gridsample.ndimage"
         )
     image = as_array(src, "src")
     if image.dtype.kind not in "biuf":
@@ -339,7 +339,7 @@ def split_maps(map1: Any, map2: Any, whole: bool) -> tuple[Array, Array]:
             return x, y
         if second.shape != x.shape or second.dtype not in (np.uint16, np.int16):
             raise ValueError(
-                f"map2 must be (h, w) = {x.shape} of uint16 or int16 beside an int16 map1, "
+                f"map2 must be (h, w) = {x.shape} of uint16 or int16 for an int16 map1, "
                 f"got shape {second.shape} and {second.dtype}"
             )
         part = np.float32(1 / 32)

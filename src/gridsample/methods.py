@@ -8,6 +8,7 @@ as ``mode`` for sampling and resizing, for every rank and boundary, including de
     mitchell                    Mitchell and Netravali's with B = C = 1/3; `bc_spline` makes others
     spline2 ... spline7         B-splines, applied to coefficients (`gridsample.spline_filter`)
     lanczos2, lanczos3, lanczos4
+    label                       for labels: the taps of linear vote for the values of their pixels
 
 These only resize (`gridsample.interpolate`), because a point covers no pixels:
 
@@ -111,7 +112,7 @@ def register(
     if not isinstance(name, str):
         raise TypeError(f"name must be a string, got {name!r}")
     if name in METHODS or name in ALIASES:
-        raise ValueError(f"name {name!r} is taken by a method; accepted: any but {known_names()}")
+        raise ValueError(f"name {name!r} is taken; accepted: any except {known_names()}")
     if isinstance(first, bool) or not hasattr(first, "__index__"):
         raise TypeError(f"first must be an integer, got {first!r}")
     table = as_table(table)

@@ -23,6 +23,7 @@ from gridsample.definitions.plan import (
 )
 from gridsample.fields import affine_grid
 from gridsample.nn_resize import CenterPool, Downsample, PatchDownsample, Pyramid, Upsample
+from gridsample.ops.missing import as_rule, without_missing
 from gridsample.ops.sampling import grid_sample
 
 __all__ = [
@@ -41,7 +42,7 @@ __all__ = [
 USUAL = {
     name: getattr(Options(), name)
     for name in ("coords", "fill_value", "extrapolate", "prefilter", "channel_axis")
-}
+} | {"missing": "propagate", "min_weight": 0.0}
 
 
 class GridSample(nn.Module):
@@ -56,9 +57,12 @@ class GridSample(nn.Module):
         extrapolate: False to use the fill value wherever the position itself is outside.
         prefilter: whether splines first compute coefficients from the input.
         channel_axis: 1, or -1 for channels-last input and output.
+        missing: "propagate" NaN pixels, or "ignore" them, so that other pixels make up for them.
+        min_weight: a result is missing unless more than this share of its weight counts.
 
     Shapes:
         input (N, C, *spatial) and grid (N, *out, D) give (N, C, *out), with the input's dtype.
+        Weights of pixels, if given, are (N or 1, 1 or C, *spatial).
 
     Raises:
         TypeError: an option has the wrong type.
@@ -88,12 +92,16 @@ class GridSample(nn.Module):
         extrapolate: bool = True,
         prefilter: bool = True,
         channel_axis: int = 1,
+        missing: str = "propagate",
+        min_weight: float = 0.0,
     ) -> None:
         super().__init__()
         for name in listed(mode):
             find_method(name)
-        for name in listed(padding_mode):
+        for name in listed(without_missing(padding_mode, "zeros")):
             check_boundary(name)
+        # Whether min_weight is used depends on the weights of a call.
+        as_rule(missing, True, min_weight, False, padding_mode)
         self.mode = mode
         self.padding_mode = padding_mode
         self.align_corners = check_flag(align_corners, "align_corners")
@@ -102,9 +110,11 @@ class GridSample(nn.Module):
         self.extrapolate = check_flag(extrapolate, "extrapolate")
         self.prefilter = check_flag(prefilter, "prefilter")
         self.channel_axis = channel_axis
+        self.missing = missing
+        self.min_weight = min_weight
 
-    def forward(self, input: Tensor, grid: Tensor) -> Tensor:
-        """Sample the input at the grid."""
+    def forward(self, input: Tensor, grid: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Sample the input at the grid; ``weights`` say how much each pixel counts."""
         result: Tensor = grid_sample(
             input,
             grid,
@@ -116,6 +126,9 @@ class GridSample(nn.Module):
             extrapolate=self.extrapolate,
             prefilter=self.prefilter,
             channel_axis=self.channel_axis,
+            missing=self.missing,
+            weights=weights,
+            min_weight=self.min_weight,
         )
         return result
 

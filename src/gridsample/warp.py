@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsample.alpha import Alpha, divide, multiply
+from gridsample.definitions.labels import has_labels
 from gridsample.definitions.plan import Mode, find_method, per_axis
 from gridsample.ops.sampling import grid_sample
 
@@ -292,6 +293,7 @@ def sample(
     padding_mode: Mode = "zeros",
     align_corners: bool = False,
     fill_value: Any = 0,
+    missing: str = "propagate",
     alpha: Alpha | None = None,
     threads: int | None = None,
     progress: Callable[[float], None] = lambda share: None,
@@ -306,9 +308,11 @@ def sample(
         padding_mode: The boundary, as in `grid_sample`.
         align_corners: The convention of the grid's coordinates, as in `grid_sample`.
         fill_value: The value outside, as in `grid_sample`.
+        missing: "propagate" or "ignore", as in `grid_sample`; missing results are NaN, whatever the
+            fill value. Only a floating-point or complex image has missing pixels.
         alpha: The alpha channel, if colours (of the image and of the fill) are to be multiplied by
             it before sampling and divided by it afterwards; see `gridsample.alpha`. Nearest always
-            copies whole pixels.
+            copies whole pixels, and labels are no colours: neither uses it.
         threads: The number of threads, as in `grid_sample`.
         progress: Called after each band with the share of the work that is done, up to 1.0.
 
@@ -321,7 +325,7 @@ def sample(
     """
     dtype = image.dtype.newbyteorder("=")
     output = np.empty((*shape, image.shape[-1]), dtype)
-    if alpha is not None and copies_pixels(mode, len(shape)):
+    if alpha is not None and (copies_pixels(mode, len(shape)) or has_labels(mode)):
         alpha = None
     if alpha is not None:
         image = multiply(image, alpha)
@@ -329,17 +333,21 @@ def sample(
         fill_value = multiply(fill, alpha, dtype) if fill.any() else 0
     for rows in bands(shape):
         band = output[rows] if alpha is None else np.empty_like(output[rows], image.dtype)
-        grid_sample(
+        weight = grid_sample(
             image[None],
             grid_at(rows)[None],
             mode,
             padding_mode,
             align_corners,
             fill_value=fill_value,
+            missing=missing,
+            return_weight=missing == "ignore",
             channel_axis=-1,
             out=band[None],
             threads=threads,
         )
+        if missing == "ignore":
+            band[weight[1][0] <= 0] = np.nan
         if alpha is not None:
             output[rows] = divide(band, alpha, dtype)
         progress(rows.stop / shape[0])

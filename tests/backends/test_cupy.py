@@ -45,6 +45,7 @@ def inputs() -> tuple[np.ndarray, np.ndarray]:
     return rng.standard_normal((1, 2, 4, 5)), rng.uniform(-1, 1, (1, 3, 6, 2))
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("axis", [1, -1])
 def test_arrays_give_arrays(axis: int) -> None:
     image, grid = inputs()
@@ -72,6 +73,7 @@ def test_an_affine_grid_is_made_where_the_matrices_are() -> None:
     np.testing.assert_allclose(grid.memory, gridsample.affine_grid(theta, (1, 1, 3, 4)), atol=1e-15)
 
 
+@pytest.mark.slow
 def test_resizing_maps_and_drop_ins_take_arrays_too() -> None:
     from gridsample import ndimage
 
@@ -99,6 +101,7 @@ def test_other_arrays_beside_them_are_refused() -> None:
         gridsample.grid_sample(ndarray(image), grid)
 
 
+@pytest.mark.slow
 def test_the_kin_of_sampling_take_arrays_too() -> None:
     image, grid = inputs()
     values = np.ones((1, 2, 3, 6))

@@ -49,6 +49,7 @@ def test_values_and_gradients_are_those_of_torch(
         torch.testing.assert_close(by_grid, expected[1], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("last", [False, True])
 def test_tensors_give_what_arrays_give(rank: int, last: bool) -> None:
@@ -240,7 +241,7 @@ def test_errors_name_the_argument() -> None:
     image, grid = image_and_grid(2)
     with pytest.raises(TypeError, match=r"grid is a numpy\.ndarray"):
         gridsample.grid_sample(image, grid.numpy())
-    with pytest.raises(TypeError, match="out is taken with NumPy arrays only"):
+    with pytest.raises(TypeError, match="out is accepted with NumPy arrays only"):
         gridsample.grid_sample(image, grid, out=torch.empty(0))
     with pytest.raises(TypeError, match=r"grid has dtype int64"):
         gridsample.grid_sample(image, grid.long())

@@ -78,6 +78,9 @@ EVERY: dict[str, Any] = {
     "fill": lambda x, g: gridsample.grid_sample(x, g, "cubic", "constant", fill_value=(1, 2, 3)),
     "mask": lambda x, g: gridsample.grid_sample(x, g, return_mask=True, threads=1),
     "spline": lambda x, g: gridsample.grid_sample(x, g, "spline3", "mirror"),
+    "spline_fill": lambda x, g: gridsample.grid_sample(
+        x, g, ("spline5", "spline3"), ("constant", "border"), fill_value=(1, 2, 3)
+    ),
     "vjp": lambda x, g: gridsample.grid_sample_vjp(VALUES, x, g, "cubic"),
     "gradient": gridsample.grid_gradient,
     "hessian": gridsample.grid_hessian,
@@ -90,6 +93,7 @@ EVERY: dict[str, Any] = {
 }
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", EVERY)
 def test_every_function_compiled_without_a_break(name: str) -> None:
     torch.compiler.reset()

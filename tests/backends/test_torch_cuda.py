@@ -89,7 +89,23 @@ def test_all_boundaries_and_coordinates(rank: int, coords: str, extrapolate: boo
         assert_close(mine, other, 1e-11)
 
 
-@pytest.mark.parametrize("name", [name for name in sampling_names() if name not in cases.MODES])
+OTHERS = [name for name in sampling_names() if name not in (*cases.MODES, "label")]
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_labels(rank: int, dtype: torch.dtype) -> None:
+    image, grid = inputs(rank, channels=3, points=120)
+    labels = (image * 3).abs().to(dtype)
+    for boundary in ("zeros", "mirror"):
+        mine, other = (
+            gridsample.grid_sample(labels.to(d), grid.to(d), "label", boundary).cpu()
+            for d in ("cuda", "cpu")
+        )
+        assert (mine != other).sum() <= 1  # a tie may be rounded another way
+
+
+@pytest.mark.parametrize("name", OTHERS)
 def test_all_methods(name: str) -> None:
     image, grid = inputs(2, channels=3, points=120)
     for boundary in ("mirror", "antisymmetric"):

@@ -43,6 +43,7 @@ def results(image: Tensor, grid: Tensor, options: dict[str, Any]) -> tuple[Tenso
     return out, *torch.autograd.grad(out, leaves, upstream)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("dtype", sorted(INFO.dtypes, key=str), ids=str)
 def test_samples_of_torch_give_what_they_give_in_torch(dtype: torch.dtype, strict: bool) -> None:
@@ -200,6 +201,7 @@ assert image.grad.isfinite().all() and grid.grad.isfinite().all()
 """
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("boundary", "value"), CRASHES)
 def test_no_crash_where_torch_may_crash(boundary: str, value: str) -> None:
     """Torch's end is whatever it is (it reads and writes out of bounds); ours is orderly."""

@@ -42,6 +42,7 @@ def test_processes_sample_shared_memory(start: str) -> None:
     run("shared", start)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="torch has no gloo")
 def test_replicas_learn_what_one_process_learns() -> None:
     run("replicas", "spawn")

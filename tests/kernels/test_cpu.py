@@ -73,6 +73,7 @@ def test_a_hundred_thousand_calls_leave_nothing_behind():
     assert process.memory_info().rss - before < 10e6
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("items", [(1, 1), (1, 3), (3, 1), (3, 3)])
 @pytest.mark.parametrize("axis", [1, -1])
 def test_gradients_in_another_type_are_made_a_few_planes_at_a_time(items, axis, monkeypatch):

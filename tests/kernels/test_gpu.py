@@ -39,6 +39,7 @@ from gridsample.definitions.methods import keys
 from gridsample.definitions.plan import BFLOAT16, COORDS, make_plan
 from gridsample.kernels import gpu, reference
 from gridsample.kernels.reference import BOUNDARIES, MODES
+from gridsample.kernels.reference.labels import vote
 
 # Of the interpreter: NumPy's, where a GPU's arithmetic is silent.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
@@ -670,6 +671,32 @@ def test_plain_sums_do_depend_on_it() -> None:  # or the test above could not fa
     assert not torch.equal(*results)
 
 
+# Labels -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int64", "bool"])
+def test_labels_are_the_reference_s(dtype: str, last: bool) -> None:
+    rng = cases.generator("labels", dtype, last)
+    low, high = {"uint8": (0, 4), "bool": (0, 2)}.get(dtype, (-3, 4))
+    for rank, boundary, fill, extrapolate in (
+        (1, "zeros", [], True), (2, "constant", [1.0], True), (3, "mirror", [], True),
+        (2, "zeros", [1.0], False),
+    ):  # fmt: skip
+        pixels = rng.integers(low, high, (2, 3, *(5, 1, 4)[:rank])).astype(dtype)
+        image = rolled(torch.from_numpy(pixels)) if last else torch.from_numpy(pixels)
+        grid = torch.from_numpy(rng.integers(-100, 100, (2, 9, rank)) / 64)
+        grid[0, 0, 0] = torch.nan
+        modes = ("label",) * rank if rank < 3 else ("label", "nearest", "label")
+        options = (list(modes), [boundary] * rank, False, [0] * rank, "normalized", extrapolate)
+        found = cuda.cuda_gather(image, grid, *options, fill, None)
+        expected = vote(
+            pixels, grid.numpy(), modes, (boundary,) * rank, False, extrapolate=extrapolate,
+            fill=fill[0] if fill else 0,
+        )  # fmt: skip
+        assert np.array_equal(found.numpy(), expected)
+
+
 # Compiled for two generations ---------------------------------------------------------------------
 
 FEW = [
@@ -687,6 +714,7 @@ FEW += [
     registers.Build("gather", 2, "spline3", "antimirror"),
     registers.Build("gather", 2, coords="displacement", extrapolate=False),
     registers.Build("gather", 2, storage="bf16", last=True),
+    registers.Build("gather", 3, "label", "constant", storage="i16"),
 ]
 REST = [build for build in registers.builds() if build not in FEW]
 

@@ -71,6 +71,7 @@ def check_threads(results: Callable[[int], list[Array]]) -> None:
             assert mine.tobytes() == single.tobytes()
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("mode", ["trilinear", "tricubic"])
 @pytest.mark.parametrize("kind", ["float16", "float32"])
 def test_every_number_of_threads_gives_the_same_bits_in_a_volume(kind: str, mode: str) -> None:

@@ -99,6 +99,13 @@ class Backend(Protocol):
         """Allocate a C-contiguous array on the device of ``like``, with any contents."""
         ...
 
+    def inspects(self, array: Array) -> bool:
+        """Whether the values of an array can be inspected cheaply.
+
+        They cannot while a program is traced or transformed, and waiting for a GPU is not cheap.
+        """
+        ...
+
     def ratio(self, values: Array, count: Array) -> Array:
         """Compute values / count, or values where count is 0; values may be overwritten."""
         ...
@@ -201,6 +208,13 @@ class Backend(Protocol):
         needed: tuple[bool, bool], dtype: Type,
     ) -> tuple[Array | None, Array | None] | None:  # fmt: skip
         """Compute the needed gradients of `affine`; None if the backend cannot do this."""
+        ...
+
+    def fill(self, image: Array, how: Options) -> Array:
+        """The fill value in an image's dtype, (1, C or 1, 1, ...), so that it broadcasts over it.
+
+        It is only called if there is a fill value, and for floating-point or complex images.
+        """
         ...
 
     def prefilter(

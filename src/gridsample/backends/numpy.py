@@ -152,6 +152,10 @@ class NumPy:
         """Create a broadcast view of one number."""
         return np.broadcast_to(np.array(number, dtype.newbyteorder("=")), tuple(shape))
 
+    def inspects(self, array: Array) -> bool:
+        """Return True."""
+        return True
+
     def ratio(self, values: Array, count: Array) -> Array:
         """Compute values / count where count is not 0, in place."""
         with np.errstate(all="ignore"):
@@ -301,6 +305,11 @@ class NumPy:
         )  # fmt: skip
         return shadow, None if gradient is None else converted(gradient, kind)
 
+    def fill(self, image: Array, how: Options) -> Array:
+        """The fill value as an array that broadcasts over an image."""
+        numbers = np.array(how.fill_value, image.dtype)
+        return numbers.reshape(1, -1, *(1,) * (image.ndim - 2))
+
     def prefilter(
         self, image: Array, order: int, boundaries: Sequence[str], axes: Sequence[int],
         align_corners: bool, adjoint: bool, threads: int | None,
@@ -334,7 +343,8 @@ class NumPy:
                 inputs, outputs, how.methods, how.align_corners,
                 how.antialias, how.scales, transposed,
             )  # fmt: skip
-            kernels.resize(maps, image, result, real, how.threads, how.rounding)
+            votes = tables.votes(how.methods)
+            kernels.resize(maps, image, result, real, how.threads, how.rounding, votes)
         return result
 
 

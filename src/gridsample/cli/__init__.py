@@ -23,6 +23,7 @@ from gridsample.cli.files import resize_file, warp_file
 from gridsample.cli.terminal import Terminated, ending_cleanly, progress_bar, quiet_libraries
 from gridsample.definitions.plan import BOUNDARIES
 from gridsample.methods import names as method_names
+from gridsample.ops.missing import RULES
 
 _WARP_HELP = """\
 Warp a picture or volume and write the result, in the same dtype, to another file.
@@ -56,12 +57,15 @@ files:
   output's NIfTI affine describes its own voxels: those of the input, shifted to the first voxel of
   the canvas, or for a --grid of another shape the same box divided into the grid's voxels.
 
+{missing}
+
 {alpha}
 
 examples:
   gridsample warp photo.jpg turned.png --rotate 30 --scale 0.8
   gridsample warp photo.png half.png --scale 0.5 --size 256x256
   gridsample warp brain.nii.gz moved.nii.gz --translate -2.5,0,4 --mode bicubic --padding border
+  gridsample warp tissue.nii.gz moved.nii.gz --translate -2.5,0,4 --mode label
 """
 
 _RESIZE_HELP = """\
@@ -78,12 +82,15 @@ files:
   resized independently; with --volume, they are the slices of one volume. The output's NIfTI affine
   describes its own voxels.
 
+{missing}
+
 {alpha}
 
 examples:
   gridsample resize photo.jpg small.png --size 640x480 --antialias
   gridsample resize scan.tif half.tif --scale 0.5 --mode area
   gridsample resize brain.nii.gz fine.nii.gz --scale 2 --mode spline3
+  gridsample resize tissue.nii.gz coarse.nii.gz --scale 0.5 --mode label --antialias
 """
 
 _ALPHA_NOTES = """\
@@ -93,6 +100,13 @@ alpha:
   output), or the channel that a TIFF file marks as alpha. The colours of a TIFF file with
   associated alpha are multiplied already and are sampled as they are. --straight-alpha samples
   alpha like any other channel."""
+
+_MISSING_NOTES = """\
+missing pixels:
+  NaN, and the value of --nodata or of a TIFF file's nodata tag. They count for nothing, and their
+  neighbours make up for them; a result that has no neighbours is missing, too, and gets the nodata
+  value, or NaN. With --missing propagate, every result that reads a missing pixel is missing.
+  Whole pixels are copied as they are."""
 
 _EXPLAIN_NOTES = "{sampling}"
 
@@ -109,9 +123,17 @@ def _notes(text: str) -> str:
         textwrap.fill(f"{', '.join(some)}.", 100, initial_indent="  ", subsequent_indent="  ")
         for some in (method_names(), method_names(resizing=True), BOUNDARIES)
     )
-    modes = "modes:\n{}\n  bilinear and bicubic are linear and cubic."
+    modes = (
+        "modes:\n{}\n  bilinear and bicubic are linear and cubic. label is for integers that name "
+        "classes: the value\n  with the largest sum of linear weights wins, so that no new ones "
+        "appear."
+    )
     sampling = f"{modes.format(sampled)}\n\nboundaries:\n{boundaries}"
-    return text.format(sampling=sampling, resizing=modes.format(resized), alpha=_ALPHA_NOTES)
+    sampling += "\n  missing (for warp): outside counts for nothing, and the pixels make up for it."
+    return text.format(
+        sampling=sampling, resizing=modes.format(resized), alpha=_ALPHA_NOTES,
+        missing=_MISSING_NOTES,
+    )  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -267,6 +289,7 @@ def _add_warp(commands: Any) -> None:
         "--size", type=words.size, metavar="WxH", help="size of the output; WxHxD for a volume"
     )
     _add_sampling(command)
+    _add_missing(command)
     command.add_argument(
         "--fill",
         type=words.numbers,
@@ -311,7 +334,23 @@ def _add_resize(commands: Any) -> None:
         default=None,
         help="keep the centres of the corner pixels in place, not their outer edges",
     )
+    _add_missing(command)
     _add_how(command)
+
+
+def _add_missing(command: Any) -> None:
+    command.add_argument(
+        "--missing",
+        choices=RULES,
+        help="propagate missing pixels, or ignore them, so that their neighbours make up for them "
+        "(default: ignore where a nodata value is known)",
+    )
+    command.add_argument(
+        "--nodata",
+        type=words.number,
+        metavar="VALUE",
+        help="value of missing pixels, also of missing results (default: that of a TIFF file)",
+    )
 
 
 def _add_how(command: Any) -> None:

@@ -13,8 +13,19 @@ from numpy.typing import NDArray
 
 from gridsample import io, warp
 from gridsample.alpha import Alpha, divide, multiply
+from gridsample.cli.hints import LabelHint
+from gridsample.cli.nodata import nodata_of, with_nodata
 from gridsample.cli.terminal import progress_bar
-from gridsample.definitions.plan import check_extent, check_threads, find_method, listed
+from gridsample.definitions.labels import check_labels, has_labels
+from gridsample.definitions.plan import (
+    MISSING,
+    Mode,
+    check_extent,
+    check_threads,
+    find_method,
+    listed,
+)
+from gridsample.ops.missing import check_rule
 
 Progress = Callable[[float], None]
 
@@ -30,13 +41,15 @@ def warp_file(arguments: argparse.Namespace) -> None:
     with io.pages(arguments.input, volume=arguments.volume) as pages:
         warped = [_Warped(page.image, arguments) for page in pages]
         with progress_bar(f"warping {arguments.input.name}") as progress:
+            hint = LabelHint(warped[0].mode)
             bands = (
-                [one.pixels(page.pixels(), _part(progress, n, len(pages)))]
+                [one.pixels(page, hint, _part(progress, n, len(pages)))]
                 for n, (one, page) in enumerate(zip(warped, pages, strict=True))
             )
             io.write_pages(
                 [one.result for one in warped], bands, arguments.output, overwrite=arguments.force
             )
+        hint.say()
 
 
 class _Warped:
@@ -47,6 +60,7 @@ class _Warped:
     """
 
     def __init__(self, image: io.Image, arguments: argparse.Namespace) -> None:
+        _check_labels(arguments.mode, image)
         size = image.size
         self.arguments, self.size, self.mode = arguments, size, arguments.mode
         if arguments.grid:
@@ -59,9 +73,12 @@ class _Warped:
             voxels = warp.window(arguments.steps, size, self.canvas)
             if warp.lands_on_pixels(self.inverse):
                 self.mode = warp.exact_mode(self.mode, len(size))
-        self.result = _result(image, self.canvas, voxels)
+        self.result = with_nodata(_result(image, self.canvas, voxels), arguments)
         self.fill = _fill(arguments.fill, image.channels)
         self.alpha = _sampled_alpha(image, arguments)
+        copies = warp.copies_pixels(self.mode, len(size)) or has_labels(self.mode)
+        copies = copies and MISSING not in listed(arguments.padding)
+        self.missing = nodata_of(image, arguments, self.alpha, copies)
 
     def grid_at(self, rows: slice) -> NDArray[Any]:
         """Return the grid for some rows of the canvas."""
@@ -70,20 +87,24 @@ class _Warped:
         align_corners = self.arguments.align_corners
         return warp.grid_band(self.inverse, rows, self.size, self.canvas, align_corners)
 
-    def pixels(self, array: NDArray[Any], progress: Progress) -> NDArray[Any]:
+    def pixels(self, page: io.Page, hint: LabelHint, progress: Progress) -> NDArray[Any]:
         """Return the pixels of the output page."""
-        return warp.sample(
-            array,
+        array, missing = page.pixels(), self.missing
+        hint.look(page.image, array)
+        made = warp.sample(
+            array if missing is None else missing.opened(array),
             self.grid_at,
             self.canvas[::-1],
             mode=self.mode,
             padding_mode=self.arguments.padding,
             align_corners=self.arguments.align_corners,
             fill_value=self.fill,
+            missing="ignore" if missing is not None and missing.ignore else "propagate",
             alpha=self.alpha,
             threads=self.arguments.threads,
             progress=progress,
         )
+        return made if missing is None else missing.closed(made)
 
 
 def resize_file(arguments: argparse.Namespace) -> None:
@@ -94,24 +115,29 @@ def resize_file(arguments: argparse.Namespace) -> None:
     with io.pages(arguments.input, volume=arguments.volume) as pages:
         sizes = [_possible(_resized(arguments, one.image.size), one.image) for one in pages]
         results = [
-            _result(
-                page.image,
-                size,
-                warp.fitted(page.image.size, size, bool(arguments.align_corners)),
+            with_nodata(
+                _result(
+                    page.image,
+                    size,
+                    warp.fitted(page.image.size, size, bool(arguments.align_corners)),
+                ),
+                arguments,
             )
             for page, size in zip(pages, sizes, strict=True)
         ]
-        bands = [_resized_bands(arguments, *each) for each in zip(pages, sizes, strict=True)]
+        hint = LabelHint(arguments.mode, arguments.antialias)
+        bands = [_resized_bands(arguments, hint, *each) for each in zip(pages, sizes, strict=True)]
         with progress_bar(f"resizing {arguments.input.name}") as progress:
             counted = (
                 _counted(rows, sizes[n][-1], _part(progress, n, len(pages)))
                 for n, rows in enumerate(bands)
             )
             io.write_pages(results, counted, arguments.output, overwrite=arguments.force)
+        hint.say()
 
 
 def _resized_bands(
-    arguments: argparse.Namespace, page: io.Page, size: tuple[int, ...]
+    arguments: argparse.Namespace, hint: LabelHint, page: io.Page, size: tuple[int, ...]
 ) -> Iterator[NDArray[Any]]:
     """The rows of a page's new pixels; options are checked now, pixels read when asked for."""
     from gridsample.ops.resizing import plan_resizing, resize_rows
@@ -120,22 +146,37 @@ def _resized_bands(
     shape, size = image.array.shape, size[::-1]
     plan_resizing(shape[:-1], size, None, *how, None, arguments.antialias)
     check_threads(arguments.threads)
+    _check_labels(arguments.mode, image)
     dtype, alpha = image.array.dtype.newbyteorder("="), _sampled_alpha(image, arguments)
-    names = {find_method(name, resizing=True).name for name in listed(arguments.mode)}
-    if names <= {"nearest", "nearest-exact"} and not arguments.antialias:
-        alpha = None  # nearest copies whole pixels
+    methods = [find_method(name, resizing=True) for name in listed(arguments.mode)]
+    copies = {one.name for one in methods} <= {"nearest", "nearest-exact"}
+    # Labels are copied, too: the number of missing pixels is one of them.
+    copies = (copies and not arguments.antialias) or has_labels(arguments.mode)
+    missing = nodata_of(image, arguments, alpha, copies)
+    if copies:
+        alpha = None  # whole pixels are copied
+    if missing is not None and missing.ignore:
+        check_rule(methods, (), any(one.prefilter > 1 for one in methods))
 
     def bands() -> Iterator[NDArray[Any]]:
         read = page.open()
 
         def rows(begin: int, end: int) -> NDArray[Any]:
             stored = read(begin, end)
+            hint.look(image, stored)
+            if missing is not None:
+                return missing.stacked(stored) if missing.ignore else missing.opened(stored)
             return stored if alpha is None else multiply(stored, alpha)
 
-        threads = arguments.threads
-        made = resize_rows(rows, shape, size, None, *how, arguments.antialias, threads=threads)
+        threads, planes = arguments.threads, shape
+        if missing is not None and missing.ignore:
+            planes = (*shape[:-1], 2 * shape[-1])  # the mask of each channel comes after it
+        made = resize_rows(rows, planes, size, None, *how, arguments.antialias, threads=threads)
         for band in made:
-            yield band if alpha is None else divide(band, alpha, dtype)
+            if missing is not None:
+                yield missing.mean(band) if missing.ignore else missing.closed(band)
+            else:
+                yield band if alpha is None else divide(band, alpha, dtype)
 
     return bands()
 
@@ -183,6 +224,12 @@ def _fill(given: Sequence[float] | None, channels: int) -> Any:
             f"--fill takes one number or one for each of the {channels} channels, got {len(given)}"
         )
     return given[0] if len(given) == 1 else np.array(given)
+
+
+def _check_labels(mode: Mode, image: io.Image) -> None:
+    """Raise an error if a mode is for labels, and the pixels are no integers."""
+    methods = [find_method(one, resizing=True) for one in listed(mode)]
+    check_labels(methods, image.array.dtype, image.array.dtype.kind in "biu")
 
 
 def _part(progress: Progress, n: int, pages: int) -> Progress:

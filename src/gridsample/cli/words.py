@@ -21,6 +21,18 @@ def numbers(text: str) -> tuple[float, ...]:
         raise argparse.ArgumentTypeError(f"expected numbers like 1.5,-2, got {text!r}") from None
 
 
+def number(text: str) -> float:
+    """Parse a number; whole numbers stay exact."""
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a number, got {text!r}") from None
+
+
 def integers(text: str) -> tuple[int, ...]:
     """Whole numbers with commas between them."""
     try:

@@ -27,7 +27,7 @@ def check_dense(**given: Any) -> None:
         if found is not None:
             what, cure = found
             raise TypeError(
-                f"{name} is {what}; accepted: dense arrays and tensors; make it one first: "
+                f"{name} is {what}; accepted: dense arrays and tensors; convert it first: "
                 f"{name}.{cure}"
             )
 
@@ -60,7 +60,8 @@ def check_constant(**given: Any) -> None:
     for name, one in given.items():
         if getattr(one, "requires_grad", False):
             raise TypeError(
-                f"{name} is a tensor that requires a gradient; it has none: {name}.detach()"
+                f"{name} is a tensor that requires a gradient, which this argument cannot have; "
+                f"use {name}.detach()"
             )
 
 
@@ -77,7 +78,7 @@ def as_array(given: Any, name: str) -> Array:
     if getattr(given, "requires_grad", False):
         raise TypeError(
             f"{name} is a tensor that requires a gradient, and other arguments are NumPy arrays, "
-            f"which have none: {name}.detach()"
+            f"which have no gradient; use {name}.detach()"
         )
     try:
         return np.asarray(given)

@@ -57,6 +57,8 @@ class Method:
         formula: the published kernel of the method, as a family and its parameters, such as
             ("bc", 0, 0.5).  Resizing uses it.  Without a formula, resizing uses the table.
         stretched: the kernel that antialiasing stretches, if it differs from ``formula``.
+        votes: whether the taps vote, so that the result is one of the pixels' values: the one with
+            the largest sum of weights.  Otherwise the pixels are blended.
         text: all of the above as a string, from which `of_text` restores the method.
         by_distance: whether a weight depends only on the distance between a tap and the position.
             It follows from the table.
@@ -83,6 +85,7 @@ class Method:
     ties_up: bool = False
     formula: Formula = ()
     stretched: Formula = ()
+    votes: bool = False
     text: str = field(init=False, repr=False, compare=False)
     by_distance: bool = field(init=False, repr=False, compare=False)
 
@@ -96,15 +99,15 @@ class Method:
         for given in filter(None, (self.formula, self.stretched)):
             if given[0] not in FAMILIES:
                 raise ValueError(
-                    f"method {self.name!r}: the formula {given!r} is of no known family; "
+                    f"method {self.name!r}: the formula {given!r} belongs to no known family; "
                     f"accepted: {', '.join(map(repr, FAMILIES))}"
                 )
         if self.table or not self.formula:
             self._check_table()
         table = tuple(tuple(float(c) for c in row) for row in self.table)
         formulas = [(*one[:1], *map(float, one[1:])) for one in (self.formula, self.stretched)]
-        others = [getattr(self, one.name) for one in fields(self) if one.init][2:-2]
-        object.__setattr__(self, "text", str([self.name, table, *others, *formulas]))
+        others = [getattr(self, one.name) for one in fields(self) if one.init][2:-3]
+        object.__setattr__(self, "text", str([self.name, table, *others, *formulas, self.votes]))
         object.__setattr__(self, "by_distance", self._mirrors())
 
     def _check_table(self) -> None:
@@ -131,7 +134,7 @@ class Method:
             if np.abs(off).max() > 1e-6 * np.abs(weights).max():
                 raise ValueError(
                     f"method {self.name!r}: the table's weights are not those of the formula "
-                    f"{self.formula!r}; leave the formula out, and resizing weighs by the table"
+                    f"{self.formula!r}; leave the formula out, and resizing uses the table"
                 )
 
     @property
@@ -294,6 +297,8 @@ NEAREST = Method(
 LINEAR = Method(
     "linear", ((1.0, -1.0), (0.0, 1.0)), first=0, folds_position=True, formula=("triangle",)
 )
+# Its weights are those of linear, and are summed for each value among the taps.
+LABEL = replace(LINEAR, name="label", votes=True)
 # PyTorch's two cubics: a = -3/4, and -1/2 with antialiasing.
 CUBIC = replace(keys(-0.75), name="cubic", stretched=("bc", 0, 0.5))
 
@@ -308,6 +313,7 @@ METHODS = {
         replace(bc_spline(1 / 3, 1 / 3), name="mitchell"),
         *(bspline(order) for order in range(2, 8)),
         *(lanczos(a) for a in (2, 3, 4)),
+        LABEL,
         # These only resize.
         Method("nearest-exact", (), first=0, formula=("box",)),
         Method("area", (), first=0, formula=("box",)),

@@ -221,7 +221,7 @@ def fill_numbers(options: Options, filled: bool, dtype: Any, channels: int) -> t
         return ()
     if not filled and options.extrapolate:
         raise ValueError(
-            f"fill_value {given!r} is used by nothing here; accepted with padding_mode 'constant' "
+            f"fill_value {given!r} has no effect here; accepted with padding_mode 'constant' "
             "or extrapolate=False, got padding_mode "
             f"{options.padding_mode!r}"
         )

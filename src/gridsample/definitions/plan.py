@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.definitions import axis
+from gridsample.definitions.labels import check_labels
 from gridsample.definitions.methods import ALIASES, METHODS, Method
 
 Mode = str | Method | Sequence[str | Method]
@@ -74,11 +75,18 @@ BOUNDARIES = {
     )
 }
 
-# Names that other libraries use, each with the remark in its error message.
+# The name of the boundary under which what is outside counts for nothing.  Sampling with missing
+# pixels (`gridsample.ops.missing`) knows it; kernels do not.
+MISSING = "missing"
+
+# Names that other functions or libraries use, each with the remark in its error message.
 FOREIGN_BOUNDARIES = {
+    MISSING: (
+        "is for grid_sample, affine_sample, their gradients, splat and gridsample.nn.GridSample"
+    ),
     "reflect": (
         "is ambiguous: NumPy's does not repeat the edge pixel ('mirror' here), SciPy's does "
-        "('symmetric'), and PyTorch's 'reflection' is the one or the other by align_corners"
+        "('symmetric'), and PyTorch's 'reflection' is one or the other, depending on align_corners"
     ),
     "grid-mirror": "is SciPy's name; here it is 'symmetric'",
     "grid-wrap": "is SciPy's name; here it is 'wrap'",
@@ -183,6 +191,11 @@ class Plan:
         """Whether every point copies one pixel."""
         copies = all(method.taps == 1 and method.normalized for method in self.methods)
         return copies and not any(BOUNDARIES[name].odd for name in self.boundaries)
+
+    @functools.cached_property
+    def votes(self) -> bool:
+        """Whether the taps vote for the values of their pixels, which are labels."""
+        return any(method.votes for method in self.methods)
 
     @functools.cached_property
     def sums_to_one(self) -> bool:
@@ -323,9 +336,9 @@ def check_boundaries(names: tuple[str, ...]) -> tuple[str, ...]:
     names = tuple([check_boundary(name) for name in names])
     if "zeros" in names and "constant" in names:
         raise ValueError(
-            f"padding_mode {names!r} mixes 'zeros' and 'constant', of which a corner outside "
-            "along both axes could be either; accepted: 'constant' in place of 'zeros', with the "
-            "fill value 0, or one of them beside other boundaries"
+            f"padding_mode {names!r} mixes 'zeros' and 'constant', which is ambiguous at a "
+            "corner outside along both axes; accepted: 'constant' instead of 'zeros', with the "
+            "fill value 0, or only one of them together with other boundaries"
         )
     return names
 
@@ -343,8 +356,9 @@ def check_coords(coords: Any, rank: int, out: Shape) -> str:
     """Return the units of coordinates, or raise an error if they do not match the grid's shape."""
     if find_coords(coords) == "displacement" and len(out) != rank:
         raise ValueError(
-            f"coords 'displacement' counts from the output's own place, so that the grid must have "
-            f"as many axes as the image between its first and last: {rank}, got {len(out)}: {out}"
+            f"coords 'displacement' is relative to the output's own position, so the grid must "
+            "have as many axes as the image between its first and last: "
+            f"{rank}, got {len(out)}: {out}"
         )
     return str(coords)
 
@@ -398,8 +412,8 @@ def check_grid_gradient(dtype: Any, is_integer: bool) -> None:
     """Raise an error if the gradient of an integer grid is requested."""
     if is_integer:
         raise TypeError(
-            f"grid has dtype {dtype}, of which there is no gradient; "
-            "pass need_grid=False to get the input's alone"
+            f"grid has dtype {dtype}, which has no gradient; "
+            "pass need_grid=False to get only the input's gradient"
         )
 
 
@@ -545,7 +559,10 @@ def make_plan(
     rank = check_shapes(image_shape, grid_shape, last)
     methods = tuple(find_method(name) for name in per_axis(mode, rank, "mode"))
     boundaries = check_boundaries(per_axis(padding_mode, rank, "padding_mode"))
-    wide = grid_type.name == "float64" or image_type.name in WIDE_TYPES
+    odd = [name for name in boundaries if BOUNDARIES[name].odd]
+    votes = check_labels(methods, image_type, image_type.kind in "biu", odd)
+    # The numbers of labels are not summed, only weights are.
+    wide = grid_type.name == "float64" or (image_type.name in WIDE_TYPES and not votes)
     return Plan(
         methods=methods,
         boundaries=boundaries,
@@ -567,7 +584,7 @@ def check_extent(name: str, shape: Sequence[int], itemsize: int) -> None:
     most = np.iinfo(np.intp).max // itemsize
     if math.prod(shape) > most:
         raise ValueError(
-            f"{name} would have the shape {tuple(shape)}, which is more than any array can hold: "
+            f"{name} would have the shape {tuple(shape)}, which is larger than any array can be: "
             f"{most} numbers"
         )
 

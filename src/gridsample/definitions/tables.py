@@ -236,6 +236,11 @@ def aligns(method: str) -> bool:
     return method not in UNALIGNED
 
 
+def votes(methods: Sequence[str]) -> bool:
+    """Whether inputs vote, by the methods of all axes in the spelling of `Axis.method`."""
+    return any([method_of(one).votes for one in methods])
+
+
 @functools.lru_cache(maxsize=512)
 def axis_map(axis: Axis, transposed: bool = False) -> AxisMap:
     """Compute the matrix of an axis, or its transpose."""

@@ -198,7 +198,9 @@ def _tap_lines(one: Explanation) -> Iterator[str]:
 
 def _result_rows(one: Explanation) -> Iterator[Row]:
     """Yield the lines on the value and the gradient."""
-    yield "value", "what the taps add", show(one.value), ""
+    votes = any(steps.method.votes for steps in one.axes)
+    text = "the value with the largest sum of weights" if votes else "what the taps add"
+    yield "value", text, show(one.value), ""
     for steps, per_pixel, derivative in zip(one.axes, one.per_pixel, one.gradient, strict=True):
         formula = f"{show(steps.slope)} * {term(per_pixel)}"
         remark = f"slope {steps.name} * the sum with d weight {steps.name} / dt"

@@ -8,7 +8,7 @@ prints it, with numbers inserted into the formulas, and `gridsample.explanation.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
@@ -18,6 +18,7 @@ import numpy as np
 
 from gridsample.definitions import axis
 from gridsample.definitions.checks import as_array, check_constant
+from gridsample.definitions.labels import has_labels
 from gridsample.definitions.methods import Method
 from gridsample.definitions.plan import (
     AXES,
@@ -168,8 +169,8 @@ class Explanation:
     Attributes:
         axes: the steps along each axis, in x, y, z order.
         taps: the taps of the point, x fastest; none if a coordinate is nowhere or outside.
-        value: the sum of the taps' products; NaN if a coordinate is nowhere, and the fill value
-            if one is outside.
+        value: the sum of the taps' products, or the winner of their vote (mode "label"); NaN if a
+            coordinate is nowhere (the fill value for labels), and the fill value if one is outside.
         per_pixel: d value / d sampled position, for each axis.
         gradient: d value / d coordinate, for each axis: the slope times ``per_pixel``.
         image: the sampled image, with axes in the array's order (z, y, x); None for numbered
@@ -279,7 +280,7 @@ def explain(
         (8.5, (-2.0, 8.0))
         >>> spline = gridsample.explain((5,), (0,), "spline3", image=[0, 0, 1, 0, 0])
         >>> round(spline.coefficients((2,)), 3), round(spline.value, 12)
-        (1.75, 1.0)
+        (1.731, 1.0)
     """
     sizes, coordinates = _check_size(size), _check_coordinates(at)
     if len(coordinates) != len(sizes):
@@ -288,9 +289,12 @@ def explain(
             f"got {len(coordinates)}: {coordinates}"
         )
     real, ones = np.dtype(np.float64), (1,) * len(sizes)
+    kind = real if image is None else as_array(image, "image").dtype
+    if image is None and has_labels(mode):
+        kind = np.dtype(np.int64)
     plan = make_plan(
         (1, 1, *sizes[::-1]),
-        real,
+        kind if has_labels(mode) else real,
         (1, *ones, len(sizes)),
         real,
         hashable(mode),
@@ -314,11 +318,11 @@ def explain(
             fill, plan.filled, orders, None,
         )  # fmt: skip
         if one.nowhere:
-            return one
+            return replace(one, value=fill) if plan.votes else one
         if one.outside:
             return replace(one, value=fill)
         if max(orders) > 1:
-            one = replace(one, coefficients=_find_coefficients(plan, pixels, orders))
+            one = replace(one, coefficients=_find_coefficients(plan, pixels, orders, fill))
         return _add_up(one)
 
 
@@ -421,10 +425,13 @@ def read(image: Array | None, size: Sequence[int], pixel: Sequence[int]) -> floa
     return float(number)
 
 
-def _find_coefficients(plan: Plan, image: Array | None, orders: Sequence[int]) -> Reader:
+def _find_coefficients(
+    plan: Plan, image: Array | None, orders: Sequence[int], fill: float
+) -> Reader:
     """Return a function of x, y, z that returns the coefficient of the pixel there."""
     rank = len(plan.spatial)
     names = plan.boundaries
+    size = plan.spatial[::-1]
 
     def filtered(given: Array, axes: Sequence[int]) -> Array:
         """Apply the prefilters of some axes to an image, or to a line of one axis."""
@@ -437,15 +444,40 @@ def _find_coefficients(plan: Plan, image: Array | None, orders: Sequence[int]) -
             )  # fmt: skip
         return given
 
-    size = plan.spatial[::-1]
+    # The weights of the dropped taps of each pixel; see `gridsample.ops.arrays.add_fill`.
+    shares = {
+        a: filtered(_dropped(plan.methods[a], n), [a])
+        for a, n in enumerate(size)
+        if fill and math.isfinite(fill) and orders[a] > 1 and BOUNDARIES[names[a]].filled
+    }
     if image is not None:
-        return partial(read, filtered(image, range(rank)), size)
-    # Numbered pixels are a sum of ramps, one along each axis, and filters are linear.
-    lines = []
-    for a, n in enumerate(size):
-        ramp = np.arange(n) * float(math.prod(size[:a]))
-        lines.append((filtered(np.ones(n), [a]), filtered(ramp, [a])))
-    return partial(_read_ramps, tuple(lines))
+        within = partial(read, filtered(image, range(rank)), size)
+    else:
+        # Numbered pixels are a sum of ramps, one along each axis, and filters are linear.
+        lines = []
+        for a, n in enumerate(size):
+            ramp = np.arange(n) * float(math.prod(size[:a]))
+            lines.append((filtered(np.ones(n), [a]), filtered(ramp, [a])))
+        within = partial(_read_ramps, tuple(lines))
+    return partial(_read_filled, within, shares, fill) if shares else within
+
+
+def _read_filled(
+    within: Reader, shares: Mapping[int, Array], fill: float, pixel: Sequence[int]
+) -> float:
+    """Return the coefficient at x, y, z, given those for the fill value 0."""
+    total = 0.0
+    for a, line in shares.items():
+        total += float(line[pixel[a]]) * (1 + total)
+    return within(pixel) - fill * total
+
+
+def _dropped(method: Method, n: int) -> Array:
+    """Return the sum of the weights of the taps outside a line, at the centre of each pixel."""
+    pixels, total = np.arange(n), np.zeros(n)
+    for k, row in enumerate(method.table, start=method.first):
+        total += np.where((pixels + k >= 0) & (pixels + k < n), 0.0, row[0])
+    return total
 
 
 def _read_ramps(lines: Sequence[tuple[Array, Array]], pixel: Sequence[int]) -> float:
@@ -464,16 +496,26 @@ def _add_up(one: Explanation) -> Explanation:
         along = slowest_first[::-1]
         tap = Tap(along, math.prod(tap.weight for tap in along), one.fill if one.filled else 0.0)
         taps.append(tap if tap.pixel is None else replace(tap, value=one.weighed(tap.pixel)))
+    votes = any(steps.method.votes for steps in one.axes)
     per_pixel = [
-        _per_pixel(taps, a) if steps.method.powers > 1 else 0.0 for a, steps in enumerate(one.axes)
+        _per_pixel(taps, a) if steps.method.powers > 1 and not votes else 0.0
+        for a, steps in enumerate(one.axes)
     ]
     return replace(
         one,
         taps=tuple(taps),
-        value=sum(tap.product for tap in taps),
+        value=_winner(taps) if votes else sum(tap.product for tap in taps),
         per_pixel=tuple(per_pixel),
         gradient=tuple(steps.slope * g for steps, g in zip(one.axes, per_pixel, strict=True)),
     )
+
+
+def _winner(taps: Iterable[Tap]) -> float:
+    """The value with the largest sum of weights, and the smallest of those that tie."""
+    sums: dict[float, float] = {}
+    for tap in taps:
+        sums[tap.value] = sums.get(tap.value, 0.0) + tap.weight
+    return min(sums, key=lambda value: (-sums[value], value))
 
 
 def _per_pixel(taps: Iterable[Tap], a: int) -> float:
@@ -514,7 +556,7 @@ def _check_index(index: Any, plan: Plan) -> tuple[int, ...]:
         return (0,) * rank
     if plan.coords != "displacement":
         raise ValueError(
-            f"index is where a displacement counts from; accepted with coords='displacement', "
+            f"index is the origin of a displacement; accepted with coords='displacement', "
             f"got index {index!r} and coords {plan.coords!r}"
         )
     try:
@@ -535,7 +577,7 @@ def _check_fill(fill_value: Any, plan: Plan) -> float:
     fill = float(fill_value)
     if fill and plan.extrapolate and not plan.filled:
         raise ValueError(
-            f"fill_value {fill_value!r} is used by nothing here; accepted with padding_mode "
+            f"fill_value {fill_value!r} has no effect here; accepted with padding_mode "
             f"'constant' or extrapolate=False, got padding_mode {plan.boundaries!r}"
         )
     return fill

@@ -224,6 +224,8 @@ def describe(image: Image) -> list[tuple[str, str]]:
         ("channels", str(image.channels)),
         ("values", _value_range(image.array)),
     ]
+    if "nodata" in image.extras:
+        facts.append(("nodata", f"{image.extras['nodata']}"))
     if "nifti" in image.extras:
         _, header = image.extras["nifti"]
         slope, inter = header.get_slope_inter()

@@ -5,6 +5,7 @@ Pages are read and written one after the other, most of them in bands of rows.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import os
@@ -37,6 +38,7 @@ _CLASSIC_LIMIT = 2**32 - 2**25  # bytes of pixels above which offsets take 64 bi
 # Descriptions that software generates to describe how pixels are stored.
 _GENERATED = re.compile(rb'\{.*"shape"|shape=\(|<\?xml', re.DOTALL)
 _PROFILE = 34675  # the tag of an ICC colour profile
+_NODATA = 42113  # the tag of the number of missing pixels, as text, which GDAL defined
 _STRIP = 1 << 18  # approximate size of a strip in bytes: what readers decode at once
 
 
@@ -124,6 +126,8 @@ def _image(
     elif photometric == "MINISWHITE" and array.dtype.kind in "bu":
         array = np.invert(array) if there else array
         extras["photometric"] = "minisblack"
+    if photometric in ("MINISBLACK", "RGB"):
+        extras |= _nodata(page)
     extras |= _notes(page, file)
     array = upright(array, _orientation(page))
     return Image(array, "TIFF", has_channel_axis, extras, alpha)
@@ -168,6 +172,16 @@ def _notes(page: Any, file: Any) -> dict[str, Any]:
         "subfiletype": int(kind.value) if kind is not None else 0,
     }
     return {name: value for name, value in notes.items() if value}
+
+
+def _nodata(page: Any) -> dict[str, Any]:
+    """Return the number of missing pixels, if the page names one."""
+    tag = page.tags.get(_NODATA)
+    text = "" if tag is None else str(tag.value).strip("\0 ")
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return {"nodata": kind(text)}
+    return {}
 
 
 def _channels_last(array: NDArray[Any], axes: str, name: str) -> tuple[NDArray[Any], bool]:
@@ -256,6 +270,9 @@ def _options(image: Image, big: bool) -> dict[str, Any]:
     if "icc_profile" in extras:
         profile = extras["icc_profile"]
         notes.append((_PROFILE, 7, len(profile), profile, True))
+    if "nodata" in extras:
+        text = f"{extras['nodata']}".encode() + b"\0"
+        notes.append((_NODATA, 2, len(text), text, True))
     # The directories that they point to are appended later.
     pointers = [
         (name, "Q" if big else "I", 1, 0, True)

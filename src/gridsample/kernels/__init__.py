@@ -1,25 +1,26 @@
-"""Kernels: two primitives, and two fused passes, behind one contract.
+"""Kernels: two primitives and two fused passes, with one contract.
 
-Sampling is linear in the image: out = A(grid) image.  So everything is made of
+Sampling is linear in the image: out = A(grid) image.  Everything is therefore made of
 
     gather(plan, image, grid, out, order)       out = A(grid) image
     scatter(plan, values, grid, order)          A(grid)^T values, the exact transpose
 
 where ``order`` is a derivative order along each axis, x first: order (1, 0) is the derivative of A
 along x. d gather / d image is scatter; d gather / d grid_k is gather with order k raised by one;
-the same holds for scatter.  `backward` is both gradients of gather in one sweep:
+the same holds for scatter.  `backward` computes both gradients of gather in one sweep:
 
     backward(plan, values, image, grid, need_image, need_grid, order)
 
-and `backward_twice` the gradients of that, in one sweep too, for an upstream image and grid:
+`backward_twice` computes the gradients of `backward`, also in one sweep, given the upstream
+gradients of the image and of the grid:
 
     backward_twice(plan, values, image, grid, upstream, moves, need_values, need_image, need_grid,
                    order)
 
 Shapes: image and upstream (N, C, *spatial), grid and moves (N, *out, D), values and out
 (N, C, *out), as in the plan.
-Each target (`gridsample.kernels.cpu`) implements the four; `gridsample.kernels.reference` is what
-they must equal.
+Each target (`gridsample.kernels.cpu`, `gridsample.kernels.gpu`) implements these functions.
+`gridsample.kernels.reference` defines their results.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from gridsample.kernels.compile import forks
 
 @functools.cache
 def on_cpu() -> ModuleType:
-    """The CPU's kernels, which are imported, and Numba with them, when they are first needed."""
+    """Return the CPU kernels.  They and Numba are imported on first use."""
     with forks.held():
         from gridsample.kernels import cpu
 
@@ -41,7 +42,7 @@ def on_cpu() -> ModuleType:
 
 @functools.cache
 def of_resizing() -> ModuleType:
-    """The kernels that resize, which are imported when they are first needed, as `on_cpu`."""
+    """Return the resizing kernels, which are imported on first use."""
     with forks.held():
         from gridsample.kernels import resize
 

@@ -1,11 +1,11 @@
-"""Arrays as the kernels see them: flat memory and the numbers that describe it.
+"""Arrays as the kernels see them: flat memory, and the numbers that describe it.
 
 A kernel reads ``flat[plane + sum over axes of index * stride]``, so that channels-first,
-channels-last, sliced, transposed and broadcast arrays are all taken as they are.  A complex array
-is two real planes for each of its own.
+channels-last, sliced, transposed and broadcast arrays are all read without a copy.  Each plane of
+a complex array counts as two real planes.
 
-What there is to know of an array but where it is, is its layout.  All that follows from layouts is
-worked out once and remembered: a call on arrays laid out as earlier ones finds it.
+The layout of an array is everything about it except its address.  What follows from layouts is
+computed once and cached, so that a later call with arrays of the same layouts finds it.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from gridsample.definitions.plan import BFLOAT16
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
-# Shape, distances in bytes, and type.
+# Shape, strides in bytes, and dtype.
 Layout = tuple[Shape, Shape, np.dtype[Any]]
 
 
 def layout_of(array: Array) -> Layout:
-    """All that there is to know of an array but where it is."""
+    """Return the layout of an array: everything about it except its address."""
     return array.shape, array.strides, array.dtype
 
 
 class Flat(NamedTuple):
-    """How the memory of an array, from its first element to its last, becomes a flat array.
+    """How to view the memory of an array, from its first element to its last, as a flat array.
 
     Attributes:
-        order: as which the array is flat without a copy: "C", "K" in order of its distances, or
-            "" where there are gaps in it or entries share memory.
-        extent: how many elements there are between the first and the last, both counted.
-        kind: the type that they are read as; None for their own.
+        order: the order in which the array can be flattened without a copy: "C", or "K" (the order
+            of its strides), or "" if there are gaps or if entries share memory.
+        extent: the number of elements from the first to the last, both included.
+        kind: the dtype that they are read as; None for their own.
     """
 
     order: str
@@ -44,7 +44,7 @@ class Flat(NamedTuple):
     kind: np.dtype[Any] | None
 
     def view(self, array: Array) -> Array:
-        """The memory of an array of the layout."""
+        """Return the memory of an array of this layout."""
         if self.order == "C":
             flat = array.reshape(-1)
         elif self.order == "K":
@@ -57,7 +57,7 @@ class Flat(NamedTuple):
 
 
 def flat_of(layout: Layout, kind: np.dtype[Any]) -> Flat:
-    """How an array is flat, read as a ``kind``."""
+    """Return how to flatten an array of a layout whose memory is read as ``kind``."""
     shape, strides, dtype = layout
     steps = [(stride, n) for n, stride in zip(shape, strides, strict=True) if n > 1]
     extent = 1 + sum((n - 1) * (stride // dtype.itemsize) for stride, n in steps)
@@ -70,7 +70,7 @@ def flat_of(layout: Layout, kind: np.dtype[Any]) -> Flat:
 
 
 def side_by_side(steps: list[tuple[int, int]], size: int) -> bool:
-    """Whether elements fill memory without a gap, by distances and counts, nearest first."""
+    """Whether elements fill memory without gaps, given (stride, length) pairs, innermost first."""
     for stride, n in steps:
         if stride != size:
             return False
@@ -83,11 +83,11 @@ class Memory(NamedTuple):
 
     Attributes:
         flat: its memory.
-        item: distance between items, in elements; 0 where one item serves all.
+        item: distance between items, in elements; 0 if all items share one.
         planes: where each plane of an item starts.
         strides: distance between neighbours along each axis of ``rest``, last axis first (x, y, z).
-        run: numbers that lie side by side at every place of a plane, when all planes of an item
-            together are such runs; otherwise 0.
+        run: the number of contiguous values at each place of a plane, if they include all planes of
+            an item; otherwise 0.
     """
 
     flat: Flat
@@ -99,7 +99,7 @@ class Memory(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def describe(layout: Layout, items: int, as_bits: bool = False) -> Memory:
-    """A plain array (N, C, *rest) as the kernels see it, for a call with so many items."""
+    """Describe a plain array (N, C, *rest) to the kernels, for a call with ``items`` items."""
     shape, strides, dtype = layout
     parts = 2 if dtype.kind == "c" else 1
     size = dtype.itemsize // parts
@@ -116,7 +116,7 @@ def describe(layout: Layout, items: int, as_bits: bool = False) -> Memory:
 
 
 def kind_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type that kernels read: bool as uint8, 16-bit floats as bits, complex as its parts."""
+    """Return the dtype for kernels: bool as uint8, 16-bit floats as bits, complex as reals."""
     if dtype.kind == "c":
         return np.dtype(f"f{dtype.itemsize // 2}")
     if dtype.kind == "b":
@@ -124,11 +124,21 @@ def kind_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.uint16) if dtype.kind in "fV" and dtype.itemsize == 2 else dtype
 
 
+def sign_bit(dtype: np.dtype[Any], bits: int) -> int:
+    """The bit to flip so that the bits of a dtype, as a signed integer, have their values' order.
+
+    What has fewer bits than that integer is extended with zeros.
+    """
+    if (dtype.kind == "i") == (dtype.itemsize * 8 == bits):
+        return 0
+    return -(1 << 63) if dtype.itemsize == 8 else 1 << (dtype.itemsize * 8 - 1)
+
+
 @functools.lru_cache(maxsize=1024)
 def spacing(layout: Layout) -> tuple[int, int, int] | None:
-    """Distances in elements between items, points and last entries of an array (N, *points, D).
+    """Return the strides of items, points and the last axis of an array (N, *points, D).
 
-    None where the points are unevenly spaced.
+    They count elements.  The result is None if the points are unevenly spaced.
     """
     shape, strides, dtype = layout
     steps = [(n, stride) for n, stride in zip(shape[1:-1], strides[1:-1], strict=True) if n > 1]
@@ -141,9 +151,9 @@ def spacing(layout: Layout) -> tuple[int, int, int] | None:
 
 
 def plain(array: Array) -> Array:
-    """The array itself where a kernel can read it, otherwise a copy.
+    """Return the array itself if a kernel can read it, otherwise a copy.
 
-    It must be native, aligned, and without negative strides.
+    Kernels read native, aligned arrays without negative strides.
     """
     if is_plain(array.strides, array.dtype) and array.flags.aligned:
         return array
@@ -152,16 +162,16 @@ def plain(array: Array) -> Array:
 
 @functools.lru_cache(maxsize=1024)
 def is_plain(strides: Shape, dtype: np.dtype[Any]) -> bool:
-    """Whether a kernel can read an array that is laid out so."""
+    """Whether a kernel can read an array with these strides and this dtype."""
     return dtype.isnative and all(
         stride >= 0 and stride % dtype.itemsize == 0 for stride in strides
     )
 
 
 def even(points: Array) -> Array:
-    """An array (N, *points, D) itself where a kernel can read it, otherwise a copy.
+    """Return the array (N, *points, D) itself if a kernel can read it, otherwise a copy.
 
-    Its last axis may run backwards, as that of coordinates in the order of an array's axes does.
+    Its last axis may have a negative stride, as that of reversed coordinates has.
     """
     upward = raised(points)
     if plain(upward) is upward and spacing(layout_of(upward)):
@@ -170,25 +180,25 @@ def even(points: Array) -> Array:
 
 
 def raised(points: Array) -> Array:
-    """An array whose last axis runs forwards: the given one, or its view from its lowest entry."""
+    """Return the array, or a view of it with the last axis reversed if its stride is negative."""
     return points[..., ::-1] if points.strides[-1] < 0 else points
 
 
 def is_even(values: Array) -> bool:
-    """Whether a kernel can write to an array (N, C, *points): plain, and evenly spaced."""
+    """Whether a kernel can write to an array (N, C, *points): it is plain and evenly spaced."""
     return values.flags.aligned and is_even_layout(layout_of(values))
 
 
 @functools.lru_cache(maxsize=1024)
 def is_even_layout(layout: Layout) -> bool:
-    """Whether values (N, C, *points) that are laid out so are evenly spaced, and plain."""
+    """Whether an array (N, C, *points) of this layout is plain and evenly spaced."""
     shape, strides, dtype = layout
     points = ((*shape[1:], 1), (*strides[1:], dtype.itemsize), dtype)
     return is_plain(strides, dtype) and spacing(points) is not None
 
 
 def as_parts(array: Array) -> Array:
-    """A complex array as reals, with a last axis of 2."""
+    """View a complex array as reals, with a last axis of 2."""
     part = array.real
     return np.lib.stride_tricks.as_strided(
         part,
@@ -199,7 +209,7 @@ def as_parts(array: Array) -> Array:
 
 
 def stored(array: Array) -> Array:
-    """The array as a type that kernels have: bool as uint8, 16-bit floats as bits of uint16."""
+    """View an array with a dtype that kernels have: bool as uint8, 16-bit floats as uint16 bits."""
     if array.dtype == np.bool_:
         return array.view(np.uint8)
     if array.dtype.kind in "fV" and array.itemsize == 2:
@@ -208,27 +218,27 @@ def stored(array: Array) -> Array:
 
 
 def frozen(array: Array) -> Array:
-    """A read-only view: what is only read has one type, whoever else may write to it."""
+    """Return a read-only view, so that an input has the same type whether or not it is writable."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
-# The bits of a bfloat16 that is no number.
+# The bits of a bfloat16 NaN.
 BFLOAT_NAN = 0x7FC0
 
 
 def bfloat_bits(bits: Any) -> Any:
-    """The bits of a number in single precision -> those of the nearest bfloat16, ties to even.
+    """Convert the bits of float32 numbers to those of the nearest bfloat16, ties to even.
 
-    Written once, for arrays of NumPy and for whatever else adds, shifts and masks 32 bits.  Of NaN
-    the result may be infinity.
+    This serves NumPy arrays and any other type that adds, shifts and masks 32 bits.  For NaN, the
+    result may be infinity.
     """
     return (bits + (bits >> 16 & 1) + 0x7FFF) >> 16
 
 
 def converted(array: Array, dtype: np.dtype[Any]) -> Array:
-    """Numbers in another type: one too large for it is infinite, as in any arithmetic."""
+    """Convert numbers to another dtype; numbers that are too large for it become infinite."""
     if dtype == BFLOAT16:
         rounded: Array = bfloat_bits(array.astype(np.float32, copy=False).view(np.uint32))
         rounded[np.isnan(array)] = BFLOAT_NAN

@@ -1,7 +1,7 @@
-"""A pool of threads for kernels that run without the interpreter's lock.
+"""A thread pool for kernels that run without the interpreter's lock.
 
-It may be entered from many threads at once, it survives a fork (the child starts with an empty
-pool), and whoever calls works too, so that a call is never stuck behind another.
+Many threads may enter it at once.  It survives a fork: the child starts with an empty pool.  The
+calling thread works too, so that no call has to wait for another one.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 Task = Callable[[], None]
-# Where the machine code of a function of an address is, and it as Python may call it.
+# The address of the machine code of a function of one address, and the function for Python to call.
 Worker = tuple[int, Callable[[int], None]]
 
 
 class Job:
-    """The tasks of one call, taken one by one by whoever is free."""
+    """The tasks of one call.  Every free thread takes the next one."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
-        """Nothing is started yet."""
+        """Keep the tasks, without starting any."""
         self.tasks = tasks
         self.lock = threading.Lock()
         self.taken = 0
@@ -35,7 +35,7 @@ class Job:
         self.idle = threading.Event()  # set whenever no task runs and none is left
 
     def work(self) -> None:
-        """Take tasks until none is left, or one has failed."""
+        """Take tasks until none is left or one has failed."""
         while True:
             with self.lock:
                 if self.failure is not None or self.taken == len(self.tasks):
@@ -45,7 +45,7 @@ class Job:
                 self.running += 1
             try:
                 task()
-            except BaseException as failure:  # whatever it is, the caller must hear of it
+            except BaseException as failure:  # every failure must reach the caller
                 self.failure = failure
             finally:
                 with self.lock:
@@ -55,9 +55,11 @@ class Job:
                 self.idle.set()
 
     def finish(self) -> None:
-        """Wait for the tasks that others run.  Interrupted, start no more and wait all the same.
+        """Wait for the tasks that other threads run.
 
-        The tasks write into the caller's arrays: it must not go on while one runs.
+        After an interrupt, start no more tasks, but still wait for those that run.
+
+        The tasks write into the caller's arrays, so the caller must not continue while one runs.
         """
         while True:
             try:
@@ -70,21 +72,21 @@ class Job:
 
 
 class Pool:
-    """Threads that wait for jobs; made when first needed."""
+    """Threads that wait for jobs.  They are started when they are first needed."""
 
     def __init__(self) -> None:
-        """An empty pool."""
+        """Make an empty pool."""
         self.jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self.lock = threading.Lock()
         self.size = 0
 
     def serve(self) -> None:
-        """What each thread does, for ever."""
+        """Process jobs for ever; each thread runs this."""
         while True:
             self.jobs.get().work()
 
     def grow(self, size: int) -> None:
-        """Have at least so many threads, if the interpreter still starts any."""
+        """Start threads until there are ``size``, or until no more can be started."""
         with self.lock:
             while self.size < size:
                 try:
@@ -98,7 +100,7 @@ class Pool:
                 self.size += 1
 
     def run(self, tasks: Sequence[Task], threads: int) -> None:
-        """Run all tasks on at most so many threads, the caller's included, and wait for them."""
+        """Run all tasks on at most ``threads`` threads, including the caller's, and wait."""
         helpers = min(threads, len(tasks)) - 1
         if helpers < 1:
             for task in tasks:
@@ -117,12 +119,13 @@ class Pool:
 
 _pool = Pool()
 
-# The process that loaded this.  In a forked child OpenMP's threads are missing, and waited for.
+# The process that loaded this module.  A forked child has no OpenMP threads and would wait for
+# them.
 _first = os.getpid()
 
 
 def _start_anew() -> None:
-    """In a forked child the threads stayed behind, and locks may be held by nobody."""
+    """Reset the pool in a forked child, where no thread exists and locks may never be released."""
     _pool.__init__()  # type: ignore[misc]
 
 
@@ -131,7 +134,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def run(tasks: Sequence[Task], threads: int) -> None:
-    """Run all tasks on at most so many threads and wait for them; the first failure is raised."""
+    """Run all tasks on at most ``threads`` threads, wait for them, and raise the first failure."""
     if len(tasks) == 1:
         tasks[0]()
     else:
@@ -139,11 +142,11 @@ def run(tasks: Sequence[Task], threads: int) -> None:
 
 
 def work(worker: Worker, orders: int, threads: int) -> None:
-    """Have a worker take tasks on at most so many threads, and wait for them.
+    """Run a worker on ``threads`` threads and wait for them.
 
-    The worker's machine code, or the function that Python can call, is given the address of its
-    orders.  Where PyTorch is loaded its own threads are taken, those of OpenMP: after each of its
-    operators they wait for the next one without rest, on the processors that others would need.
+    The worker is called with the address ``orders``, as machine code or from Python.  If PyTorch is
+    loaded, its own OpenMP threads run the worker: after each of PyTorch's operators they spin until
+    the next one, on the cores that other threads would need.
     """
     code, function = worker
     if threads == 1:
@@ -158,10 +161,11 @@ def work(worker: Worker, orders: int, threads: int) -> None:
 
 @functools.cache
 def openmp() -> Any:
-    """OpenMP's way to run a function on a team of threads, of the library that is loaded; or None.
+    """Return the function of the loaded OpenMP library that runs a function on several threads.
 
-    It takes the function's address, the argument, the number of threads, and 0.  GCC's programs
-    enter regions that run in parallel so, and other implementations know the name, too.
+    Its arguments are the function's address, the argument, the number of threads, and 0.  Programs
+    compiled by GCC enter parallel regions through it, and other OpenMP libraries have it under the
+    same name.  The result is None if there is no such library.
     """
     try:
         with open("/proc/self/maps") as maps:
@@ -180,7 +184,7 @@ def openmp() -> Any:
 
 @functools.cache
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -72,7 +72,7 @@ def map_coordinates(
     image, places = as_image(input), as_image(coordinates, "coordinates")
     if backend_of(input=image).plain and not backend_of(coordinates=places).plain:
         raise TypeError(
-            "coordinates are a tensor and input is none; both must be of one library; make it one: "
+            "coordinates is a tensor, but input is not; both must be from one library; convert it: "
             "input = torch.as_tensor(input, device=coordinates.device)"
         )
     places = as_like(places, image)

@@ -15,7 +15,7 @@ def scipy_function(name: str, reason: str) -> Any:
     try:
         return getattr(scipy_originals(), name)
     except ImportError:
-        raise ImportError(f"{reason} is left to SciPy, which is not installed") from None
+        raise ImportError(f"{reason} requires SciPy, which is not installed") from None
 
 
 @functools.cache

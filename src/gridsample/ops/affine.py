@@ -16,6 +16,7 @@ from gridsample.definitions.plan import (
     check_output,
     check_theta,
 )
+from gridsample.ops import means
 from gridsample.ops.arrays import (
     Array,
     back,
@@ -26,6 +27,7 @@ from gridsample.ops.arrays import (
     out_shape,
     planes,
 )
+from gridsample.ops.missing import Rule, as_rule
 
 
 def affine_sample(
@@ -40,6 +42,10 @@ def affine_sample(
     fill_value: Any = 0,
     extrapolate: bool = True,
     prefilter: bool = True,
+    missing: str = "propagate",
+    weights: Any = None,
+    min_weight: float = 0.0,
+    return_weight: bool = False,
     channel_axis: int = 1,
     threads: int | None = None,
 ) -> Any:
@@ -69,11 +75,16 @@ def affine_sample(
         fill_value: the value outside, as in `grid_sample`.
         extrapolate: whether to extend the image, as in `grid_sample`.
         prefilter: whether to prefilter splines, as in `grid_sample`.
+        missing: "propagate" or "ignore", as in `grid_sample`.
+        weights: weights of pixels, as in `grid_sample`.
+        min_weight: the least share of weights, as in `grid_sample`.
+        return_weight: whether to also return the weight of each result, as in `grid_sample`.
         channel_axis: 1, or -1 for channels-last input and output.
         threads: the maximum number of threads, as in `grid_sample`.
 
     Returns:
-        (N, C, *out), or (N, *out, C) for channel_axis=-1, with the input's dtype.
+        (N, C, *out), or (N, *out, C) for channel_axis=-1, with the input's dtype.  With
+        return_weight=True, a tuple of that and the weight, of the same shape.
 
     Raises:
         TypeError: an argument is not accepted by `grid_sample`, or size does not consist of
@@ -95,7 +106,10 @@ def affine_sample(
         coords=check_map_coords(coords), fill_value=fill_value, extrapolate=extrapolate,
         prefilter=prefilter, channel_axis=channel_axis, threads=threads,
     )  # fmt: skip
-    return sample(backend_of(input=input, theta=theta), input, theta, size, options)
+    rule = as_rule(missing, weights, min_weight, return_weight, padding_mode)
+    given = {} if weights is None else {"weights": weights}
+    backend = backend_of(input=input, theta=theta, **given)
+    return sample(backend, input, theta, size, options, rule)
 
 
 def affine_sample_vjp(
@@ -111,11 +125,15 @@ def affine_sample_vjp(
     fill_value: Any = 0,
     extrapolate: bool = True,
     prefilter: bool = True,
+    missing: str = "propagate",
+    weights: Any = None,
+    min_weight: float = 0.0,
     need_input: bool = True,
     need_theta: bool = True,
+    need_weights: bool = True,
     channel_axis: int = 1,
     threads: int | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[Any, ...]:
     """Compute both gradients of `affine_sample`: the vector-Jacobian product with ``grad_output``.
 
     grad_input is that of `grid_sample_vjp`.  grad_theta follows from its grad_grid and the
@@ -136,15 +154,20 @@ def affine_sample_vjp(
         fill_value: the value outside, as in `grid_sample`.
         extrapolate: whether to extend the image, as in `grid_sample`.
         prefilter: whether to prefilter splines, as in `grid_sample`.
+        missing: "propagate" or "ignore", as in `grid_sample_vjp`.
+        weights: weights of pixels, as in `grid_sample`.
+        min_weight: the least share of weights, as in `grid_sample_vjp`.
         need_input: whether to compute grad_input; an integer input has none.
         need_theta: whether to compute grad_theta.
+        need_weights: whether to compute grad_weights, if there are weights.
         channel_axis: 1 or -1, as in `affine_sample`; it also applies to grad_output and grad_input.
         threads: the maximum number of threads, as in `grid_sample`.  The gradients are bitwise
             identical for every number.
 
     Returns:
         (grad_input, grad_theta), with the shapes and dtypes of input and theta; None for a gradient
-        that is not needed.  If N was broadcast, the gradient is the sum.
+        that is not needed.  If N was broadcast, the gradient is the sum.  If weights are given,
+        (grad_input, grad_theta, grad_weights), as in `grid_sample_vjp`.
 
     Raises:
         TypeError: an argument is not accepted by `affine_sample`, or the gradient of an integer
@@ -170,9 +193,13 @@ def affine_sample_vjp(
         coords=check_map_coords(coords), fill_value=fill_value, extrapolate=extrapolate,
         prefilter=prefilter, channel_axis=channel_axis, threads=threads,
     )  # fmt: skip
-    backend = backend_of(grad_output=grad_output, input=input, theta=theta)
-    needed = check_flag(need_input, "need_input"), check_flag(need_theta, "need_theta")
-    return sample_vjp(backend, (grad_output, input, theta), size, options, needed)
+    given = {} if weights is None else {"weights": weights}
+    backend = backend_of(grad_output=grad_output, input=input, theta=theta, **given)
+    flags = {"need_input": need_input, "need_theta": need_theta, "need_weights": need_weights}
+    first, second, third = [check_flag(one, name) for name, one in flags.items()]
+    rule = as_rule(missing, weights, min_weight, False, padding_mode)
+    arrays = grad_output, input, theta
+    return sample_vjp(backend, arrays, size, options, (first, second, third), rule)
 
 
 # Arguments ----------------------------------------------------------------------------------------
@@ -197,60 +224,97 @@ def check_maps(backend: Backend, theta: Array, size: Sequence[int]) -> Shape:
     return shape[2:]
 
 
-def settle(
-    backend: Backend, image: Array, theta: Array, out: Shape, options: Options
-) -> tuple[Options, Shape]:
-    """Return the checked options, and the shape of the grid that the maps represent."""
-    items, rank, _ = backend.shape(theta)
-    points = (items, *out, rank)
-    kind = backend.type(backend.type_name(theta.dtype, "theta"))
-    stand_in = backend.full(points, 0, kind, theta)  # takes no memory
-    return backend.settle(image, stand_in, options), points
-
-
 # Over a backend -----------------------------------------------------------------------------------
 
 
-def sample(backend: Backend, input: Any, theta: Any, size: Sequence[int], options: Options) -> Any:
+class OnMaps:
+    """The points of affine maps (`gridsample.ops.means.Places`)."""
+
+    def __init__(self, backend: Backend, theta: Array, size: Sequence[int]) -> None:
+        self.backend, self.array, self.out = backend, theta, check_maps(backend, theta, size)
+        items, rank, _ = backend.shape(theta)
+        self.points = (items, *self.out, rank)
+
+    def settle(self, image: Array, options: Options) -> Options:
+        """Return the checked options, for the grid that the maps represent."""
+        backend, theta = self.backend, self.array
+        kind = backend.type(backend.type_name(theta.dtype, "theta"))
+        stand_in = backend.full(self.points, 0, kind, theta)  # takes no memory
+        return backend.settle(image, stand_in, options)
+
+    def gather(self, image: Array, how: Options, dtype: Any) -> Array:
+        """Sample an image, without a grid if the backend can."""
+        result = self.backend.affine(image, self.array, self.out, how, dtype)
+        if result is None:
+            grid = grid_of(self.backend, self.array, self.out, how)
+            result = self.backend.gather(image, grid, how, dtype)
+        return result
+
+    def backward(
+        self, values: Array, image: Array, how: Options, needed: tuple[bool, bool], dtype: Any
+    ) -> tuple[Array | None, Array | None]:
+        """Compute the needed gradients of image and maps."""
+        backend, theta, out = self.backend, self.array, self.out
+        found = backend.affine_backward(values, image, theta, out, how, needed, dtype)
+        if found is None:
+            grid = grid_of(backend, theta, out, how)
+            found = backend.backward(values, image, grid, how, needed, dtype)
+            if needed[1]:
+                found = found[0], gradient_of(backend, found[1], out, how)
+        return found
+
+
+def sample(
+    backend: Backend, input: Any, theta: Any, size: Sequence[int], options: Options,
+    rule: Rule | None,
+) -> Any:  # fmt: skip
     """Compute the result of `affine_sample`."""
-    image, maps = backend.bring(input=input, theta=theta)
-    out = check_maps(backend, maps, size)
-    how, _ = settle(backend, image, maps, out, options)
+    given = {} if rule is None or rule.weights is None else {"weights": rule.weights}
+    image, maps, *weights = backend.bring(input=input, theta=theta, **given)
+    places = OnMaps(backend, maps, size)
+    if rule is not None:
+        made, weight, how = means.sample(
+            backend, places, image, weights[0] if weights else None, options, rule
+        )
+        last = how.channels_last()
+        result = backend.give(back(backend, made, last), input)
+        if weight is None:
+            return result
+        return result, backend.give(back(backend, weight, last), input)
+    how = places.settle(image, options)
     last = how.channel_axis == -1
     pixels = planes(backend, image, last)
     source = filtered(backend, pixels, maps, how) if how.prefilter else pixels
-    result = backend.affine(source, maps, out, how, image.dtype)
-    if result is None:
-        grid = grid_of(backend, maps, out, how)
-        result = backend.gather(source, grid, how, image.dtype)
-    return backend.give(back(backend, result, last), input)
+    return backend.give(back(backend, places.gather(source, how, image.dtype), last), input)
 
 
 def sample_vjp(
     backend: Backend, given: tuple[Any, Any, Any], size: Sequence[int], options: Options,
-    needed: tuple[bool, bool],
-) -> tuple[Any, Any]:  # fmt: skip
+    needed: tuple[bool, bool, bool], rule: Rule | None,
+) -> tuple[Any, ...]:  # fmt: skip
     """Compute the results of `affine_sample_vjp`; ``given`` is (grad_output, input, theta)."""
-    upstream, image, maps = backend.bring(
-        **dict(zip(("grad_output", "input", "theta"), given, strict=True))
-    )
-    out = check_maps(backend, maps, size)
-    how, points = settle(backend, image, maps, out, options)
+    named = dict(zip(("grad_output", "input", "theta"), given, strict=True))
+    if rule is not None and rule.weights is not None:
+        named["weights"] = rule.weights
+    upstream, image, maps, *weights = backend.bring(**named)
+    places = OnMaps(backend, maps, size)
+    if rule is not None:
+        gradients = means.sample_vjp(
+            backend, places, upstream, image, weights[0] if weights else None, options, rule, needed
+        )
+        likes = (*given[1:], rule.weights)
+        several = [backend.give(one, like) for one, like in zip(gradients, likes, strict=True)]
+        return tuple(several if weights else several[:2])
+    how = places.settle(image, options)
     last = how.channel_axis == -1
-    shape = out_shape(backend.shape(image), points, last)
+    shape = out_shape(backend.shape(image), places.points, last)
     upstream = check_upstream(backend, upstream, image, shape)
     if needed[0]:
         check_differentiable(backend, image)
     values, pixels = planes(backend, upstream, last), planes(backend, image, last)
     source = filtered(backend, pixels, maps, how) if how.prefilter and needed[1] else pixels
     kind = coefficient_type(backend, image, maps) if how.prefilter else image.dtype
-    found = backend.affine_backward(values, source, maps, out, how, needed, kind)
-    if found is None:
-        grid = grid_of(backend, maps, out, how)
-        found = backend.backward(values, source, grid, how, needed, kind)
-        if needed[1]:
-            found = found[0], gradient_of(backend, found[1], out, how)
-    first, second = found
+    first, second = places.backward(values, source, how, needed[:2], kind)
     if first is not None:
         if how.prefilter:
             first = filtered(backend, first, maps, how, adjoint=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
+
+import numpy as np
 
 from gridsample.backends import Backend
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import GRID_TYPES, WIDE_TYPES, Shape
+from gridsample.definitions.plan import BOUNDARIES, GRID_TYPES, WIDE_TYPES, Shape
 
 Array = Any
 
@@ -64,8 +67,8 @@ def check_differentiable(backend: Backend, image: Array) -> None:
     """Raise an error if the gradient of an integer image is requested."""
     if not is_differentiable(backend, image):
         raise TypeError(
-            f"input has dtype {image.dtype}, of which there is no gradient; "
-            "pass need_input=False to get the grid's alone"
+            f"input has dtype {image.dtype}, which has no gradient; "
+            "pass need_input=False to get only the grid's gradient"
         )
 
 
@@ -113,10 +116,13 @@ def as_grid(backend: Backend, grid: Array, options: Options) -> Array:
 def filtered(
     backend: Backend, image: Array, places: Array, how: Options, adjoint: bool = False
 ) -> Array:
-    """Compute the spline coefficients of an image, or apply the transpose of that filter.
+    """Compute the spline coefficients of an image, or apply the transpose of the linear part.
 
     The result has the dtype of the sums, which also depends on the dtype of ``places`` (a grid, or
     affine maps).
+
+    Under "constant", the coefficients also contain a part of the fill value, which does not depend
+    on the image; see `add_fill`.
     """
     if backend.type_name(places.dtype) == "float64":
         image = backend.astype(image, coefficient_type(backend, image, places))
@@ -127,4 +133,67 @@ def filtered(
             image, order, [how.padding_mode[a] for a in axes], [n - 1 - a for a in axes],
             how.align_corners, adjoint, how.threads,
         )  # fmt: skip
+    return add_fill(backend, image, how) if how.blends() and not adjoint else image
+
+
+def add_fill(backend: Backend, image: Array, how: Options) -> Array:
+    """Add the fill value's part to the coefficients of an image with zeros outside.
+
+    Let F be the prefilter with zeros outside, s the image, and f the fill value.  The weights of
+    all taps sum to one, so the coefficients f + F(s) - F(f) have f outside and meet s.  Along an
+    axis with a spline under "constant", F(1) = 1 + F(d), where d is the weight of the dropped taps
+    of each pixel.  Along other axes, f itself may be extended.  Hence the part is
+
+        f - f (1 + F_x d_x) (1 + F_y d_y) (1 + F_z d_z)
+
+    over the axes with a spline under "constant".  It is added axis by axis, multiplied out, because
+    F d decreases to 0 away from the ends, and then does so even for a large fill value.
+    """
+    fill = backend.fill(image, how)
+    # With an infinite or NaN fill value, no coefficients meet the pixels at the edges.
+    factor = backend.xp.where(backend.xp.isfinite(fill), fill, 0) * -1
+    n, kind, before = len(image.shape), sum_type(backend, image), None
+    for a, (order, name) in enumerate(zip(how.splines(), how.padding_mode, strict=True)):
+        if order < 2 or not BOUNDARIES[name].filled:
+            continue
+        axis = n - 1 - a
+        key = how.mode[a], order, name, image.shape[axis], kind
+        line = kept_line(backend, *key) if backend.plain else fill_line(backend, image, *key)
+        line = line.reshape(tuple([-1 if k == axis else 1 for k in range(n)]))
+        factor = factor if before is None else factor * (before + 1)
+        if backend.plain:  # the coefficients are a new array, and few of them change
+            for part in parts_of(line, axis):
+                ends = image[part]
+                ends += factor * line[part]
+        else:
+            image = image + factor * line
+        before = line
     return image
+
+
+def fill_line(
+    backend: Backend, like: Array, mode: Any, order: int, name: str, size: Any, kind: Any
+) -> Array:
+    """Compute F d of `add_fill` for an axis of a size: (1, 1, size)."""
+    how = Options(
+        mode=(mode,), padding_mode=(name,), coords="pixel", fill_value=(1.0,), prefilter=False,
+        order=(0,),
+    )  # fmt: skip
+    pixels = backend.line(size, None, kind, like).reshape((1, size, 1))
+    dropped = backend.gather(backend.full((1, 1, size), 0, kind, like), pixels, how, kind)
+    return backend.prefilter(dropped, order, [name], [2], False, False, None)
+
+
+@functools.lru_cache(maxsize=64)
+def kept_line(backend: Backend, *key: Any) -> Array:
+    """Return `fill_line` for arrays of the host, which need no device; it is computed once."""
+    return fill_line(backend, None, *key)
+
+
+def parts_of(line: Array, axis: int) -> list[tuple[slice, ...]]:
+    """Index the two ends of an axis of a NumPy array, without the entries between that are 0."""
+    n = line.size
+    entries = np.flatnonzero(line)
+    head = entries[entries < n // 2].max(initial=-1) + 1
+    tail = entries[entries >= n // 2].min(initial=n)
+    return [(*(slice(None),) * axis, one) for one in (slice(0, head), slice(tail, n))]

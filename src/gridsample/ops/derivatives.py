@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.backends import Backend, backend_of, hand_over, is_overridden
+from gridsample.definitions.labels import has_labels, without_labels
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Mode
 from gridsample.ops.arrays import as_grid, back, filtered, planes
@@ -38,7 +39,8 @@ def grid_gradient(
     Args:
         input: the image, as in `grid_sample`.
         grid: the coordinates, as in `grid_sample`.
-        mode: the interpolation method, as in `grid_sample`; the gradient of "nearest" is 0.
+        mode: the interpolation method, as in `grid_sample`; the gradients of "nearest"
+            and "label" are 0.
         padding_mode: the boundary, as in `grid_sample`.
         align_corners: the meaning of -1 and 1, as in `grid_sample`.
         coords: the units of coordinates, as in `grid_sample`.
@@ -144,6 +146,8 @@ def derivatives(backend: Backend, input: Any, grid: Any, options: Options, degre
     points = as_grid(backend, points, options)
     how = backend.settle(image, points, options)
     last, rank = how.channel_axis == -1, len(how.mode)
+    if has_labels(how.mode):  # which jump, so that the derivatives are those of nearest: 0
+        how = how.changed(mode=without_labels(how.mode, "nearest"))
     pixels = planes(backend, image, last)
     source = filtered(backend, pixels, points, how) if how.prefilter else pixels
     single = [(a,) for a in range(rank)]

@@ -32,10 +32,10 @@ def spline_filter(
     modes "spline2" to "spline7" weigh such coefficients.  Source: M. Unser, A. Aldroubi, M. Eden,
     "B-spline signal processing", IEEE Trans. Signal Processing 41, 1993.
 
-    The filter makes one forward and one backward pass for each pole.  It is exact for the
-    boundaries "mirror", "symmetric", "wrap", "antisymmetric", "dst1" and "reflection".  For
-    "zeros", "constant", "border" and "antimirror", the image is filtered as for "mirror", as in
-    SciPy: the spline passes through all pixels except those close to an edge.
+    The filter makes one forward and one backward pass for each pole.  It is exact for every
+    boundary.  (SciPy's filter is not exact for "grid-constant" and "nearest"; see
+    `gridsample.ndimage.spline_filter`.)  For "constant", the fill value is 0; for another fill
+    value f, the coefficients are f + spline_filter(input - f).
 
     Args:
         input: an image of any shape: bool, any integer dtype, float16 to float64, complex; an array
@@ -63,6 +63,9 @@ def spline_filter(
         >>> row = np.array([0.0, 0.0, 6.0, 0.0, 0.0])
         >>> c = gridsample.spline_filter(row, 3, "mirror", axes=0)
         >>> (c[1:-3] + 4 * c[2:-2] + c[3:-1]) / 6  # the spline at the middle pixel
+        array([6.])
+        >>> c = gridsample.spline_filter(row[2:], 3, "border", axes=0)
+        >>> (5 * c[:1] + c[1:2]) / 6  # the spline at the first pixel, with c[0] outside
         array([6.])
     """
     if is_overridden(input):

@@ -16,6 +16,7 @@ import numpy as np
 from gridsample.backends import backend_of, hand_over, is_overridden
 from gridsample.backends.numpy import channels_second, real_type
 from gridsample.definitions import tables
+from gridsample.definitions.labels import check_labels, refuse_labels
 from gridsample.definitions.methods import METHODS, spell
 from gridsample.definitions.options import Resizing, changed
 from gridsample.definitions.plan import (
@@ -30,7 +31,9 @@ from gridsample.definitions.plan import (
     unknown,
 )
 from gridsample.kernels import of_resizing
+from gridsample.ops import resized_means
 from gridsample.ops.arrays import back, is_differentiable, planes
+from gridsample.ops.missing import as_rule
 
 Array = np.ndarray[Any, Any]
 Factor = float | Sequence[float]
@@ -48,8 +51,8 @@ def find_methods(mode: Mode, rank: int, antialias: bool) -> tuple[str, ...]:
     for method in methods:
         if antialias and not method.stretches:
             raise ValueError(
-                "antialias stretches weights that depend on nothing but the distance from the "
-                f"position and sum to one, which those of mode {method.name!r} do not; accepted: "
+                "antialias requires weights that depend only on the distance from the position and "
+                f"sum to one, but those of mode {method.name!r} do not; accepted: "
                 "antialias=False, or one of "
                 + ", ".join(repr(name) for name, one in METHODS.items() if one.stretches)
             )
@@ -142,6 +145,12 @@ def plan_resizing(
     )
 
 
+def check_types(mode: Mode, rank: int, dtype: Any, is_integer: bool) -> bool:
+    """Return whether pixels vote, or raise an error if the dtype of an image does not allow it."""
+    methods = [find_method(one, resizing=True) for one in per_axis(mode, rank, "mode")]
+    return check_labels(methods, dtype, is_integer)
+
+
 def check_rounding(rounding: Any) -> str:
     """Return ``rounding``, or raise an error if it is not a known name."""
     if not isinstance(rounding, str):
@@ -177,6 +186,10 @@ def interpolate(
     antialias: bool = False,
     *,
     rounding: str = "exact",
+    missing: str = "propagate",
+    weights: Any = None,
+    min_weight: float = 0.0,
+    return_weight: bool = False,
     channel_axis: int = 1,
     threads: int | None = None,
 ) -> Any:
@@ -207,6 +220,8 @@ def interpolate(
                               mode="mirror", grid_mode=False for align_corners=True
     "area"                    the mean of all pixels that the output pixel overlaps
     "gaussian"                exp(-2 s^2), divided by the sum of all
+    "label"                   for labels, bool or integers: the value with the largest sum of the
+                              weights of "linear", the smallest of those that tie
     ========================  ==================================================================
 
     Outside the image, methods except splines use the edge pixel.  The result of any method other
@@ -215,6 +230,14 @@ def interpolate(
     align_corners=True).
 
     Every method works with any number of axes.
+
+    With missing="ignore" or weights, a result is a weighted mean.  Let w be its weights, and m the
+    entry of ``weights`` (1 if not given) of a pixel v, or 0 if the pixel is NaN and ignored.  Then
+
+        out = sum(w m v) / sum(w m)
+
+    and it is NaN (0 in integers) where sum(w m) is not above ``min_weight``.  An image without NaN
+    and weights gives the same bits as plain resizing.
 
     Args:
         input: the image, (N, C, *spatial) with 1 to 3 spatial axes; an array or a tensor of
@@ -231,9 +254,10 @@ def interpolate(
         recompute_scale_factor: whether the step follows from the sizes although scale_factor is
             given.
         antialias: whether the weights are stretched by the step where it exceeds 1, so that no
-            pixels are skipped (as in Pillow).  "nearest" then computes the mean of a box; "area"
-            needs no antialiasing.  A custom method can be stretched if its weights sum to one and
-            depend only on the distance (`Method.stretches`).
+            pixels are skipped (as in Pillow).  "nearest" then computes the mean of a box; "label"
+            gives a weighted majority; "area" needs no antialiasing.  A custom method can be
+            stretched if its weights sum to one and depend only on the distance
+            (`Method.stretches`).
         rounding: when integers are rounded.  "exact": once, at the end.  "pillow", "torch": after
             each axis, to integers within the range of the dtype (uint8: 0 to 255).  For uint8, the
             result then equals that of Pillow, or of PyTorch on the CPU, for the methods that they
@@ -242,17 +266,27 @@ def interpolate(
             height if the image loses more than twice as many rows as columns, whereas PyTorch
             always begins with the width.  Floating-point images are not rounded.  On a GPU,
             PyTorch's own functions are used, which round once.
+        missing: what a NaN pixel does: "propagate", so that every result that reads it is NaN, or
+            "ignore", so that it counts for nothing and other pixels make up for it.
+        weights: how much each pixel counts, (N or 1, C or 1, *spatial), in the layout of the input:
+            finite numbers of any real dtype, not negative, or bool.
+        min_weight: a result is missing unless more than this share of its weight, from 0 to below
+            1, is on pixels that count.
+        return_weight: whether to also return sum(w m).
         channel_axis: 1, or -1 for channels-last input and output, (N, *spatial, C).
         threads: the maximum number of threads; None for one per core or, for tensors, torch's
             number of threads.  The result does not depend on it.
 
     Returns:
-        (N, C, *size), with the input's dtype.
+        (N, C, *size), with the input's dtype.  With return_weight=True, a tuple of that and the
+        weight of each result, of the same shape, float32 or float64.
 
     Raises:
-        TypeError: a dtype or the type of an option is not accepted.
-        ValueError: a shape or size is not valid, options contradict each other, or a name is
-            unknown.
+        TypeError: a dtype or the type of an option is not accepted; "label" is given with an image
+            that is not bool or integer.
+        ValueError: a shape or size is not valid, options contradict each other, a name is unknown,
+            a weight is negative or not finite, a spline would have to be prefiltered although
+            pixels may be missing or weighted, or "label" is combined with a mode that blends.
 
     Example:
         >>> import numpy as np, gridsample
@@ -264,18 +298,30 @@ def interpolate(
                [ 8.,  9., 11., 12.]])
         >>> gridsample.interpolate(image, size=(1, 2), mode="area")
         array([[[[4., 8.]]]])
+        >>> image[0, 0, 0, 0] = np.nan
+        >>> gridsample.interpolate(image, size=(1, 2), mode="area", missing="ignore")
+        array([[[[8., 8.]]]])
     """
     if is_overridden(input):
         return hand_over(interpolate, locals(), input)
-    backend = backend_of(input=input)
-    (image,) = backend.take(input=input)
+    rule = as_rule(missing, weights, min_weight, return_weight)
+    given = {"input": input} if weights is None else {"input": input, "weights": weights}
+    backend = backend_of(**given)
+    image, *others = backend.take(**given)
     last = check_image(backend.shape(image), channel_axis, threads)
     pixels = planes(backend, image, last)
     asked = plan_resizing(
         pixels.shape[2:], size, scale_factor, mode, align_corners, recompute_scale_factor,
         antialias, rounding=rounding, channel_axis=-1 if last else 1, threads=threads,
     )  # fmt: skip
-    return backend.give(back(backend, backend.resize(pixels, asked, False), last), input)
+    name = backend.type_name(image.dtype)
+    integer = name == "bool" or name.startswith(("int", "uint"))
+    check_types(mode, len(asked.size), image.dtype, integer)
+    if rule is None:
+        return backend.give(back(backend, backend.resize(pixels, asked, False), last), input)
+    made = resized_means.resize(backend, image, others[0] if others else None, asked, rule)
+    results = [backend.give(back(backend, one, last), input) for one in made if one is not None]
+    return tuple(results) if rule.weighted else results[0]
 
 
 def interpolate_vjp(
@@ -288,6 +334,11 @@ def interpolate_vjp(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
     *,
+    missing: str = "propagate",
+    weights: Any = None,
+    min_weight: float = 0.0,
+    need_input: bool = True,
+    need_weights: bool = True,
     channel_axis: int = 1,
     threads: int | None = None,
 ) -> Any:
@@ -295,23 +346,31 @@ def interpolate_vjp(
 
     Resizing is linear in the image, with one matrix per axis.  The gradient is the same operation
     with each matrix transposed: each input pixel receives the weighted sum of the outputs to which
-    it contributed.
+    it contributed.  With missing pixels or weights, the quotient rule is applied first.
 
     Args:
         grad_output: the upstream gradient, of the output's shape; floating-point, or complex for a
             complex input.
-        input: the image, as in `interpolate`; only its shape and dtype are used.
+        input: the image, as in `interpolate`; its values are only used if pixels may be missing or
+            weighted.
         size: the output's spatial shape, as in `interpolate`.
         scale_factor: outputs per input, as in `interpolate`.
         mode: the method, as in `interpolate`.
         align_corners: whether the centres of the corner pixels stay in place, as in `interpolate`.
         recompute_scale_factor: whether the step follows from the sizes, as in `interpolate`.
         antialias: whether to stretch the weights, as in `interpolate`.
+        missing: "propagate" or "ignore", as in `interpolate`.  A missing pixel has the gradient 0.
+        weights: weights of pixels, as in `interpolate`.
+        min_weight: the least share of weights, as in `interpolate`.
+        need_input: whether to compute the gradient of the input.
+        need_weights: whether to compute the gradient of the weights, if there are weights.
         channel_axis: 1 or -1, as in `interpolate`; it also applies to grad_output and the result.
         threads: the maximum number of threads, as in `interpolate`.
 
     Returns:
-        The gradient, with the input's shape and dtype.
+        The gradient, with the input's shape and dtype.  If weights are given, a tuple of that and
+        the gradient of the weights, with their shape, in their dtype, or that of the sums if they
+        are not floating-point; None for a gradient that is not needed.
 
     Raises:
         TypeError: an argument is not accepted by `interpolate`, or the dtype of the input or of
@@ -327,11 +386,16 @@ def interpolate_vjp(
     """
     if is_overridden(grad_output, input):
         return hand_over(interpolate_vjp, locals(), grad_output, input)
-    backend = backend_of(input=input, grad_output=grad_output)
-    image, values = backend.take(input=input, grad_output=grad_output)
+    refuse_labels(mode, "labels have no gradient")
+    rule = as_rule(missing, weights, min_weight, False)
+    needed = check_flag(need_input, "need_input"), check_flag(need_weights, "need_weights")
+    given = {"input": input, "grad_output": grad_output}
+    given = given if weights is None else {**given, "weights": weights}
+    backend = backend_of(**given)
+    image, values, *others = backend.take(**given)
     for name, array in (("input", image), ("grad_output", values)):
         if not is_differentiable(backend, array):
-            raise TypeError(f"{name} has dtype {array.dtype}, of which there is no gradient")
+            raise TypeError(f"{name} has dtype {array.dtype}, which has no gradient")
     names = [backend.type_name(array.dtype) for array in (image, values)]
     if [one.startswith("complex") for one in names] == [False, True]:
         raise TypeError(f"grad_output has dtype {values.dtype}, but input is real: {image.dtype}")
@@ -343,9 +407,20 @@ def interpolate_vjp(
         antialias, channel_axis=-1 if last else 1, threads=threads,
     )  # fmt: skip
     check_upstream(values.shape, pixels.shape, asked)
-    asked = changed(asked, size=tuple(pixels.shape[2:]))
-    result = backend.astype(backend.resize(values, asked, True), image.dtype)
-    return backend.give(back(backend, result, last), input)
+    if rule is None:
+        if not needed[0]:
+            return None
+        asked = changed(asked, size=tuple(pixels.shape[2:]))
+        result = backend.astype(backend.resize(values, asked, True), image.dtype)
+        return backend.give(back(backend, result, last), input)
+    made = resized_means.resize_vjp(
+        backend, values, image, others[0] if others else None, asked, rule, needed
+    )
+    found = [
+        backend.give(None if one is None else back(backend, one, last), like)
+        for one, like in zip(made, (input, weights), strict=True)
+    ]
+    return tuple(found) if others else found[0]
 
 
 def check_upstream(values: Sequence[int], image: Sequence[int], asked: Resizing) -> None:
@@ -425,10 +500,11 @@ def resize_rows(
     for begin in range(0, asked.size[0], rows):
         part = tables.window(leading, slice(begin, min(begin + rows, asked.size[0])))
         band = read(part.inputs.start, part.inputs.stop)
+        votes = check_types(mode, len(spatial), band.dtype, band.dtype.kind in "biu")
         made = np.empty((1, part.map.band.outputs, *asked.size[1:], shape[-1]), band.dtype)
         kernels.resize(
             [part.map, *others], channels_second(band[np.newaxis]), channels_second(made),
-            real_type(band.dtype), threads,
+            real_type(band.dtype), threads, votes=votes,
         )  # fmt: skip
         yield made[0, part.keep]
 

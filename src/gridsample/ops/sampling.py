@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.backends import Backend, backend_of, hand_over, is_overridden
+from gridsample.definitions.labels import has_labels, without_labels
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Mode, check_flag, check_grid_gradient
+from gridsample.ops import means
 from gridsample.ops.arrays import (
     Array,
     as_grid,
@@ -19,6 +21,8 @@ from gridsample.ops.arrays import (
     planes,
     sum_type,
 )
+from gridsample.ops.means import OnGrid
+from gridsample.ops.missing import Rule, as_rule
 
 
 def grid_sample(
@@ -32,7 +36,11 @@ def grid_sample(
     fill_value: Any = 0,
     extrapolate: bool = True,
     prefilter: bool = True,
+    missing: str = "propagate",
+    weights: Any = None,
+    min_weight: float = 0.0,
     return_mask: bool = False,
+    return_weight: bool = False,
     channel_axis: int = 1,
     out: Any = None,
     threads: int | None = None,
@@ -49,6 +57,24 @@ def grid_sample(
 
     The results are those of `torch.nn.functional.grid_sample` wherever it supports the call.
 
+    With mode="label", the pixels of a bool or integer image are labels, numbers that stand for
+    names.  The taps vote: the weights of "linear" are summed for each value among them, and the
+    value with the largest sum is the result, the smallest one if several tie.  That is the argmax
+    over L of grid_sample(input == L), for any number of labels, without an image of each.  A tap
+    outside votes for 0 under "zeros", and for the fill value under "constant".  Along other axes,
+    the mode may be "nearest".  Labels have no gradient, and that of the grid is 0.
+
+    With missing="ignore", weights, or the boundary "missing", a result is a weighted mean.  Let w
+    be the weights of its taps, and m the entry of ``weights`` (1 if not given) of a pixel v, or 0
+    if the pixel is NaN and ignored.  Then
+
+        out = sum(w m v) / sum(w m)
+
+    Where sum(w m) is not above ``min_weight``, the result is missing: the fill value if the call
+    has one (see ``fill_value``), otherwise NaN; in integers, it is the fill value.  What is outside
+    counts with m = 1 under "zeros" and "constant", where it is known, and not at all under
+    "missing".  An image without NaN and weights gives the same bits as plain sampling.
+
     For torch tensors (also bfloat16), the result is a tensor with derivatives of any order.  Memory
     is not copied, and channels-last inputs give channels-last results.  The result of an integer
     tensor has no derivative, as usual in torch; use `grid_sample_vjp` for the grid's gradient.  The
@@ -64,28 +90,37 @@ def grid_sample(
             fill value for an integer image.  With coords="pixel", the grid may hold integers, which
             are converted to float32 (8 and 16 bits) or float64 and have no gradient.
         mode: the interpolation method: "nearest" (ties to even), "bilinear" (also "linear",
-            "trilinear"), "bicubic" (also "cubic", "tricubic": Keys, a = -0.75), or any other of
-            `gridsample.methods.names()`, for every number of axes; or a
+            "trilinear"), "bicubic" (also "cubic", "tricubic": Keys, a = -0.75), "label" (see
+            below), or any other of `gridsample.methods.names()`, for every number of axes; or a
             `gridsample.methods.Method`; or a tuple with one per axis, in x, y, z order.
         padding_mode: the boundary, which determines the values outside the image: "zeros",
             "constant" (``fill_value``), "border" (the edge pixel), "reflection" (mirrored about the
             points -1 and 1), "symmetric" (mirrored, repeating the edge pixel), "mirror" (mirrored
             without repeating it), "wrap" (periodic), or "antisymmetric", "antimirror", "dst1"
             (mirrored with the opposite sign about the outer edges, the edge pixels, or zeros next
-            to the image); or a tuple with one per axis.
+            to the image); or "missing" (nothing, which other pixels make up for); or a tuple with
+            one per axis.
         align_corners: the meaning of -1 and 1, see above.
         coords: the units of coordinates: "normalized", from -1 to 1; "pixel", pixels from the
             centre of the first pixel; or "displacement", pixels from the output's own position.  A
             displacement grid of zeros is the identity; ``out`` then has as many axes as the image.
         fill_value: the value outside for "constant" and extrapolate=False: a number, or one per
             channel; complex only for a complex image.  For tensors, it must be exact in float64.
+            Missing results have it, too, unless it is 0 and used by nothing else.
         extrapolate: False to return the fill value wherever the position itself is outside the
             image.  The image ends at the centres of its outermost pixels, or at their outer edges
             with normalized coordinates and align_corners=False.
         prefilter: whether "spline2" to "spline7" first compute B-spline coefficients from the
             image, so that the spline passes through the pixels (`spline_filter`).  Set it to False
             if the input already holds such coefficients.
+        missing: what a NaN pixel does: "propagate", so that every point that reads it is NaN, or
+            "ignore", so that it counts for nothing and other pixels make up for it, see below.
+        weights: how much each pixel counts, (N or 1, C or 1, *spatial), or with the channels last
+            for channel_axis=-1: finite numbers of any real dtype, not negative, or bool.
+        min_weight: a result is missing unless more than this share of its weight, from 0 to below
+            1, is on pixels that count.
         return_mask: whether to also return the share of each point's weight that is on the image.
+        return_weight: whether to also return the weight of each result, sum(w m) below.
         channel_axis: 1, or -1 for channels-last input and output, (N, *spatial, C) and
             (N, *out, C).
         out: an array for the result, with its shape and dtype, which shares no memory with the
@@ -100,10 +135,17 @@ def grid_sample(
         float64.  The mask is the sample of an image of ones surrounded by zeros, for every
         padding_mode, without the prefilter.  It is 0 where a coordinate is NaN.
 
+        With return_weight=True, the last entry of the tuple is the weight, (N, C, *out), float32 or
+        float64; it is 0 where a coordinate is NaN.
+
     Raises:
-        TypeError: a dtype or the type of an option is not accepted.
-        ValueError: shapes do not match, a name is unknown or ambiguous, or a fill value other than
-            0 is given but not used.
+        TypeError: a dtype or the type of an option is not accepted; "label" is given with an image
+            that is not bool or integer.
+        ValueError: shapes do not match, a name is unknown or ambiguous, a weight is negative or not
+            finite, a fill value other than 0 or a min_weight is given but not used, a spline would
+            have to be prefiltered although pixels may be missing or weighted, or "label" is
+            combined with a mode other than "nearest", with a boundary that changes signs, or with
+            missing pixels or weights.
 
     Example:
         >>> import numpy as np, gridsample
@@ -120,6 +162,14 @@ def grid_sample(
         ... )
         array([[[[ 5.,  6.],
                  [25., 16.]]]])
+        >>> tissue = np.array([[[[3, 3], [3, 9]]]])
+        >>> gridsample.grid_sample(tissue, np.array([[[0.6, 0.6]]]), "label", coords="pixel")
+        array([[[3]]])
+        >>> image[0, 0, 0, 0] = np.nan
+        >>> gridsample.grid_sample(image, grid, missing="ignore")  # the mean of 10, 20 and 30
+        array([[[[20., nan, 15.]]]])
+        >>> gridsample.grid_sample(image, grid, padding_mode="missing", missing="ignore")
+        array([[[[20., nan, 30.]]]])
     """
     if is_overridden(input, grid):
         return hand_over(grid_sample, locals(), input, grid)
@@ -128,8 +178,12 @@ def grid_sample(
         fill_value=fill_value, extrapolate=extrapolate, prefilter=prefilter,
         channel_axis=channel_axis, threads=threads,
     )  # fmt: skip
-    backend = backend_of(input=input, grid=grid)
+    given = {} if weights is None else {"weights": weights}
+    backend = backend_of(input=input, grid=grid, **given)
     masked = check_flag(return_mask, "return_mask")
+    rule = as_rule(missing, weights, min_weight, return_weight, padding_mode)
+    if rule is not None:
+        return sample_by_rule(backend, input, grid, options, masked, out, rule)
     if out is None and not masked:
         found = backend.whole(input, grid, options)
         if found is not None:
@@ -150,11 +204,15 @@ def grid_sample_vjp(
     fill_value: Any = 0,
     extrapolate: bool = True,
     prefilter: bool = True,
+    missing: str = "propagate",
+    weights: Any = None,
+    min_weight: float = 0.0,
     need_input: bool = True,
     need_grid: bool = True,
+    need_weights: bool = True,
     channel_axis: int = 1,
     threads: int | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[Any, ...]:
     """Compute both gradients of `grid_sample`: the vector-Jacobian product with ``grad_output``.
 
     Let v be the pixels and w the weights of a sample's taps, and g its upstream gradient.  Then
@@ -182,15 +240,22 @@ def grid_sample_vjp(
         fill_value: the value outside, as in `grid_sample`.
         extrapolate: whether to extend the image, as in `grid_sample`.
         prefilter: whether to prefilter splines, as in `grid_sample`.
+        missing: "propagate" or "ignore", as in `grid_sample`.  A missing pixel has the gradient 0.
+        weights: weights of pixels, as in `grid_sample`.
+        min_weight: the least share of weights, as in `grid_sample`.  A missing result contributes
+            nothing to any gradient.
         need_input: whether to compute grad_input; an integer input has none.
         need_grid: whether to compute grad_grid.
+        need_weights: whether to compute grad_weights, if there are weights.
         channel_axis: 1 or -1, as in `grid_sample`; it also applies to grad_output and grad_input.
         threads: the maximum number of threads, as in `grid_sample`.  The gradients are bitwise
             identical for every number.
 
     Returns:
         (grad_input, grad_grid), with the shapes and dtypes of input and grid; None for a gradient
-        that is not needed.  If N was broadcast, the gradient is the sum.
+        that is not needed.  If N was broadcast, the gradient is the sum.  If weights are given,
+        (grad_input, grad_grid, grad_weights), the last with the shape of the weights, in their
+        dtype, or that of the sums if they are not floating-point.
 
     Raises:
         TypeError: an argument is not accepted by `grid_sample`, or the gradient of an integer input
@@ -216,8 +281,13 @@ def grid_sample_vjp(
         fill_value=fill_value, extrapolate=extrapolate, prefilter=prefilter,
         channel_axis=channel_axis, threads=threads,
     )  # fmt: skip
-    backend = backend_of(grad_output=grad_output, input=input, grid=grid)
+    given = {} if weights is None else {"weights": weights}
+    backend = backend_of(grad_output=grad_output, input=input, grid=grid, **given)
     needed = check_flag(need_input, "need_input"), check_flag(need_grid, "need_grid")
+    rule = as_rule(missing, weights, min_weight, False, padding_mode)
+    if rule is not None:
+        every = *needed, check_flag(need_weights, "need_weights")
+        return vjp_by_rule(backend, (grad_output, input, grid), options, rule, every)
     return sample_vjp(backend, grad_output, input, grid, options, needed)
 
 
@@ -247,10 +317,61 @@ def sample(
     return result, backend.give(mask, input)
 
 
+def sample_by_rule(
+    backend: Backend, input: Any, grid: Any, options: Options, masked: bool, out: Any, rule: Rule
+) -> Any:
+    """Compute the result of `grid_sample` with missing pixels, weights, or a returned weight."""
+    given = {} if rule.weights is None else {"weights": rule.weights}
+    image, points, *weights = backend.bring(input=input, grid=grid, **given)
+    points = as_grid(backend, points, options)
+    places = OnGrid(backend, points)
+    made, weight, how = means.sample(
+        backend, places, image, weights[0] if weights else None, options, rule
+    )
+    last = how.channels_last()
+    result = back(backend, made, last)
+    if out is None:
+        result = backend.give(result, input)
+    else:
+        backend.check_out(out, backend.shape(result), image, points)
+        out[...] = result
+        result = out
+    found = [result]
+    if masked:
+        mask = share_inside(backend, planes(backend, image, last), points, how)
+        found.append(backend.give(mask, input))
+    if weight is not None:
+        found.append(backend.give(back(backend, weight, last), input))
+    return tuple(found) if len(found) > 1 else result
+
+
+def vjp_by_rule(
+    backend: Backend, arrays: tuple[Any, Any, Any], options: Options, rule: Rule,
+    needed: tuple[bool, bool, bool],
+) -> tuple[Any, ...]:  # fmt: skip
+    """Compute the results of `grid_sample_vjp` with missing pixels or weights.
+
+    ``arrays`` is (grad_output, input, grid).
+    """
+    named = dict(zip(("grad_output", "input", "grid"), arrays, strict=True))
+    given = {} if rule.weights is None else {"weights": rule.weights}
+    upstream, image, points, *weights = backend.bring(**named, **given)
+    grid = as_grid(backend, points, options)
+    check_grid_gradient(points.dtype, needed[1] and grid is not points)
+    places = OnGrid(backend, grid)
+    found = means.sample_vjp(
+        backend, places, upstream, image, weights[0] if weights else None, options, rule, needed
+    )
+    likes = (*arrays[1:], rule.weights)
+    several = [backend.give(one, like) for one, like in zip(found, likes, strict=True)]
+    return tuple(several if rule.weights is not None else several[:2])
+
+
 def share_inside(backend: Backend, image: Array, grid: Array, how: Options) -> Array:
     """Compute the mask: a sample of an image of ones surrounded by zeros."""
     kind = sum_type(backend, image, grid)
-    how = how.changed(padding_mode=("constant",) * len(how.mode), fill_value=())
+    mode = without_labels(how.mode, "linear")
+    how = how.changed(mode=mode, padding_mode=("constant",) * len(mode), fill_value=())
     ones = backend.full((1, 1, *image.shape[2:]), 1, kind, image)
     mask = backend.gather(ones, grid, how, kind)
     mask = backend.xp.where(backend.xp.isnan(mask), 0, mask)  # NaN coordinates
@@ -275,6 +396,8 @@ def sample_vjp(
     # Only the grid's gradient depends on the values of the image.
     source = filtered(backend, pixels, points, how) if how.prefilter and needed[1] else pixels
     kind = coefficient_type(backend, image, points) if how.prefilter else image.dtype
+    if has_labels(how.mode):  # which jump, so that the gradient is that of nearest: 0
+        how = how.changed(mode=without_labels(how.mode, "nearest"))
     first, second = backend.backward(values, source, points, how, needed, kind)
     if first is not None and how.prefilter:
         first = filtered(backend, first, points, how, adjoint=True)

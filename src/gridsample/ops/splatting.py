@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.backends import Backend, backend_of, hand_over, is_overridden
+from gridsample.definitions.labels import refuse_labels
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import (
     NARROW_TYPES,
@@ -26,6 +27,10 @@ from gridsample.ops.arrays import (
     planes,
     sum_type,
 )
+from gridsample.ops.missing import Rule, as_rule, check_weights, laid_out, without_missing
+
+# What to do instead of splatting labels.
+OTHERS = "; splat each label's (values == label) by itself, or use 'nearest' or 'bilinear'"
 
 
 def splat(
@@ -39,7 +44,10 @@ def splat(
     coords: str = "normalized",
     extrapolate: bool = True,
     prefilter: bool = True,
+    missing: str = "propagate",
+    weights: Any = None,
     normalize: bool = False,
+    return_weight: bool = False,
     channel_axis: int = 1,
     threads: int | None = None,
 ) -> Any:
@@ -61,27 +69,34 @@ def splat(
         grid: the coordinates of the values, (N, *out, D), as in `grid_sample`.  If N is 1 here or
             in the values, it is broadcast.  A point with a NaN coordinate contributes nothing.
         size: the spatial shape of the result, such as (height, width); a number for one axis.
-        mode: the interpolation method, as in `grid_sample`.
+        mode: the interpolation method, as in `grid_sample`, but not "label".
         padding_mode: the boundary, as in `grid_sample`, which folds values outside into the image.
-            Under "zeros" and "constant", they are dropped.
+            Under "zeros", "constant" and "missing", they are dropped.
         align_corners: the meaning of -1 and 1, as in `grid_sample`.
         coords: the units of coordinates, as in `grid_sample`.
         extrapolate: False to drop values whose position itself is outside the image.
         prefilter: whether to apply the transpose of the prefilter; False adds to the coefficients
             of a spline.
-        normalize: whether to divide by `splat_count` where that is not 0, so that the result of
-            equal values is that value.
+        missing: what a NaN value does: "propagate", or "ignore", so that it adds nothing, and does
+            not count for ``normalize`` either.
+        weights: how much each value counts, (N or 1, C or 1, *out), in the layout of the values:
+            finite numbers of any real dtype, not negative, or bool.  Values are multiplied by them.
+        normalize: whether to divide by the sum of weights on each pixel where that is not 0, so
+            that the result of equal values is that value.  It is `splat_count` if every value
+            counts once.
+        return_weight: whether to also return that sum, (N, C, *size), in float32 or float64.
         channel_axis: 1, or -1 for channels-last values and result, (N, *out, C) and (N, *size, C).
         threads: the maximum number of threads, as in `grid_sample`.  The result is bitwise
             identical for every number.
 
     Returns:
         (N, C, *size), with the dtype of the values; float32 for bool and 8- and 16-bit integers,
-        float64 for other integers.
+        float64 for other integers.  With return_weight=True, a tuple of that and the weights.
 
     Raises:
         TypeError: a dtype or the type of an option is not accepted.
-        ValueError: shapes do not match, or a name is unknown or ambiguous.
+        ValueError: shapes do not match, a name is unknown or ambiguous, or a weight is negative or
+            not finite.
 
     Example:
         >>> import numpy as np, gridsample
@@ -90,16 +105,22 @@ def splat(
         array([[[6., 2., 1., 0.]]])
         >>> gridsample.splat(values, grid, 4, coords="pixel", normalize=True)
         array([[[8., 8., 1., 0.]]])
+        >>> values[0, 0, 0] = np.nan
+        >>> gridsample.splat(values, grid, 4, coords="pixel", missing="ignore")
+        array([[[0., 0., 1., 0.]]])
     """
     if is_overridden(values, grid):
         return hand_over(splat, locals(), values, grid)
     options = Options(
-        mode=mode, padding_mode=padding_mode, align_corners=align_corners, coords=coords,
-        extrapolate=extrapolate, prefilter=prefilter, channel_axis=channel_axis, threads=threads,
+        mode=mode, padding_mode=without_missing(padding_mode, "constant"),
+        align_corners=align_corners, coords=coords, extrapolate=extrapolate, prefilter=prefilter,
+        channel_axis=channel_axis, threads=threads,
     )  # fmt: skip
-    backend = backend_of(values=values, grid=grid)
+    given = {} if weights is None else {"weights": weights}
+    backend = backend_of(values=values, grid=grid, **given)
     normalized = check_flag(normalize, "normalize")
-    return scatter_values(backend, values, grid, size, options, normalized)
+    rule = as_rule(missing, weights, 0, return_weight)
+    return scatter_values(backend, values, grid, size, options, normalized, rule)
 
 
 def splat_count(
@@ -156,10 +177,13 @@ def splat_count(
 
 
 def scatter_values(
-    backend: Backend, values: Any, grid: Any, size: Any, options: Options, normalize: bool
-) -> Any:
+    backend: Backend, values: Any, grid: Any, size: Any, options: Options, normalize: bool,
+    rule: Rule | None,
+) -> Any:  # fmt: skip
     """Compute the result of `splat`."""
-    given, points = backend.bring(values=values, grid=grid)
+    refuse_labels(options.mode, "labels cannot be added to pixels" + OTHERS)
+    weighed = {} if rule is None or rule.weights is None else {"weights": rule.weights}
+    given, points, *weights = backend.bring(values=values, grid=grid, **weighed)
     points = as_grid(backend, points, options)
     spatial = check_size(size, backend.shape(points))
     last = channels_last(options.channel_axis, len(spatial) + 2)
@@ -171,21 +195,37 @@ def scatter_values(
     size = (items, *spatial, channels) if last else (items, channels, *spatial)
     how = backend.settle(backend.full(size, 0, kind, points), points, options)
     # Before a division or a filter, the result stays in the dtype of the sums.
-    wide = coefficient_type(backend, given, points) if normalize or how.prefilter else kind
-    pixels = backend.astype(pixels, wide)
-    if backend.shape(pixels)[0] != items:
-        pixels = backend.xp.broadcast_to(pixels, (items, *pixels.shape[1:]))
+    exact = normalize or how.prefilter or (rule is not None and rule.counts())
+    wide = coefficient_type(backend, given, points) if exact else kind
+    real = sum_type(backend, given, points)
+    mask = backend.full((points.shape[0], 1, *points.shape[1:-1]), 1, real, points)
+    if rule is not None and rule.counts():
+        if weights:
+            check_weights(backend, weights[0], backend.shape(given), items, last, "values")
+        laid = laid_out(
+            backend, pixels, planes(backend, weights[0], last) if weights else None,
+            rule.ignore and is_differentiable(backend, given), wide,
+        )  # fmt: skip
+        pixels, mask = laid.values, backend.astype(laid.mask, real)
     result = transpose(backend, pixels, points, spatial, how, wide)
+    weight = None
+    if normalize or (rule is not None and rule.weighted):
+        weight = transpose(backend, mask, points, spatial, how, real)
     if normalize:
-        real = sum_type(backend, given, points)
-        ones = backend.full((points.shape[0], 1, *points.shape[1:-1]), 1, real, points)
-        result = backend.ratio(result, transpose(backend, ones, points, spatial, how, real))
-    result = backend.astype(result, kind)
-    return backend.give(back(backend, result, last), values)
+        result = backend.ratio(result, weight)
+    result = backend.give(back(backend, backend.astype(result, kind), last), values)
+    if rule is None or not rule.weighted:
+        return result
+    if weight.shape[1] != channels:
+        weight = backend.xp.concatenate([weight] * channels, 1)
+    if weight.shape[0] != items:
+        weight = backend.xp.concatenate([weight] * items, 0)
+    return result, backend.give(back(backend, weight, last), values)
 
 
 def count_weights(backend: Backend, grid: Any, size: Any, options: Options) -> Any:
     """Compute the result of `splat_count`."""
+    refuse_labels(options.mode, "a vote has no weights to count" + OTHERS)
     (points,) = backend.bring(grid=grid)
     points = as_grid(backend, points, options)
     spatial = check_size(size, backend.shape(points))
@@ -202,7 +242,14 @@ def count_weights(backend: Backend, grid: Any, size: Any, options: Options) -> A
 def transpose(
     backend: Backend, values: Array, grid: Array, spatial: Shape, how: Options, kind: Any
 ) -> Array:
-    """Apply the transpose of sampling, including that of the prefilter, to values (N, C, *out)."""
+    """Apply the transpose of sampling, including that of the prefilter, to values (N, C, *out).
+
+    N may be 1 although there are several grids.
+    """
+    values = backend.astype(values, kind)
+    items = backend.shape(grid)[0]
+    if backend.shape(values)[0] == 1 != items:
+        values = backend.xp.broadcast_to(values, (items, *values.shape[1:]))
     pushed = backend.scatter(values, grid, spatial, how, kind)
     return filtered(backend, pushed, grid, how, adjoint=True) if how.prefilter else pushed
 

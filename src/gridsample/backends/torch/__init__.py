@@ -64,7 +64,7 @@ def check_tensors(given: dict[str, Any]) -> None:
             kind = type(one)
             raise TypeError(
                 f"{name} is a {kind.__module__}.{kind.__qualname__}, but {other} is a tensor; "
-                f"accepted: torch.Tensor for all; make it one: "
+                f"accepted: torch.Tensor for all; convert it: "
                 f"{name} = torch.as_tensor({name}, device={other}.device)"
             )
         first = (name, one.device) if first is None else first
@@ -189,6 +189,10 @@ class Torch:
         one = torch.full((), number, dtype=dtype, device=like.device)
         return one.expand(tuple(shape))
 
+    def inspects(self, array: Tensor) -> bool:
+        """Whether a tensor is plain."""
+        return operators.is_plain(array)
+
     def ratio(self, values: Tensor, count: Tensor) -> Tensor:
         """Compute values / count; a count of 0 is replaced by 1, so that no derivative is NaN."""
         return values / torch.where(count == 0, 1, count)
@@ -256,7 +260,9 @@ class Torch:
 
     def check_out(self, out: Any, shape: Shape, image: Tensor, grid: Tensor) -> None:
         """Raise an error, because a tensor that is written in place has no derivatives."""
-        raise TypeError("out is taken with NumPy arrays only; tensors get a new tensor")
+        raise TypeError(
+            "out is accepted with NumPy arrays only; for tensors, a new one is returned"
+        )
 
     def gather(
         self, image: Tensor, grid: Tensor, how: Options, dtype: torch.dtype, out: Any = None
@@ -338,6 +344,14 @@ class Torch:
         if not operators.is_plain(values, source, theta):
             return None
         return affine.gradients(values, source, theta, out, how, needed)
+
+    def fill(self, image: Tensor, how: Options) -> Tensor:
+        """The fill value as a tensor that broadcasts over an image."""
+        numbers: Sequence[Any] = how.fill_value
+        if image.is_complex():
+            numbers = [complex(*numbers[k : k + 2]) for k in range(0, len(numbers), 2)]
+        made = image.new_tensor(numbers)
+        return made.reshape(1, -1, *(1,) * (image.dim() - 2))
 
     def prefilter(
         self, image: Tensor, order: int, boundaries: Sequence[str], axes: Sequence[int],

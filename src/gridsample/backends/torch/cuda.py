@@ -318,8 +318,8 @@ def backward_on_gpu(
     check_values(values, call.plan, "grad_output")
     if need_input and not differentiable(image):
         raise TypeError(
-            f"input has dtype {image.dtype}, of which there is no gradient; "
-            "pass need_input=False to get the grid's alone"
+            f"input has dtype {image.dtype}, which has no gradient; "
+            "pass need_input=False to get only the grid's gradient"
         )
     outputs = empty_backward(image, grid, need_input, need_grid)
     needed = need_input, need_grid
@@ -450,7 +450,7 @@ def through_grid(ctx: Any, upstream: Tensor, image: Tensor, theta: Tensor) -> tu
     if any(ctx.how.fill_value):
         raise ValueError(
             f"affine has no second derivatives with a fill, got {ctx.how.fill_value}; accepted: "
-            "fill 0, or gridsample.affine_grid and grid_sample in its place"
+            "fill 0, or gridsample.affine_grid and grid_sample instead"
         )
     sizes = ctx.size[2:]
     make = functools.partial(torch.arange, dtype=theta.dtype, device=theta.device)

@@ -23,7 +23,7 @@ def tensor(name: str, array: Any) -> Tensor:
         kind = type(array)
         raise TypeError(
             f"{name} is a {kind.__module__}.{kind.__qualname__}, but other arguments are CuPy "
-            f"arrays; accepted: CuPy arrays for all; make it one: {name} = cupy.asarray({name})"
+            f"arrays; accepted: CuPy arrays for all; convert it: {name} = cupy.asarray({name})"
         )
     convert: Any = torch.utils.dlpack.from_dlpack
     return convert(array)  # type: ignore[no-any-return]

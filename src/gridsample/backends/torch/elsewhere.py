@@ -62,8 +62,8 @@ def warn_once(device: str) -> None:
         return
     WARNED.add(device)
     warnings.warn(
-        f"neither gridsample nor torch has a kernel on {device} for what was asked: it is computed "
-        "on the CPU, and tensors are copied there and back; this is said once",
+        f"neither gridsample nor torch has a kernel on {device} for this call: it is computed "
+        "on the CPU, and tensors are copied there and back; this warning is shown only once",
         stacklevel=5,
     )
 

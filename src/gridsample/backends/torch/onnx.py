@@ -64,9 +64,7 @@ def node(*arguments: Any, **options: Any) -> Tensor:
     """
     nodes = getattr(torch.onnx, "ops", None)
     if nodes is None:
-        raise ValueError(
-            f"ONNX models are written by torch 2.8 or newer, this is {torch.__version__}"
-        )
+        raise ValueError(f"export to ONNX requires torch 2.8 or newer, this is {torch.__version__}")
     made: Tensor = nodes.symbolic(*arguments, **options)
     return made
 

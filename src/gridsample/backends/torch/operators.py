@@ -87,8 +87,8 @@ def check_differentiable(image: Tensor) -> None:
     """Raise an error if the gradient of an integer image is requested."""
     if not differentiable(image):
         raise TypeError(
-            f"input has dtype {image.dtype}, of which there is no gradient; "
-            "pass need_input=False to get the grid's alone"
+            f"input has dtype {image.dtype}, which has no gradient; "
+            "pass need_input=False to get only the grid's gradient"
         )
 
 
@@ -115,6 +115,7 @@ def is_channels_last(tensor: Tensor) -> bool:
     """
     return (
         not tensor.is_contiguous()
+        and tensor.dim() > 1
         and tensor.stride(1) == 1 < tensor.shape[1]
         and (tensor.shape[-1] == 1 or tensor.stride(-1) == tensor.shape[1])
     )
@@ -361,7 +362,9 @@ def backward_twice_on_cpu(
     call = call_for(image.shape, image, grid, how)
     check_values(values, call.plan, "grad_output")
     if how.blends():
-        raise ValueError(f"backward_twice sums no fill; accepted: none, got {how.fill_value}")
+        raise ValueError(
+            f"backward_twice takes no fill value; accepted: none, got {how.fill_value}"
+        )
     needed = need_values, need_image, need_grid
     likes = values, image, grid
     if call.zero or not values.numel() or (by_image is None and by_grid is None):
@@ -393,8 +396,8 @@ def check_target() -> None:
     """
     if torch.onnx.is_in_onnx_export():
         raise ValueError(
-            "ONNX has no operator for torch.ops.gridsample's as they are; give a program that "
-            "torch.export made to gridsample.onnx.lower first; gradients cannot be exported"
+            "ONNX has no equivalent of the operators in torch.ops.gridsample; first pass the "
+            "program from torch.export to gridsample.onnx.lower; gradients cannot be exported"
         )
 
 

@@ -121,7 +121,7 @@ def cpu_resize(image: Tensor, *options: Any) -> Tensor:
         real = torch.float64 if wide else torch.float32
         kernels.resize(
             maps, memory(image), memory(out), numpy_type(real, ""),
-            count(how.threads), how.rounding,
+            count(how.threads), how.rounding, tables.votes(how.methods),
         )  # fmt: skip
     return out
 

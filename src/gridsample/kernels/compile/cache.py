@@ -1,7 +1,7 @@
-"""The kernels' machine code, kept on disk from one process to the next.
+"""The on-disk cache of compiled kernels.
 
-Numba's own cache would lie beside the sources, where a damaged file ends every call, and has every
-process that finds it empty compile for itself.  What stands here takes its place in Numba's
+Numba's own cache is next to the sources, where a damaged file makes every call fail, and every
+process that finds it empty compiles all kernels itself.  The class below replaces it in Numba's
 dispatchers, and keeps its files in `gridsample.kernels.compile.folders`.
 """
 
@@ -35,7 +35,8 @@ Function = Callable[..., Any]
 log = logging.getLogger("gridsample.compile")
 tally: collections.Counter[str] = collections.Counter()  # kernels "compiled" and "loaded"
 
-# How long a process waits for another that compiles the same kernel, before it does so itself.
+# How long, in seconds, a process waits for another one to compile a kernel before it does so
+# itself.
 PATIENCE = 120.0
 # Numba's settings that change machine code.
 SETTINGS = (
@@ -46,45 +47,45 @@ SETTINGS = (
 
 @functools.cache
 def environment() -> tuple[str, ...]:
-    """What machine code depends on beside the kernel and the processor."""
+    """Return what machine code depends on besides the kernel and the processor."""
     settings = (f"{name}={getattr(config, name, None)}" for name in SETTINGS)
     versions = __version__, numba.__version__, llvmlite.__version__, np.__version__
     return *versions, sys.version, platform.python_implementation(), *settings
 
 
 class KernelCache:
-    """A dispatcher's cache: Numba asks it for machine code, and hands it what was compiled."""
+    """A dispatcher's cache.  Numba asks it for machine code, and passes it what was compiled."""
 
     def __init__(self, function: Function, dispatcher: Any, prepare: Callable[[], None]) -> None:
-        """For the kernel that a dispatcher was made of; see `keep`."""
+        """Make a cache for the kernel of a dispatcher; see `keep`."""
         self.function = function
         self.prepare = prepare
         self.context = dispatcher.targetctx
-        self.found: dict[str, bytes] = {}  # what was read, and is about to be loaded
+        self.found: dict[str, bytes] = {}  # what was read and will be loaded next
 
     @property
     def cache_path(self) -> str:
-        """The folder that is written to, for Numba's statistics."""
+        """The folder for new files, for Numba's statistics."""
         return folders.writable()
 
     def name(self, signature: Any) -> str:
-        """The kernel's name on disk, which stands for all that its code depends on."""
+        """Return the kernel's name on disk; it depends on everything that its code depends on."""
         name = self.function.__qualname__
         kernel = name, self.function.__code__.co_code.hex(), str(signature)
         processor = self.context.codegen().magic_tuple()
         meaning = repr((kernel, tuple(map(str, processor)), environment()))
-        words = itertools.takewhile(str.isalpha, name.split("_"))  # what comes before its types
+        words = itertools.takewhile(str.isalpha, name.split("_"))  # the name without its types
         return f"{'_'.join(words)}-{hashlib.sha256(meaning.encode()).hexdigest()[:32]}"
 
     def find(self, signature: Any) -> bool:
-        """Whether the code for a signature is on disk; if so it is read, to be loaded next."""
+        """Whether the code for a signature is on disk; if so, read it, to be loaded next."""
         payload = folders.read(self.name(signature))
         if payload is not None:
             self.found[str(signature)] = payload
         return payload is not None
 
     def load_overload(self, signature: Any, context: Any) -> Any:
-        """The code for a signature as Numba wants it; None if it is not there, to be compiled."""
+        """Return the code for a signature as Numba expects it; None if it must be compiled."""
         name = self.name(signature)
         payload = self.found.pop(str(signature), None) or folders.read(name)
         result = None
@@ -92,7 +93,7 @@ class KernelCache:
             try:
                 kept = pickle.loads(payload)
                 result = CompileResult._rebuild(context, *kept)  # type: ignore[no-untyped-call]
-            except Exception as error:  # whatever it is, the kernel can be compiled
+            except Exception as error:  # whatever the failure, the kernel can be compiled
                 folders.refuse(name, folders.writable(), f"{type(error).__name__}: {error}")
         if result is None:
             self.prepare()
@@ -101,22 +102,22 @@ class KernelCache:
         return result
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        """Keep code that was compiled."""
+        """Store code that was compiled."""
         tally["compiled"] += 1
         name, kept = self.name(signature), False
         if not (result.lifted or result.library.has_dynamic_globals):
             kept = folders.write(name, dumps(result._reduce()))  # type: ignore[no-untyped-call]
-        log.info("compiled %s, which is %s", name, "kept" if kept else "not kept")
+        log.info("compiled %s, which is %s", name, "stored" if kept else "not stored")
 
     def flush(self) -> None:
-        """Forget nothing: what is compiled anew takes the place of what was there."""
+        """Do nothing: newly compiled code replaces the old."""
 
 
 def keep(dispatcher: Any, function: Function, prepare: Callable[[], None] = lambda: None) -> Any:
-    """Have a dispatcher keep its code on disk, and take turns with other processes to compile.
+    """Make a dispatcher store its code on disk, and compile in turn with other processes.
 
-    It compiles when it is called, or by ``compile``; both end in that method.  ``prepare`` is
-    called before code is compiled, and not where it is loaded.
+    The dispatcher compiles when it is called, or in its method ``compile``; calls end in that
+    method too.  ``prepare`` is called before code is compiled, but not if it is loaded.
     """
     cache, compile_ = KernelCache(function, dispatcher, prepare), dispatcher.compile
 

@@ -1,7 +1,7 @@
-"""What is asked of Numba's low-level interface for extensions, beside `numba.extending`.
+"""Wrappers of Numba's low-level extension interface, beyond `numba.extending`.
 
-Intrinsics elsewhere write LLVM's instructions with llvmlite's builder; how Numba lays out an array,
-and its helpers for writing loops and declarations, are known here alone.
+Intrinsics in other modules write LLVM instructions with llvmlite's builder.  Only this module knows
+how Numba lays out an array, and uses Numba's helpers for loops and declarations.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numba.extending import intrinsic, models, register_model
 from gridsample.kernels.compile.jit import compile_inline, is_plain
 
 I64 = ir.IntType(64)
-# The length of arrays whose length is not known.
+# The length of arrays of unknown length.
 LONG = 1 << 62
 # Not annotated in Numba.
 Tuple: Any = nb.types.Tuple
@@ -29,35 +29,35 @@ numba_carray: Any = vars(nb)["carray"]
 
 
 def declare(module: Any, function: Any, name: str) -> Any:
-    """A function of LLVM's own, declared once in a module."""
+    """Declare one of LLVM's functions, once in a module."""
     return cgutils.get_or_insert_function(module, function, name)  # type: ignore[no-untyped-call]
 
 
 def variable(builder: Any, value: Any) -> Any:
-    """Room on the stack for a variable that starts with a value."""
+    """Allocate a variable on the stack, with an initial value."""
     return cgutils.alloca_once_value(builder, value)  # type: ignore[no-untyped-call]
 
 
 def count_to(builder: Any, count: Any) -> Any:
-    """A loop over 0 to ``count``: a context, whose value has the ``index``."""
+    """Make a loop over 0 to ``count``: a context manager whose value has the ``index``."""
     return cgutils.for_range(builder, count)
 
 
 class Lanes(nb.types.Type):
-    """So many numbers of a type, in a register."""
+    """A type: ``count`` numbers in one vector register."""
 
     def __init__(self, number: Any, count: int) -> None:
-        """``count`` times ``number``."""
+        """Define ``count`` lanes of type ``number``."""
         self.number, self.count = number, count
         super().__init__(name=f"Lanes({number}, {count})")
 
 
 @register_model(Lanes)
 class LanesModel(models.PrimitiveModel):
-    """Lanes are one of LLVM's vectors."""
+    """Represent lanes by an LLVM vector."""
 
     def __init__(self, manager: Any, kind: Lanes) -> None:
-        """As Numba's models are made."""
+        """Make the model, with the arguments that Numba passes."""
         number = manager.lookup(kind.number).get_value_type()
         super().__init__(manager, kind, ir.VectorType(number, kind.count))  # type: ignore[no-untyped-call]
 
@@ -66,12 +66,12 @@ class LanesModel(models.PrimitiveModel):
 
 
 def pointer(context: Any, builder: Any, kind: Any, array: Any) -> Any:
-    """The address of an array's first entry."""
+    """Return the address of an array's first entry."""
     return context.make_array(kind)(context, builder, array).data
 
 
 def make_array(context: Any, builder: Any, kind: Any, address: Any) -> Any:
-    """A flat array at an address; its length is not known, and nobody asks for it."""
+    """Make a flat array at an address; its length is unknown, and no code reads it."""
     from numba.np.arrayobj import populate_array
 
     fill_array: Any = populate_array  # not annotated in Numba
@@ -90,7 +90,7 @@ def make_array(context: Any, builder: Any, kind: Any, address: Any) -> Any:
 
 @intrinsic
 def _tail(context: Any, array: Any, start: Any) -> Any:
-    """A pointer, moved: three instructions, where a slice compiles to some forty."""
+    """Move a pointer: three instructions, where a slice compiles to about forty."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         make = context.make_array(signature.args[0])
@@ -107,11 +107,11 @@ def _tail(context: Any, array: Any, start: Any) -> Any:
 
 
 def _slice(array: Any, start: int) -> Any:
-    """As `_tail`, a slice."""
+    """Return the same as `_tail`, by a slice."""
     return array[start:]
 
 
-# What follows in a flat array, from an index on that is in it.
+# The rest of a flat array from a valid index on.
 tail: Any = compile_inline(_slice) if is_plain() else _tail
 
 
@@ -120,7 +120,7 @@ tail: Any = compile_inline(_slice) if is_plain() else _tail
 
 @intrinsic
 def _peek(context: Any, address: Any, place: Any) -> Any:
-    """An integer in memory."""
+    """Read an integer from memory."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         memory = builder.inttoptr(arguments[0], I64.as_pointer())
@@ -129,11 +129,11 @@ def _peek(context: Any, address: Any, place: Any) -> Any:
     return nb.types.int64(nb.types.int64, nb.types.int64), generate
 
 
-peek: Any = _peek  # called without the context, which its type does not say
+peek: Any = _peek  # called without the context, which its type does not express
 
 
 def pointer_type(number: Any) -> Any:
-    """What makes an address a pointer to numbers of a type."""
+    """Make a function that converts an address to a pointer to numbers of a type."""
 
     @intrinsic
     def as_pointer(context: Any, address: Any) -> Any:
@@ -148,15 +148,16 @@ def pointer_type(number: Any) -> Any:
 
 
 def unpacker(kinds: Sequence[Any], places: Sequence[int]) -> Any:
-    """What reads arguments of some types from their places in a row: a function of its address.
+    """Make a function that reads arguments of given types from their places in a row.
 
-    An argument is an integer: a number, or the address of an array.
+    The function takes the address of the row, whose entries are integers: numbers, or addresses of
+    arrays.
     """
     return _unpack_plainly(kinds, places) if is_plain() else _unpack_at_once(kinds, places)
 
 
 def _unpack_at_once(kinds: Sequence[Any], places: Sequence[int]) -> Any:
-    """`unpacker` as one intrinsic function."""
+    """Make `unpacker`'s function as a single intrinsic."""
     result = Tuple(tuple(kinds))
 
     @intrinsic
@@ -177,7 +178,7 @@ def _unpack_at_once(kinds: Sequence[Any], places: Sequence[int]) -> Any:
 
 
 def _unpack_plainly(kinds: Sequence[Any], places: Sequence[int]) -> Any:
-    """`unpacker` of `numba.carray`, one line for each argument."""
+    """Make `unpacker`'s function from `numba.carray`, with one expression for each argument."""
     names: dict[str, Any] = {"carray": numba_carray, "peek": peek, "bool": bool, "LONG": LONG}
     values = []
     for kind, place in zip(kinds, places, strict=True):

@@ -1,6 +1,6 @@
-"""Where compiled kernels are kept, and how their files are read and written.
+"""Where compiled kernels are stored, and how their files are read and written.
 
-The folder is the first of these that can be written to:
+The folder is the first of these that is writable:
 
     $GRIDSAMPLE_CACHE_DIR               if it is set
     $NUMBA_CACHE_DIR/gridsample         if that is set instead
@@ -9,15 +9,15 @@ The folder is the first of these that can be written to:
                                         %LOCALAPPDATA%/gridsample on Windows
     gridsample-<user id>                in the system's folder for temporary files
 
-Folders before it in this order are still read: they may have come with a container's image.
+Folders earlier in this order are still read: a container image may contain them.
 
-A kernel's file is code, so no file is read that another user could have written: file and folder
-must belong to this user or to root, and nobody else may write to them.  (Windows has no such modes;
-the folders that it gives a user are that user's own.)  A file begins with a digest of its name and
-contents: what is damaged is not used, and is replaced.  New files are written beside the old and
-renamed, so that no process ever reads half a file.
+A kernel's file is code, so a file is not read if another user could have written it: the file and
+the folder must belong to this user or to root, and be writable by nobody else.  (Windows has no
+such modes, but a user's own folders there are private.)  A file begins with a digest of its name
+and contents.  Damaged files are not used, and are replaced.  A new file is written next to the old
+one and renamed, so that no process ever reads half a file.
 
-Files that were not used for ``DAYS``, and the least recently used beyond ``BYTES``, are removed.
+Files unused for ``DAYS``, and the least recently used ones beyond ``BYTES``, are removed.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from typing import NamedTuple
 DAYS, BYTES = 30, 1 << 30
 DAY = 86400.0
 KERNEL, LOCK, UNFINISHED = ".kernel", ".lock", ".unfinished"
-SWEPT = "swept"  # a file whose date says when old files were last removed
+SWEPT = "swept"  # a file whose modification time is that of the last removal of old files
 MAGIC = b"gridsample kernel 1\n"
 
-# Files of others are never waited for, and links are not followed.
+# Opening a file never blocks on another process, and links are not followed.
 OPEN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
 class Folder(NamedTuple):
-    """A folder of kernels that may be read."""
+    """A folder of kernels that is safe to read."""
 
     path: str
     writable: bool
@@ -55,19 +55,19 @@ class Folder(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A folder that might do."""
+    """A folder that may be suitable."""
 
     path: str
-    mode: int  # of the folder, if it is made
-    asked: bool = False  # the user asked for it, and hears of it if it will not do
-    shared: bool = False  # it lies where other users may put links
+    mode: int  # of the folder, if it has to be created
+    asked: bool = False  # the user chose it, and is warned if it is unsuitable
+    shared: bool = False  # it is where other users may create links
 
 
 def candidates() -> Iterator[Candidate]:
-    """Folders in the order of preference."""
+    """Yield folders in the order of preference."""
     for name, *below in (("GRIDSAMPLE_CACHE_DIR",), ("NUMBA_CACHE_DIR", "gridsample")):
         if value := os.environ.get(name):
-            # Others may read it: an image of a container is often built and run by two users.
+            # Others may read it: a container image is often built by one user and run by another.
             yield Candidate(os.path.abspath(os.path.join(value, *below)), 0o755, asked=True)
             break
     for base in user_folders():
@@ -83,7 +83,7 @@ def candidates() -> Iterator[Candidate]:
 
 
 def user_folders() -> Iterator[str]:
-    """The user's folders for caches; one that is not absolute does not count."""
+    """Yield the user's cache folders; the caller ignores relative ones."""
     if sys.platform == "win32":
         yield os.environ.get("LOCALAPPDATA", "")
         yield os.path.expanduser("~\\AppData\\Local")
@@ -95,7 +95,7 @@ def user_folders() -> Iterator[str]:
 
 
 def folders() -> list[Folder]:
-    """The folders to look in, in order; none but the last can be written to."""
+    """Return the folders to search, in order; only the last can be writable."""
     found: list[Folder] = []
     for path, mode, asked, shared in candidates():
         try:
@@ -105,12 +105,12 @@ def folders() -> list[Folder]:
                     os.mkdir(path, mode)
             status = os.lstat(path) if shared else os.stat(path)
         except OSError as error:
-            if asked:  # a home that cannot be written to is usual
-                warn(path, f"gridsample keeps no kernels in {path}: {reason(error)}")
+            if asked:  # an unwritable home folder is common
+                warn(path, f"gridsample stores no kernels in {path}: {reason(error)}")
             continue
         problem = distrust(status) if stat.S_ISDIR(status.st_mode) else "it is not a folder"
         if problem:
-            warn(path, f"gridsample keeps no kernels in {path}: {problem}")
+            warn(path, f"gridsample stores no kernels in {path}: {problem}")
             continue
         found.append(Folder(path, os.access(path, os.W_OK | os.X_OK)))
         if found[-1].writable:
@@ -119,29 +119,29 @@ def folders() -> list[Folder]:
 
 
 def distrust(status: os.stat_result) -> str:
-    """Why another user might have written what has this status; nothing if none could."""
+    """Return why another user might have written a file of this status; empty if none could."""
     if sys.platform != "win32":
         if status.st_uid not in (0, os.geteuid()):
             return "it belongs to another user"
         if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            return "other users may write to it (chmod go-w forbids it)"
+            return "other users may write to it (use chmod go-w to prevent that)"
     return ""
 
 
 def reason(error: OSError) -> str:
-    """Why the system refused."""
+    """Return the system's reason for an error."""
     return error.strerror or str(error)
 
 
 def writable() -> str:
-    """The folder that kernels are written to; nothing, and a warning, where there is none."""
+    """Return the folder that kernels are written to; if there is none, warn and return ""."""
     last = folders()[-1:]
     if last and last[0].writable:
         return last[0].path
     warn(
         "",
-        "gridsample compiles its kernels again in every process, because no folder was found to "
-        "keep them in; set GRIDSAMPLE_CACHE_DIR to one that can be written to",
+        "gridsample compiles its kernels again in every process, because no writable folder was "
+        "found to store them in; set GRIDSAMPLE_CACHE_DIR to one that is writable",
     )
     return ""
 
@@ -150,7 +150,7 @@ TOLD: set[str] = set()
 
 
 def warn(key: str, message: str) -> None:
-    """Warn, once in a process for each key."""
+    """Warn once per process for each key."""
     if key not in TOLD:
         TOLD.add(key)
         warnings.warn(message, RuntimeWarning, stacklevel=2)
@@ -160,12 +160,12 @@ def warn(key: str, message: str) -> None:
 
 
 def digest(name: str, payload: bytes) -> bytes:
-    """What tells a damaged file, or one under another's name."""
+    """Compute the digest that reveals a damaged file, or a file with another file's name."""
     return hashlib.sha256(name.encode() + b"\0" + payload).digest()
 
 
 def read(name: str) -> bytes | None:
-    """What is kept under a name; None if nothing is, or nothing that can be used."""
+    """Return what is stored under a name; None if there is nothing, or nothing usable."""
     for folder in folders():
         path = os.path.join(folder.path, name + KERNEL)
         try:
@@ -181,7 +181,7 @@ def read(name: str) -> bytes | None:
         if not problem and data[:start] != MAGIC + digest(name, payload):
             problem = "it is damaged"
         if not problem:
-            if time.time() - status.st_mtime > DAY:  # its date is to say that it is in use
+            if time.time() - status.st_mtime > DAY:  # a recent date marks the file as used
                 with contextlib.suppress(OSError):
                     os.utime(path)
             return payload
@@ -190,12 +190,12 @@ def read(name: str) -> bytes | None:
 
 
 def refuse(name: str, folder: str, problem: str) -> None:
-    """Say that a file is not used, and so compiled anew."""
+    """Warn that a file is not used; its kernel is then compiled anew."""
     warn(folder, f"gridsample does not use {name + KERNEL} in {folder}: {problem}")
 
 
 def write(name: str, payload: bytes) -> bool:
-    """Keep something under a name, in the place of what was there; returns whether it is kept."""
+    """Store data under a name, replacing what was there; return whether it is stored."""
     folder = writable()
     if not folder:
         return False
@@ -211,7 +211,7 @@ def write(name: str, payload: bytes) -> bool:
                 os.unlink(beside)
             raise
     except OSError as error:
-        warn(folder, f"gridsample cannot keep {name + KERNEL} in {folder}: {reason(error)}")
+        warn(folder, f"gridsample cannot store {name + KERNEL} in {folder}: {reason(error)}")
         return False
     with contextlib.suppress(OSError):
         sweep(folder)
@@ -219,7 +219,7 @@ def write(name: str, payload: bytes) -> bool:
 
 
 def sweep(folder: str) -> None:
-    """Remove what nobody uses, once a day."""
+    """Remove unused files, once a day."""
     now, marker = time.time(), os.path.join(folder, SWEPT)
     if os.path.exists(marker) and now - os.stat(marker).st_mtime < DAY:
         return
@@ -244,10 +244,10 @@ def sweep(folder: str) -> None:
 
 @contextlib.contextmanager
 def turn(name: str, seconds: float, over: Callable[[], bool]) -> Iterator[None]:
-    """Wait until no other process or thread has its turn at a name, and have it.
+    """Wait until no other process or thread holds the turn for a name, then hold it.
 
-    The system ends the turn of a process that dies.  Nothing is waited for any longer when what
-    was waited for is ``over``, after so many seconds, or where files cannot be locked.
+    The system ends the turn of a process that dies.  The wait also ends when ``over`` returns True,
+    after ``seconds``, or if files cannot be locked.
     """
     folder, place = writable(), None
     if folder:
@@ -271,7 +271,7 @@ if sys.platform == "win32":
         msvcrt.locking(place, msvcrt.LK_NBLCK, 1)
 
     def unlock_file(place: int) -> None:
-        """Give up the lock."""
+        """Release the lock."""
         os.lseek(place, 0, os.SEEK_SET)
         msvcrt.locking(place, msvcrt.LK_UNLCK, 1)
 else:
@@ -282,16 +282,16 @@ else:
         fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def unlock_file(place: int) -> None:
-        """Give up the lock, for a child that has the file open, too."""
+        """Release the lock, also for a forked child that has the file open."""
         fcntl.flock(place, fcntl.LOCK_UN)
 
 
 def lock(path: str) -> int | None:
-    """An open file whose lock is ours; None if it is another's."""
+    """Open a file and lock it; None if another process has the lock."""
     place = os.open(path, os.O_RDWR | os.O_CREAT | OPEN, 0o644)
     try:
         lock_file(place)
-        # Who had it before removes it: then it is no longer the file that others lock.
+        # Its previous holder removes the file; then it is no longer the file that others lock.
         if os.path.samestat(os.fstat(place), os.stat(path)):
             return place
     except (BlockingIOError, PermissionError, FileNotFoundError):

@@ -24,10 +24,10 @@ MESSAGE = (
 
 
 class Guard:
-    """A lock that is held while kernels are loaded or compiled, and by whoever forks."""
+    """A lock that is held while kernels are loaded or compiled, and during a fork."""
 
     def __init__(self) -> None:
-        """Nobody compiles."""
+        """Start with no compilation in progress."""
         self.lock = threading.RLock()
         self.forking = threading.local()
         self.registered = False
@@ -35,7 +35,7 @@ class Guard:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Load or compile; a fork in another thread waits until this ends.
+        """Hold the lock while loading or compiling; a fork in another thread waits until this ends.
 
         Raises:
             RuntimeError: this process was forked while its parent compiled.
@@ -49,10 +49,11 @@ class Guard:
             yield
 
     def register(self) -> None:
-        """Be told of forks.
+        """Register the hooks for forks.
 
-        Whoever is registered last is told first.  Others take locks that a compilation needs, so
-        that we must not wait after them: logging, and executors, which compilers import.
+        The hooks that are registered last run first.  Other hooks take locks that a compilation
+        needs, so ours must run before them.  Those are the hooks of logging and of the executors,
+        which compilers import.
         """
         import concurrent.futures.thread  # noqa: F401
         import logging  # noqa: F401
@@ -65,25 +66,25 @@ class Guard:
             )
 
     def before(self) -> None:
-        """Wait for another thread's compilation."""
-        self.forking.waited = False  # and so it stays if the wait is interrupted
+        """Wait for a compilation in another thread."""
+        self.forking.waited = False  # it stays False if the wait is interrupted
         self.forking.waited = not self.lost and self.lock.acquire(timeout=SECONDS)
 
     def after_in_parent(self) -> None:
-        """Let others compile again."""
+        """Let other threads compile again."""
         if self.forking.waited:
             self.lock.release()
 
     def after_in_child(self) -> None:
-        """Find out whether this child can compile."""
+        """Determine whether this child can compile."""
         self.lost = self.lost or not self.forking.waited or numba_is_locked()
         self.after_in_parent()
 
 
 def numba_is_locked() -> bool:
-    """Whether Numba's own lock is held by another thread: in a child, one that does not exist.
+    """Whether another thread holds Numba's own lock: in a child, a thread that no longer exists.
 
-    That thread compiled a function of the program's own.
+    That thread was compiling one of the program's own functions.
     """
     module = sys.modules.get("numba.core.compiler_lock")
     lock = getattr(getattr(module, "global_compiler_lock", None), "_lock", None)

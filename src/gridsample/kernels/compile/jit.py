@@ -1,8 +1,8 @@
-"""How a lowered function is compiled: one function for each kind that kernels are made of.
+"""Compile lowered functions: one function for each kind of function that kernels consist of.
 
-Numba compiles them through `gridsample.kernels.compile.pipeline`, which is made of its internals.
-Where these are not as expected, or ``GRIDSAMPLE_PLAIN_NUMBA=1`` is set, Numba's plain decorators
-compile the same functions: results are the same but for rounding, loops may be slower, and every
+Numba compiles them through `gridsample.kernels.compile.pipeline`, which relies on its internals.
+If these are not as expected, or ``GRIDSAMPLE_PLAIN_NUMBA=1`` is set, Numba's plain decorators
+compile the same functions.  Results then agree up to rounding, loops may be slower, and every
 process compiles anew.
 """
 
@@ -22,10 +22,10 @@ from gridsample.kernels.compile.lower import Function
 
 log = logging.getLogger("gridsample.compile")
 
-# Numba's decorators, with options that their type stubs do not know.
+# Numba's decorators; their type stubs lack some of the options.
 jit: Any = nb.njit
 cfunc: Any = nb.cfunc
-# No exception is raised.
+# Compiled functions raise no exceptions.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 # The environment variable that asks for the plain decorators.
 PLAIN = "GRIDSAMPLE_PLAIN_NUMBA"
@@ -33,9 +33,9 @@ PLAIN = "GRIDSAMPLE_PLAIN_NUMBA"
 
 @functools.cache
 def pipeline() -> ModuleType | None:
-    """What compiles kernels by Numba's internals; None where its plain decorators must do.
+    """Return the module that compiles with Numba's internals; None if plain decorators must do.
 
-    The latter is said once, in one line of the log.
+    In the latter case, the log says so once.
     """
     if os.environ.get(PLAIN) == "1":
         problem = f"{PLAIN} is set"
@@ -62,9 +62,9 @@ def compile_inner(
 ) -> Any:
     """Compile a function that drivers call.
 
-    Products and sums may fuse into one rounding, unless it is said that none ``fuses``; ``more``
-    are further liberties for the compiler, by LLVM's names, and ``kind`` says how it is compiled:
-    see `gridsample.kernels.compile.pipeline`.
+    Products and sums may fuse into one rounding unless ``fuses`` is False.  ``more`` are LLVM's
+    names of further fast-math flags.  ``kind`` selects how the function is compiled: see
+    `gridsample.kernels.compile.pipeline`.
     """
     internals = pipeline()
     ours = {} if internals is None else internals.inner_options(kind)
@@ -78,7 +78,7 @@ def compile_loop(function: Function) -> Any:
 
 
 def compile_rounded(function: Function) -> Any:
-    """Compile a loop in which every product and every sum is rounded, as NumPy's are."""
+    """Compile a loop in which every product and every sum is rounded, as in NumPy."""
     return compile_inner(function, kind="loop", fuses=False)
 
 
@@ -93,29 +93,29 @@ def compile_piece(function: Function) -> Any:
 
 
 def compile_inline(function: Function) -> Any:
-    """Have a function's code put where it is called, so that it is compiled once less."""
+    """Inline a function where it is called, which saves a compilation."""
     return compile_inner(function, inline="always")
 
 
 def compile_sum(function: Function) -> Any:
-    """Compile a reduction, whose order of summation is the compiler's: the same at every call."""
+    """Compile a reduction; the compiler chooses the order of summation, the same in every call."""
     return compile_inner(function, "reassoc", "nsz")
 
 
 def compile_body(function: Function) -> Any:
-    """Compile a driver, whose parts are optimised already."""
+    """Compile a driver, whose parts are already optimised."""
     return compile_inner(function, kind="body", fuses=False)
 
 
 class PlainDriver:
-    """A driver that Numba's plain decorator compiles; a fork waits while it does."""
+    """A driver that Numba's plain decorator compiles; a fork waits for the compilation."""
 
     def __init__(self, function: Function) -> None:
-        """Nothing is compiled before the first call."""
+        """Wrap the function; it is compiled in the first call."""
         self.dispatcher = jit(function, **OPTIONS)
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call it, compiled for the arguments' types."""
+        """Call the function compiled for the types of the arguments."""
         kinds = tuple(map(nb.typeof, arguments))
         if kinds not in self.dispatcher.signatures:
             with forks.held():
@@ -124,9 +124,9 @@ class PlainDriver:
 
 
 def compile_driver(function: Function, prepare: Callable[[], None] = lambda: None) -> Any:
-    """Compile what enters a driver, and keep it on disk where there is a place to write to.
+    """Compile the entry point of a driver, and store it on disk if there is a writable folder.
 
-    ``prepare`` is called before it is compiled, but not if it is loaded from disk.
+    ``prepare`` is called before the function is compiled, but not if it is loaded from disk.
     """
     internals = pipeline()
     if internals is None:
@@ -139,9 +139,9 @@ def compile_driver(function: Function, prepare: Callable[[], None] = lambda: Non
 def compile_native(
     function: Function, names: Callable[[], Mapping[str, Any]] = dict
 ) -> tuple[int, Callable[[int], None]]:
-    """Compile a function of one integer: the address of its code, and it as Python may call it.
+    """Compile a function of one integer; return the address of its code, and its Python callable.
 
-    ``names`` makes the globals that it mentions, if it is not loaded from disk.
+    ``names`` makes the global values that the function uses, if it is not loaded from disk.
     """
 
     def prepare() -> None:
@@ -156,7 +156,7 @@ def compile_native(
     with forks.held():
         prepare()
         compiled = cfunc(nb.void(nb.int64), **OPTIONS)(function)
-    # The call of a C function gives the interpreter's lock up.
+    # A call of a C function releases the interpreter's lock.
     CALLBACKS.append(compiled)
     return compiled.address, compiled.ctypes
 

@@ -1,9 +1,9 @@
-"""Compiles functions that are written once for a target.
+"""Lower functions, which are written once, to a target.
 
-A function that is to run on several targets mentions no target: what differs between them
-(``where``, ``floor``, constants of the right precision, the loads of a storage type) is a global
-name.  Lowering makes a twin of the function, from the same code, in which those names are bound
-anew, and hands the twin to the target's compiler.
+A function that runs on several targets does not mention any target: everything that differs between
+them (``where``, ``floor``, constants of the right precision, the loads of a storage type) is a
+global name.  Lowering makes a twin of the function: the same code, with these names bound to
+the target's own values.  The twin is then passed to the target's compiler.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Function = Callable[..., Any]
 
 
 def rebind(function: Function, names: Mapping[str, Any], name: str) -> Function:
-    """A twin of ``function`` that finds ``names`` where its module's globals were.
+    """Return a twin of ``function`` in which ``names`` replace its module's globals.
 
-    The twin has a ``name`` of its own, because compilers key their caches by name, and linkers know
-    functions by it.  Its records are flat: see `gridsample.kernels.compile.records`.
+    The twin has its own ``name``, because compilers key their caches by name and linkers identify
+    functions by it.  Its records are flattened: see `gridsample.kernels.compile.records`.
 
     Example:
         >>> from gridsample.kernels.compile.lower import rebind
@@ -51,13 +51,13 @@ def lower(
 ) -> dict[str, Any]:
     """Lower functions in order; each sees ``names`` and the lowered functions before it.
 
-    An entry ``(alias, function, flags)`` lowers one more twin of ``function`` with ``flags``
-    bound, to be called ``alias``: that is how a static choice becomes a function of its own.
+    An entry ``(alias, function, flags)`` lowers another twin of ``function``, called ``alias``,
+    with ``flags`` bound.  This is how a choice at compile time becomes a separate function.
 
-    Twins for which all names that they use mean the same are one, compiled once: most functions of
-    a driver are those of the driver before it.  ``tag`` ends the name of one that is new.  It must
-    decide all that ``names`` mean, in any process: a driver that is loaded from disk brings its
-    functions along, and a linker knows functions by name.
+    Twins whose names all have the same values are compiled only once: a driver shares most of its
+    functions with the driver before it.  ``tag`` is appended to the name of a new twin.  It must
+    determine the values of all ``names``, in any process, because a driver that is loaded from disk
+    brings its functions along, and a linker identifies functions by name.
     """
     lowered: dict[str, Any] = {}
     for entry in functions:
@@ -73,23 +73,23 @@ def lower(
     return lowered
 
 
-# What was lowered, by all that decides its code.
+# The lowered twins, keyed by all that determines their code.
 TWINS: dict[Hashable, Any] = {}
 
 
 @functools.cache
 def names_used(code: types.CodeType) -> frozenset[str]:
-    """The global names that code may mention, and those of attributes."""
+    """Return the global names that code may use, and the names of attributes."""
     inner = (names_used(one) for one in code.co_consts if isinstance(one, types.CodeType))
     return frozenset(code.co_names).union(*inner)
 
 
 @functools.cache
 def fingerprint(*modules: str) -> str:
-    """A short hash of the sources of modules that are compiled: no cache outlives a change of them.
+    """Return a short hash of modules' sources, so that changed sources invalidate the cache.
 
-    It is part of every kernel's name, by which the kernel is found on disk.  Modules go by their
-    names inside the package; if none is named, all kernels are meant.
+    It is part of every kernel's name on disk.  Modules are given by their names inside the package;
+    if none is given, the hash covers all kernels.
     """
     package = Path(__file__).parent.parent.parent
     paths = [package.joinpath(*name.split(".")).with_suffix(".py") for name in modules]

@@ -1,13 +1,13 @@
-"""The pipeline that compiles kernels, made of Numba's own classes: what decorators do not offer.
+"""The pipeline that compiles kernels: Numba's own classes, with options that decorators lack.
 
-    Part    the code of a function that drivers call: optimised once, and not made executable
-    Loop    a part that is called a few times a block: drivers are linked with it at the very end
-    Body    the code of a driver, whose parts are optimised already
-    Whole   the code of what enters a driver; it is executable, and kept on disk
+    Part    a function that drivers call: optimised once, and not made executable
+    Loop    a part that is called a few times per block: it is linked to drivers at the very end
+    Body    a driver, whose parts are already optimised
+    Whole   the entry point of a driver; it is executable, and cached on disk
 
-Compiled by Numba's plain decorator, a first call takes several times as long, and some loops do not
-vectorise.  All of this is private to Numba: `unexpected` says whether it is as this module needs
-it, and `gridsample.kernels.compile.jit` uses the plain decorator where it is not.
+With Numba's plain decorator, a first call takes several times as long, and some loops do not
+vectorise.  This module uses private parts of Numba.  `unexpected` checks whether they are as this
+module needs them; if not, `gridsample.kernels.compile.jit` uses the plain decorator.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from numba.np import arrayobj
 from gridsample.kernels.compile.cache import keep
 from gridsample.kernels.compile.lower import Function
 
-# What is called, or overridden, of Numba and llvmlite: owner, name, and the number of parameters
-# where they are ours to pass.
+# What we call or override in Numba and llvmlite: owner, name, and the number of parameters if we
+# pass them.
 EXPECTED: tuple[tuple[Any, str, int | None], ...] = (
     (JITCodeLibrary, "__init__", 3),
     (JITCodeLibrary, "add_linking_library", 2),
@@ -57,7 +57,7 @@ EXPECTED: tuple[tuple[Any, str, int | None], ...] = (
 
 
 def unexpected() -> str:
-    """What of Numba's internals is not as it was when this was written; nothing if all is."""
+    """Return which of Numba's internals is not as expected; empty if all are."""
     for owner, name, count in EXPECTED:
         function = getattr(owner, name, None)
         if function is None:
@@ -68,25 +68,26 @@ def unexpected() -> str:
 
 
 class NoEnvironment:
-    """A code generator for functions that are not made executable, and so have no environment."""
+    """A code generator for functions that are not executable and therefore have no environment."""
 
     def __init__(self, codegen: Any) -> None:
-        """In all else ``codegen``."""
+        """Wrap ``codegen``, which does everything else."""
         self._codegen = codegen
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._codegen, name)
 
     def set_env(self, name: str, environment: Any) -> None:
-        """There is none to set."""
+        """Do nothing."""
 
 
 @functools.cache
 def wide_machine(cpu: str, features: str) -> Any:
-    """A processor, for LLVM's optimiser: it may use the widest vectors that there are.
+    """Return a target machine for LLVM's optimiser that may use the widest vectors available.
 
-    For some processors LLVM prefers 256 bits to 512, which slowed earlier ones down.  Here that
-    takes twice as long, on the same processors, for all loops but those that only collect pixels.
+    For some processors LLVM prefers 256 bits to 512, because wide vectors slowed earlier models
+    down.  Here, 256 bits take twice as long on the same processors, except in loops that only
+    collect pixels.
     """
     triple = llvm.get_process_triple()
     if triple.startswith("x86_64"):
@@ -97,20 +98,21 @@ def wide_machine(cpu: str, features: str) -> Any:
 
 
 class Once(JITCodeLibrary):
-    """Code that is optimised once, not function by function, then cheaply, and then in full.
+    """Code that is optimised only once; Numba optimises by function, then cheaply, then in full.
 
-    What it only calls is not there meanwhile: it is optimised already, and is of no use to it.
+    Functions that it only calls are left out of the optimisation, because they are already
+    optimised.
     """
 
     level = 3
 
     def __init__(self, *arguments: Any) -> None:
-        """As Numba's library."""
+        """Make a library as Numba does."""
         super().__init__(*arguments)  # type: ignore[no-untyped-call]
-        self.called: dict[Loop, None] = {}  # each after those that it calls
+        self.called: dict[Loop, None] = {}  # each follows those that it calls
 
     def add_linking_library(self, library: Any) -> None:
-        """As Numba's library does; but loops, and those that they call, are kept for later."""
+        """Link a library as Numba does, but keep loops, and the loops that they call, for later."""
         library._ensure_finalized()
         self.called |= getattr(library, "called", {})
         if isinstance(library, Loop):
@@ -133,11 +135,11 @@ class Once(JITCodeLibrary):
 
 
 class Part(Once):
-    """The code of a function that drivers are linked with: optimised, but not made executable."""
+    """The code of a function that is linked to drivers: optimised, but not made executable."""
 
     @property
     def codegen(self) -> Any:
-        """Numba's code generator, but for environments."""
+        """Numba's code generator, without environments."""
         return NoEnvironment(self._codegen)
 
     def _finalize_final_module(self) -> None:
@@ -145,38 +147,38 @@ class Part(Once):
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:
-        """No function has an address of its own."""
+        """Return 0: no function has an address of its own."""
         if not self._finalized:
             self.finalize()  # type: ignore[no-untyped-call]
         return 0
 
 
 class Loop(Part):
-    """A loop that is called a few times a block, where a call costs nothing.
+    """A loop that is called a few times per block, where the cost of a call does not matter.
 
-    The driver would not gain from having its code, which would only be optimised once more.
+    The driver would gain nothing from inlining its code, which would only be optimised again.
     """
 
 
 class Body(Part):
-    """The code of a driver, whose parts are optimised already."""
+    """The code of a driver, whose parts are already optimised."""
 
     level = 1
 
 
 class Whole(Once):
-    """The code of what enters a driver, whose parts are optimised already."""
+    """The code of a driver's entry point, whose parts are already optimised."""
 
     level = 1
 
     def _optimize_final_module(self) -> None:
         super()._optimize_final_module()
-        for loop in reversed(self.called):  # nothing is linked before it is asked for
+        for loop in reversed(self.called):  # a library must follow those that need it
             self._final_module.link_in(loop._get_module_for_linking(), preserve=True)  # type: ignore[no-untyped-call]
 
 
 class PartCompiler(Compiler):
-    """Compiles a function that drivers call, with what Numba's decorators do not offer."""
+    """Compile a function that drivers call, with options that Numba's decorators lack."""
 
     library: type[JITCodeLibrary] = Part
     separate = False
@@ -191,13 +193,13 @@ class PartCompiler(Compiler):
         flags: Any,
         locals: Any,
     ) -> None:
-        """As Numba's compiler."""
+        """Make a compiler as Numba does, with our own library."""
         flags.noalias = self.separate
         super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)  # type: ignore[no-untyped-call]
         self.state.library = self.library(targetctx.codegen(), "gridsample")
 
     def define_pipelines(self) -> list[Any]:
-        """Numba's, but for what looks in vain for closures, or for sums of whole arrays."""
+        """Return Numba's pipelines, without the passes for closures and for sums of arrays."""
         pipelines: list[Any] = super().define_pipelines()  # type: ignore[no-untyped-call]
         for one in pipelines:
             one.passes = [
@@ -208,45 +210,45 @@ class PartCompiler(Compiler):
 
 
 class LoopCompiler(PartCompiler):
-    """Compiles a loop that a driver calls."""
+    """Compile a loop that a driver calls."""
 
     library = Loop
 
 
 class SeparateCompiler(PartCompiler):
-    """Compiles a loop over arrays that are separate memory, so that LLVM may vectorise it."""
+    """Compile a loop over arrays that do not overlap, so that LLVM may vectorise it."""
 
     library = Loop
     separate = True
 
 
 class PieceCompiler(PartCompiler):
-    """As SeparateCompiler, for a loop so short that the call would be felt."""
+    """Compile a separate loop that is so short that the cost of a call would matter."""
 
     separate = True
 
 
 class BodyCompiler(PartCompiler):
-    """Compiles a driver."""
+    """Compile a driver."""
 
     library = Body
 
 
 class WholeCompiler(PartCompiler):
-    """Compiles what enters a driver, and is kept on disk with it."""
+    """Compile the entry point of a driver, which is cached on disk together with the driver."""
 
     library = Whole
 
     def __init__(self, *arguments: Any) -> None:
-        """As Numba's compiler."""
+        """Make a compiler whose code can be cached."""
         super().__init__(*arguments)
         self.state.library.enable_object_caching()
 
     def compile_extra(self, function: Function) -> Any:
-        """As Numba's compiler.
+        """Compile as Numba does, but without garbage collection.
 
-        It makes so many small objects, and keeps them, that a tenth of its time would go into
-        collecting garbage.
+        The compiler creates and keeps so many small objects that collecting garbage would take a
+        tenth of its time.
         """
         collecting = gc.isenabled()
         gc.disable()
@@ -266,29 +268,29 @@ COMPILERS: dict[str, type[PartCompiler]] = {
     "whole": WholeCompiler,
 }
 
-# Options of Numba's decorator: nothing is allocated, so that no reference needs counting; and
-# nobody but a driver calls a part, which is compiled in half the time without wrappers.
+# Options of Numba's decorator.  Nothing is allocated, so references need not be counted.  Only
+# drivers call parts, which compile in half the time without wrappers.
 UNCOUNTED: dict[str, Any] = {"_nrt": False}
 INNER: dict[str, Any] = {**UNCOUNTED, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def inner_options(kind: str) -> dict[str, Any]:
-    """Options of Numba's decorator for a function that drivers call; see COMPILERS for kinds."""
+    """Return the decorator's options for a function that drivers call; see COMPILERS for kinds."""
     return {"pipeline_class": COMPILERS[kind], **INNER}
 
 
 def driver_options() -> dict[str, Any]:
-    """As `inner_options`, for what enters a driver."""
+    """Return the decorator's options for the entry point of a driver."""
     return {"pipeline_class": WholeCompiler, **UNCOUNTED}
 
 
 def kept_on_disk(dispatcher: Any, function: Function, prepare: Callable[[], None]) -> Any:
-    """A driver's dispatcher, which loads its code from disk, or keeps there what it compiles."""
+    """Make a driver's dispatcher load its code from disk, and store there what it compiles."""
     return keep(dispatcher, function, prepare)
 
 
 def compile_address(dispatcher: Any) -> tuple[int, Callable[[int], None]]:
-    """Compile a function of one integer: the address of its code, and it as Python may call it."""
+    """Compile a function of one integer; return its code's address, and its Python callable."""
     kinds = (nb.types.int64,)
     dispatcher.compile(kinds)
     result = dispatcher.overloads[kinds]

@@ -1,10 +1,10 @@
 """Records: named groups of arguments, which machine code takes one by one.
 
-A function that is compiled may take a record, a NamedTuple, for a parameter annotated with it, read
-its fields, hand it on, and make one for a variable.  Before it is compiled it is flattened: each
-field becomes a parameter or a variable of its own, called ``parameter_field``.  So compilers see
-numbers and arrays alone, whatever they would make of tuples; and what enters machine code is
-listed by field name, from the same records.
+A compiled function may have a parameter that is annotated with a record, a NamedTuple.  It can read
+the fields, pass the record on, and make a record for a variable.  Before the function is compiled,
+it is flattened: each field becomes a separate parameter or variable, called ``parameter_field``.
+Compilers thus see only numbers and arrays, however they treat tuples, and the arguments of machine
+code are listed by field name, from the same records.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ def is_record(kind: Any) -> bool:
 
 
 def meaning(annotation: Any, scope: Mapping[str, Any]) -> Any:
-    """The record that an annotation names, or else its text."""
-    annotation = getattr(annotation, "__forward_arg__", annotation)  # as NamedTuple keeps texts
+    """Return the record that an annotation names, or else its text."""
+    annotation = getattr(annotation, "__forward_arg__", annotation)  # how NamedTuple stores text
     found = scope.get(annotation) if isinstance(annotation, str) else annotation
     return found if is_record(found) else annotation
 
 
 @functools.cache
 def fields(record: Any) -> dict[str, Any]:
-    """A record's fields, each with the record that it is, or the text of its annotation."""
+    """Return a record's fields, each with its own record, or the text of its annotation."""
     scope = vars(sys.modules[record.__module__])
     return {name: meaning(record.__annotations__[name], scope) for name in record._fields}
 
 
 def parameters(function: Function) -> dict[str, Any]:
-    """A function's parameters, each with the record that it is, or the text of its annotation."""
+    """Return a function's parameters, each with its record, or the text of its annotation."""
     notes = function.__annotations__
     return {
         name: meaning(notes.get(name, ""), function.__globals__)
@@ -51,7 +51,7 @@ def parameters(function: Function) -> dict[str, Any]:
 
 
 def spread(name: str, kind: Any) -> Iterator[tuple[str, str]]:
-    """What a parameter becomes: flat names, with the text of their annotations."""
+    """Yield the flat names that a parameter becomes, with the text of their annotations."""
     if not is_record(kind):
         yield name, kind
         return
@@ -60,7 +60,7 @@ def spread(name: str, kind: Any) -> Iterator[tuple[str, str]]:
 
 
 def flat_parameters(function: Function) -> dict[str, str]:
-    """The parameters of a function once it is flat, with the text of their annotations.
+    """Return the parameters of the flattened function, with the text of their annotations.
 
     Example:
         >>> from typing import NamedTuple
@@ -75,7 +75,7 @@ def flat_parameters(function: Function) -> dict[str, str]:
 
 
 def flat_values(**records: Any) -> dict[str, Any]:
-    """Values by flat names: those of records' fields, and others as they are.
+    """Return values by flat name: the fields of records, and other values unchanged.
 
     Example:
         >>> from typing import NamedTuple
@@ -96,19 +96,19 @@ def flat_values(**records: Any) -> dict[str, Any]:
 
 
 def check(function: Function, given: Mapping[str, Any], left: frozenset[str]) -> None:
-    """Check what is given to a function, by name, against its signature.
+    """Check named arguments against a function's signature.
 
-    Every parameter must be given but those that are ``left`` to others, and where it is a record,
-    as one of that kind.
+    Every parameter must be given, except those in ``left``, which others supply.  An argument for a
+    record must be an instance of that record.
 
     Raises:
-        TypeError: something is missing, is not taken, or is no such record.
+        TypeError: an argument is missing, unknown, or not an instance of its record.
     """
     taken = parameters(function)
     if given.keys() != taken.keys() - left:
         missing, more = taken.keys() - left - given.keys(), given.keys() - taken.keys() | left
         raise TypeError(
-            f"{function.__name__}: missing {sorted(missing)}, not taken "
+            f"{function.__name__}: missing {sorted(missing)}, unexpected "
             f"{sorted(more & given.keys())}"
         )
     for name, value in given.items():
@@ -118,14 +118,14 @@ def check(function: Function, given: Mapping[str, Any], left: frozenset[str]) ->
 
 
 class Flatten(ast.NodeTransformer):
-    """Puts a record's fields in the places of the record, in one function."""
+    """Replace records by their fields in one function."""
 
     def __init__(self, records: dict[str, Any], scope: Mapping[str, Any]) -> None:
-        """For parameters that are ``records``, and a scope that has the records' names."""
+        """Transform parameters that are ``records``; ``scope`` contains the records' names."""
         self.records, self.scope = dict(records), scope
 
     def find(self, node: ast.expr) -> tuple[str, Any] | None:
-        """The flat name of a record, or of a field, and what it is; None of anything else."""
+        """Return the flat name of a record or field, and its kind; None for anything else."""
         if isinstance(node, ast.Name):
             kind = self.records.get(node.id)
             return (node.id, kind) if kind is not None else None
@@ -136,7 +136,7 @@ class Flatten(ast.NodeTransformer):
         return f"{owner[0]}_{node.attr}", fields(owner[1])[node.attr]
 
     def given(self, arguments: list[ast.expr]) -> list[ast.expr]:
-        """Arguments of a call, with records' fields one by one."""
+        """Return the arguments of a call, with the fields of records one by one."""
         flat: list[ast.expr] = []
         for one in arguments:
             found = self.find(one)
@@ -147,7 +147,7 @@ class Flatten(ast.NodeTransformer):
         return flat
 
     def visit_arguments(self, node: ast.arguments) -> ast.arguments:
-        """Flatten parameters."""
+        """Flatten the parameters."""
         flat: list[ast.arg] = []
         for one in node.args:
             kind = self.records.get(one.arg)
@@ -160,30 +160,30 @@ class Flatten(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.Call:
-        """Flatten arguments."""
+        """Flatten the arguments of a call."""
         node.func = self.visit(node.func)
         node.args = self.given(node.args)
         node.keywords = [self.visit(one) for one in node.keywords]
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        """A field is a variable."""
+        """Replace a field by its variable."""
         found = self.find(node)
         if found is None:
             node.value = self.visit(node.value)
             return node
         if is_record(found[1]):
-            raise TypeError(f"{ast.unparse(node)} is a record, which can only be handed on")
+            raise TypeError(f"{ast.unparse(node)} is a record, which can only be passed on")
         return ast.copy_location(ast.Name(found[0], node.ctx), node)
 
     def visit_Name(self, node: ast.Name) -> ast.Name:
-        """Nothing else can be done with a record."""
+        """Reject any other use of a record."""
         if node.id in self.records:
-            raise TypeError(f"{node.id} is a record, which can only be handed on")
+            raise TypeError(f"{node.id} is a record, which can only be passed on")
         return node
 
     def visit_Assign(self, node: ast.Assign) -> ast.stmt | list[ast.stmt]:
-        """A record that is made becomes variables."""
+        """Replace the construction of a record by assignments to its variables."""
         made = node.value.func if isinstance(node.value, ast.Call) else None
         kind = self.scope.get(made.id) if isinstance(made, ast.Name) else None
         if not is_record(kind):
@@ -203,17 +203,17 @@ class Flatten(ast.NodeTransformer):
 
 @functools.cache
 def tree(path: str) -> dict[str, ast.FunctionDef]:
-    """The functions of a file, by name."""
+    """Return the functions of a file, by name."""
     with open(path, encoding="utf-8") as file:
         body = ast.parse(file.read()).body
     return {one.name: one for one in body if isinstance(one, ast.FunctionDef)}
 
 
 def flat_definition(function: Function) -> ast.FunctionDef:
-    """A function's definition, flattened."""
+    """Return the flattened definition of a function."""
     code = function.__code__
     found: Any = tree(code.co_filename).get(code.co_name)
-    if found is None or found.lineno != code.co_firstlineno:  # not one of its file's own functions
+    if found is None or found.lineno != code.co_firstlineno:  # not a top-level function of its file
         (found,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
     records = {name: kind for name, kind in parameters(function).items() if is_record(kind)}
     flat = Flatten(records, function.__globals__).visit(copy.deepcopy(found))
@@ -222,7 +222,7 @@ def flat_definition(function: Function) -> ast.FunctionDef:
 
 
 def with_records(function: Function, name: str, **records: Any) -> Function:
-    """A twin of a function whose parameters are of these records, which it leaves open."""
+    """Return a twin of a function, with ``records`` for the parameters that it leaves open."""
     twin = types.FunctionType(function.__code__, function.__globals__, name)
     twin.__annotations__ = {**function.__annotations__, **records}
     twin.__qualname__, twin.__module__ = name, function.__module__
@@ -231,7 +231,7 @@ def with_records(function: Function, name: str, **records: Any) -> Function:
 
 @functools.cache
 def flatten(function: Function) -> Function:
-    """A function without records: itself, if it has none."""
+    """Return a version of the function without records: itself, if it has none."""
     if not any(map(is_record, parameters(function).values())):
         return function
     definition = flat_definition(function)

@@ -1,4 +1,4 @@
-"""What is asked of Triton beside its language: which of its two compilers a kernel is made for."""
+"""Uses of Triton's internals: the choice between its compiler and its interpreter."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 
 def compiler(interpreted: bool) -> Any:
-    """What makes a kernel of a function: for a GPU, or for Triton's interpreter on the CPU.
+    """Return what makes a kernel of a function: for a GPU, or for Triton's interpreter on the CPU.
 
-    `triton.jit` chooses by an environment variable, once for a process; kernels need both.  Where
-    Triton keeps its classes elsewhere, it chooses.
+    `triton.jit` chooses by an environment variable, once for the whole process, but kernels need
+    both.  If Triton's classes are not where they are expected, its own choice is used.
     """
     import triton
 
@@ -22,9 +22,9 @@ def compiler(interpreted: bool) -> Any:
 
 
 def known_sum(plus: Any) -> Any:
-    """The sum of two numbers that the interpreter knows to reduce by at once, else ``plus`` itself.
+    """Return the addition with which Triton's interpreter reduces in one operation, else ``plus``.
 
-    By any other function it reduces number by number.
+    With any other function, the interpreter reduces number by number.
     """
     import triton.language as tl
 

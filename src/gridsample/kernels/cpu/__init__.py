@@ -1,7 +1,7 @@
-"""CPU kernels: the four of `gridsample.kernels`, by compiled drivers over flat memory.
+"""CPU kernels: the four functions of `gridsample.kernels`, as compiled drivers over flat memory.
 
-What follows from a plan and the arrays' layouts is worked out once (`calls`, `work`, `outside`);
-here arrays are made readable, results are made, and the drivers (`sweeps`, `second`) are run.
+What depends only on a plan and the arrays' layouts is computed once (`calls`, `work`, `outside`).
+This module makes arrays readable, allocates results, and runs the drivers (`sweeps`, `second`).
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from gridsample.kernels.memory import (
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
 
-# Stands for memory that is neither read nor written.
+# A placeholder for memory that is neither read nor written.
 NOTHING = {kind: np.zeros(1, kind) for kind in (np.dtype(np.float32), np.dtype(np.float64))}
 
-# Numbers that are summed at a time where they are stored as others: 2 MB in single precision, or
-# one plane.
+# The numbers that are summed at a time if results have another dtype than sums: 2 MB in single
+# precision, or one plane.
 PART = 1 << 19
 
 
@@ -64,8 +64,8 @@ def gather(
 ) -> None:
     """Sample the image at the grid's points, into ``out``: see `gridsample.kernels`.
 
-    With ``affine`` the grid is (N, D, D + 1) affine maps, which send every point of the output to
-    its coordinates.
+    If ``affine``, the grid contains affine maps (N, D, D + 1), which map every point of the output
+    to its coordinates.
     """
     order = order or (0,) * len(plan.spatial)
     if vanishes(plan, order):
@@ -95,16 +95,16 @@ def run(batch: Batch, arrays: Sequence[Array], threads: int) -> None:
 
 
 class Ready(NamedTuple):
-    """A call of a kernel that lacks nothing but where the caller's arrays are.
+    """A prepared call of a kernel, which only needs the addresses of the caller's arrays.
 
     Attributes:
         batch: the calls of drivers.
-        threads: how many threads to use at most.
-        worker: what takes tasks.
-        outside: where what is outside the image is.
-        kept: the arrays that are there.
-        shape: of the image's gradient, slowest axis first; empty if there is none.
-        back: from those axes to the image's.
+        threads: the maximum number of threads.
+        worker: the function that processes tasks.
+        outside: the addresses of the values outside the image.
+        kept: the arrays at these addresses.
+        shape: the shape of the image's gradient, slowest axis first; empty if there is none.
+        back: the permutation from those axes to the image's.
     """
 
     batch: Batch
@@ -116,14 +116,14 @@ class Ready(NamedTuple):
     back: tuple[int, ...] = ()
 
     def run(self, *addresses: int) -> None:
-        """Run it on arrays at these addresses, which lie as was said."""
+        """Run the call on arrays at these addresses, with the layouts it was prepared for."""
         self.batch.run((*addresses, *self.outside), self.threads, self.worker)
 
 
 def ready_gather(
     plan: Plan, order: Order, image: Layout, grid: Layout, out: Layout, threads: int
 ) -> Ready | None:
-    """A call of gather without a fill, for arrays that lie so; None if one must be copied first."""
+    """Prepare a call of gather without a fill, for some layouts; None if a copy is needed."""
     ready = is_plain(*image[1:]) and spacing(grid) is not None and is_even_layout(out)
     if not ready or vanishes(plan, order):
         return None
@@ -135,9 +135,9 @@ def ready_backward(
     plan: Plan, order: Order, values: Layout, image: Layout, grid: Layout,
     needed: tuple[bool, bool], threads: int,
 ) -> Ready | None:  # fmt: skip
-    """A call of backward without a fill, for arrays that lie so; None if any must be copied.
+    """Prepare a call of backward without a fill, for some layouts; None if a copy is needed.
 
-    Neither may the gradients' types be others than those of the sums.
+    The result is also None if the dtype of a gradient is not that of the sums.
     """
     like = plan_shadow(plan, image)
     alike = [sorted(zip(one[1], one[0], strict=True)) for one in (image, like.layout)]
@@ -153,17 +153,17 @@ def ready_backward(
 
 
 def addresses_of(arrays: Sequence[Array]) -> tuple[int, ...]:
-    """Where arrays are."""
+    """Return the addresses of arrays."""
     return tuple([array.__array_interface__["data"][0] for array in arrays])
 
 
 def as_maps(theta: Array, plan: Plan) -> Array:
-    """Affine maps (N, D, D + 1) as the drivers take them."""
+    """Return affine maps (N, D, D + 1) in the form that drivers take."""
     return np.ascontiguousarray(theta, plan.real)
 
 
 def vanishes(plan: Plan, order: Order) -> bool:
-    """Whether the weights of some axis have no derivative of its order but zero."""
+    """Whether the derivatives of the weights along some axis are all zero."""
     return any(order) and any(
         n >= method.powers for n, method in zip(order, plan.methods, strict=True)
     )
@@ -183,9 +183,9 @@ def backward(
     dtype: np.dtype[Any] | None = None,
     threads: int | None = None,
 ) -> tuple[Array | None, Array | None]:
-    """Both gradients of gather: see `gridsample.kernels`; with ``affine``, of the maps.
+    """Compute both gradients of gather: see `gridsample.kernels`; if ``affine``, that of the maps.
 
-    dtype: what the image's gradient is stored as, if not as it is summed.
+    dtype: the dtype of the image's gradient, if not that of the sums.
     """
     order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
     image = plain(image)
@@ -223,9 +223,10 @@ def backward(
 def backward_stored(
     plan: Plan, values: Array, image: Array, grid: Array, result: Array, need_grid: bool, how: Any
 ) -> tuple[Array, Array | None]:
-    """As backward, with the image's gradient in ``result``, whose type is not that of the sums.
+    """Compute `backward` with the image's gradient in ``result``, which has another dtype.
 
-    Sums of a large image are made and stored a few planes at a time, the grid's gradient apart.
+    For a large image, sums are computed and stored a few planes at a time, and the grid's gradient
+    separately.
     """
     small, fill = result.size <= PART, how["fill"]
     gradient = None
@@ -238,14 +239,14 @@ def backward_stored(
         )
         assert shadow is not None
         store(shadow, result[items, channels])
-        del shadow  # before there is another
+        del shadow  # before the next one is allocated
     if need_grid and not small:
         _, gradient = backward(plan, values, image, grid, need_image=False, **how)
     return result, gradient
 
 
 def store(sums: Array, result: Array) -> None:
-    """Sums (N, C, *spatial) in another type, some rows at a time: what lies between is small."""
+    """Convert sums (N, C, *spatial) to another dtype, a few rows at a time to save memory."""
     rows = sums.shape[2]
     some = max(1, rows * PART // 8 // sums.size)
     for first in range(0, rows, some):
@@ -254,7 +255,7 @@ def store(sums: Array, result: Array) -> None:
 
 
 def parts(plan: Plan, image: Array) -> list[tuple[slice, slice]]:
-    """A few items and channels of an image at a time; runs of channels are not parted."""
+    """Divide an image into parts of a few items and channels; runs of channels stay together."""
     planes = max(1, PART // math.prod(plan.spatial))
     runs = image.strides[1] == image.itemsize
     channels = plan.channels if runs else min(plan.channels, planes)
@@ -267,7 +268,7 @@ def parts(plan: Plan, image: Array) -> list[tuple[slice, slice]]:
 
 
 def even_values(values: Array) -> Array:
-    """Values (N, C, *out) themselves where a kernel can read them, otherwise a copy."""
+    """Return values (N, C, *out) themselves if a kernel can read them, otherwise a copy."""
     return (
         values if is_even(values) else np.array(values, values.dtype.newbyteorder("="), order="C")
     )
@@ -282,7 +283,7 @@ def scatter(
     dtype: np.dtype[Any] | None = None,
     threads: int | None = None,
 ) -> Array:
-    """The transpose of gather: see `gridsample.kernels`; ``dtype`` as in backward."""
+    """Compute the transpose of gather: see `gridsample.kernels`; ``dtype`` as in `backward`."""
     kind = complex_of(plan.real) if values.dtype.kind == "c" else plan.real
     shape = plan.image_items, plan.channels, *plan.spatial
     nothing = np.broadcast_to(np.zeros((), kind), shape)
@@ -307,7 +308,7 @@ def backward_twice(
     order: Order | None = None,
     threads: int | None = None,
 ) -> tuple[Array | None, Array | None, Array | None]:
-    """The gradients of backward: see `gridsample.kernels`."""
+    """Compute the gradients of backward: see `gridsample.kernels`."""
     order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
     kind = complex_of(plan.real) if plan.dtype.kind == "c" else plan.real
     like = plan_shadow(plan, layout_of(image))
@@ -334,7 +335,7 @@ def backward_twice(
 
 
 def in_order(array: Array, layout: Any) -> Array:
-    """An array whose elements lie in memory as another layout's; itself, if they do."""
+    """Return an array with the memory order of a layout: itself, or else a copy."""
     strides, size = layout[1], layout[2].itemsize
     if plain(array) is array and all(
         a * size == b * array.itemsize

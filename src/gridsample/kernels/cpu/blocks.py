@@ -1,6 +1,6 @@
-"""Blocks of points: what describes one to the kernels, and how points are cut into them.
+"""Blocks of points: how a block is described to the kernels, and how points are cut into blocks.
 
-A block is a few hundred output points, so that everything worked out for it stays in cache and is
+A block is a few hundred output points, so that everything computed for it stays in cache and is
 then used for every plane.  Arrays over a block's points are flat: entry i of tap t is at
 ``t * width + i``.
 """
@@ -19,42 +19,42 @@ Array = Any
 real = float
 integer = int
 unsigned = int
-AFFINE = False  # whether a grid's memory holds affine maps instead, rows of D + 1 numbers
+AFFINE = False  # whether a grid's memory holds affine maps, as rows of D + 1 numbers
 
-# Orders of derivative that there are tables for: the one asked for, and the next two.
+# The number of derivative orders with tables: the requested order and the next two.
 ORDERS = 3
 
 
-# What a point is.
+# The classes of points.
 INSIDE, EDGE, OUT, NOWHERE = 0, 1, 2, 4
 
 
-# How two taps slide along an axis: where the first is dropped, the second is the first pixel that
-# is read; where the second is dropped, the first is the second one.
+# How two taps slide along an axis.  UP: the first is dropped, and the second is the first of the
+# two pixels that are read.  DOWN: the second is dropped, and the first is the second of the pixels.
 STAYS, UP, DOWN = 0, 1, 2
 
 
-# A block as the kernels know it: a table of numbers that hold for all of it, and of where its
-# pieces begin in one array of indices and one of reals.
-AXES, MOST, EACH, PITCH, WIDTH = range(5)  # axes; most taps of one, of all; powers; points
+# A block is described by a table: numbers that hold for the whole block, and the offsets of its
+# pieces in one array of indices and one of reals.
+AXES, MOST, EACH, PITCH, WIDTH = range(5)  # axes; most taps of an axis, taps of all; powers; points
 
 
-FITS = 24  # whether the image has as many pixels as taps along each axis: otherwise none is inside
+FITS = 24  # whether each axis has at least as many pixels as taps; if not, no point is inside
 
 
-AT = 5  # (point) inside: offset of the first tap in the plane
+AT = 5  # (point) of inside points: offset of the first tap in the plane
 
 
-STATE = 6  # (point) what kind of point it is
+STATE = 6  # (point) its class
 
 
-WHICH = 7  # (edge) which point of the task it is; room for those of one block more
+WHICH = 7  # (edge) its point's index in the task; there is room for the edges of one more block
 
 
-LOST = 8  # (edge) the coordinate is nowhere
+LOST = 8  # (edge) whether the point is nowhere
 
 
-BASE = 9  # (edge) base index along the axis in hand
+BASE = 9  # (edge) base index along the current axis
 
 
 PLACES = 10  # (tap, edge) offset in the plane, or DROPPED; x runs fastest over the taps
@@ -63,7 +63,7 @@ PLACES = 10  # (tap, edge) offset in the plane, or DROPPED; x runs fastest over 
 OFFSET = 11  # (axis, tap, edge) along one axis, or DROPPED
 
 
-HERE, LISTED = 12, 13  # (tap) of one point: where each is, and which it is
+HERE, LISTED = 12, 13  # (tap) for one point: the offset of each kept tap, and the tap's index
 
 
 POS = 14  # (point) coordinate
@@ -75,7 +75,7 @@ FRACTION = 15  # (axis, point)
 SLOPES = 16  # (point) d position / d coordinate
 
 
-NUMBERS = 17  # (point) values that come in or go out
+NUMBERS = 17  # (point) input or output values
 
 
 ALONG = 18  # (point)
@@ -90,51 +90,54 @@ PIXELS = 20  # (tap, point)
 AMOUNT = 21  # (0: plain, 1 + a: the order of axis a raised; tap, point) products of weights
 
 
-WEIGHT = 22  # (axis, 0: the order asked for, 1, 2: the next ones; tap, point) along one axis
+WEIGHT = 22  # (axis, 0: the requested order, 1, 2: the next ones; tap, point) along one axis
 
 
 RUN = 23  # (channel) of one point
 
 
-LEANS = 25  # (axis, 0: the order asked for, 1: the next one; tap, point) how weights change
+LEANS = 25  # (axis, 0: the requested order, 1: the next one; tap, point) the weights' leans
 
 
-OTHERS = 26  # (tap, point) pixels of another image
+OTHERS = 26  # (tap, point) pixels of the other image
 
 
-COORDINATES = 27  # (axis, point) that a map sends the points to
+COORDINATES = 27  # (axis, point) the coordinates that a map gives the points
 
 
-ROW, STRIP = 28, 29  # points in a row that may be cut into strips, or 0; and those of a strip
+ROW, STRIP = 28, 29  # points in a row that may be cut into strips, or 0; and points of a strip
 
 
-DEEP = 31  # rows of the image that a row crosses from which it is cut
+DEEP = 31  # the number of image rows that a row must cross to be cut
 
 
-FILLS = 30  # whether a fill counts at points without a tap: weights do not sum to one
+FILLS = 30  # whether the fill value counts at points without taps: weights do not sum to one
 
 
-# Where a block holds points of several items, which then are one list of points: the points of an
-# item, or 0; from one item's image to the next one's; and how many more points apart the items'
-# values are than if they came one after the other.
+# If a block holds points of several items, which form one list: the points of an item, or 0; the
+# distance from one item's image to the next; and by how many points the distance of the items'
+# values exceeds the points of an item.
 SHARED, APART, GAP = 32, 33, 34
 
 
-PUT = 35  # (edge) where its value is, in points from the task's first
+PUT = 35  # (edge) the index of its value, in points from the task's first
 
 
-# Whether points of which some taps are dropped count as inside: then their taps slide, see `slide`;
+# Whether points with some dropped taps count as inside because their taps slide, see `slide`;
 # and (point) by how much, two bits for each axis.
 SLIDES, SLID = 36, 37
 
 
-TILED = 38  # (channel; point, channel; pixel, channel) what channels have that are side by side
+TILED = 38  # (channel; point, channel; pixel, channel) values whose channels are contiguous
 
 
 PLACED = 39  # (weight, point) or (axis, point), see `gridsample.kernels.cpu.linear_lanes`
 
 
-ENTRIES = 40
+KEYS = 40  # (tap, point) labels that vote, see `gridsample.kernels.cpu.labels`
+
+
+ENTRIES = 41
 
 
 def plan_block(
@@ -145,11 +148,12 @@ def plan_block(
     width: int,
     run: int,
     twice: bool = False,
+    votes: bool = False,
 ) -> tuple[list[int], int, int]:
-    """The table of a block, and how many indices and reals it needs.
+    """Return the table of a block, and the number of indices and reals that it needs.
 
     ``counts`` are the taps of each axis, ``kinds`` the kinds of products of weights; ``twice`` adds
-    what second derivatives need.
+    what second derivatives need, ``votes`` what labels do.
     """
     axes, most, each = len(counts), max(counts), math.prod(counts)
     table = [axes, most, each, powers, width] + [0] * (ENTRIES - 5)
@@ -162,6 +166,8 @@ def plan_block(
         POS: 1, FRACTION: axes, SLOPES: 1, NUMBERS: 1, ALONG: 1, SUMS: axes, PIXELS: each,
         AMOUNT: kinds * each, WEIGHT: ORDERS * axes * most, COORDINATES: axes, PLACED: 2 * axes,
     }  # fmt: skip
+    if votes:
+        indices[KEYS] = each
     if twice:
         reals |= {LEANS: 2 * axes * most, OTHERS: each}
     ends = []
@@ -177,27 +183,28 @@ def plan_block(
 
 
 def load(value: Any) -> Any:
-    """A stored value as a number; bound by lowering for storage that the target has no type for."""
+    """Convert a stored value to a number; lowering binds this if the target lacks the type."""
     return value
 
 
 def tail(array: Array, start: int) -> Array:
-    """What follows in a flat array; bound by lowering to what compiles to one instruction."""
+    """Return the rest of a flat array; lowering binds this to one instruction."""
     return array[start:]
 
 
 def prefetch(memory: Array, at: int) -> None:
-    """Ask for the memory of an entry, which will soon be read; bound by lowering."""
+    """Prefetch the memory of an entry, which will soon be read; bound by lowering."""
 
 
 def lay_blocks(block: Block, points: Line, count: int) -> tuple[int, int, int]:
-    """How ``count`` points are cut into blocks, by the row of points that comes first.
+    """Determine how ``count`` points are cut into blocks, from the first row of points.
 
-    One after the other; or, where a row of points crosses many rows of the image, in strips, down
-    which one block shares most of its pixels with the next: a whole row of points would need more
-    of the image than the first cache has.
+    Blocks follow one another.  But if a row of points crosses many rows of the image, the rows of
+    points are cut into strips, and each block in a strip shares most of its pixels with the next
+    one below.  A whole row of points would need more of the image than fits in the first-level
+    cache.
 
-    Returns the points in a row that is cut, and in a block, and how far it is to the next one.
+    Return the points in a row that is cut, and in a block, and the distance to the next block.
     """
     row, strip, width = block.table[ROW], block.table[STRIP], block.table[WIDTH]
     if row == 0:
@@ -217,9 +224,10 @@ def lay_blocks(block: Block, points: Line, count: int) -> tuple[int, int, int]:
 
 
 def next_block(start: int, begins: int, points: int, row: int, strip: int) -> tuple[int, int]:
-    """Where the next block starts, and its strip begins: below, or else where the next strip does.
+    """Return where the next block starts, and where its strip starts.
 
-    There is none, once a strip would begin where the row ends.
+    The next block is below this one, or else at the top of the next strip.  There is none when a
+    strip would start at the end of the row.
     """
     below = start + row < points
     begins = begins if below else begins + strip
@@ -227,33 +235,33 @@ def next_block(start: int, begins: int, points: int, row: int, strip: int) -> tu
 
 
 def next_piece(block: Array, point: int, left: int) -> Any:
-    """How many of the ``left`` points from ``point`` on have values that come one after another."""
+    """Return how many of the ``left`` points from ``point`` on have contiguous values."""
     if block[GAP] == 0:
         return left
     return minimum(left, block[SHARED] - point % block[SHARED])
 
 
 def find_piece(block: Array, point: int) -> Any:
-    """Where the value of a point is, both counted in points over all items."""
+    """Return the index of a point's value; both are counted in points over all items."""
     if block[GAP] == 0:
         return point
     return point + point // block[SHARED] * block[GAP]
 
 
 def zero(numbers: Array, n: int) -> None:
-    """Indices that are all 0."""
+    """Set indices to 0."""
     for i in range(n):
         numbers[i] = integer(0)
 
 
 def fill(numbers: Array, value: Any, n: int) -> None:
-    """Numbers that are all the same."""
+    """Set numbers to a value."""
     for i in range(n):
         numbers[i] = value
 
 
 def copy(source: Array, target: Array, taps: int, width: int, n: int) -> None:
-    """Copy the entries of so many taps."""
+    """Copy the entries of a number of taps."""
     for t in range(taps):
         begin = unsigned(t) * width
         for i in range(n):

@@ -1,8 +1,8 @@
-"""Lowers the loops to Numba: one compiled driver for each combination of types that is met.
+"""Lower the loops to Numba: one compiled driver for each combination of types that occurs.
 
-Rank, boundaries, alignment, derivative orders and the methods of all axes but x are data to a
-compiled driver; only what changes the inner loops is compiled in: the driver, the storage types,
-the precision, the index width and the number of taps along x.  So the number of compiled drivers
+Rank, boundaries, alignment, derivative orders and the methods of all axes but x are arguments of a
+compiled driver.  Only what changes the inner loops is compiled in: the driver, the storage types,
+the precision, the index width and the number of taps along x.  Thus the number of compiled drivers
 stays small.
 """
 
@@ -36,6 +36,7 @@ from gridsample.kernels.cpu import (
     entry,
     gradients,
     intrinsics,
+    labels,
     lanes,
     linear_lanes,
     passes,
@@ -51,7 +52,7 @@ from gridsample.kernels.cpu.lanes import limits
 
 
 class Spec(NamedTuple):
-    """What is compiled into a driver.  Storage types go by NumPy's codes; "V2" is bfloat16."""
+    """What is compiled into a driver.  Storage types are NumPy's codes; "V2" is bfloat16."""
 
     driver: str
     real: str
@@ -61,33 +62,34 @@ class Spec(NamedTuple):
     values: str = "f4"
     displaced: bool = False  # coordinates are displacements
     signed: bool = False  # a boundary is odd
-    packed: int = 0  # the distance between points of the grid, or 0 where it is an argument
-    pairs: bool = False  # taps come in pairs that are neighbours in an image's memory, as numbers
-    joined: bool = False  # and in the memory of what is scattered to
-    linear: int = 0  # the rank, where all axes are linear
+    packed: int = 0  # the distance between points of the grid; 0 if it is an argument
+    pairs: bool = False  # pairs of taps are contiguous in an image's memory, and need no conversion
+    joined: bool = False  # the same holds for the memory of the shadow
+    linear: int = 0  # the rank if all axes are linear
     fours: bool = False  # there are four taps along x
-    beside: bool = False  # and they are neighbours in memory
-    few: int = 0  # channels of a pixel, side by side, where they fit a register
-    together: int = 1  # pixels along x that do
-    rows: int = 0  # rows of such taps, or of four; 0 where it is an argument
+    beside: bool = False  # and they are contiguous in memory
+    few: int = 0  # the number of contiguous channels of a pixel, if they fit a register
+    together: int = 1  # the number of contiguous pixels along x that are read together
+    rows: int = 0  # the number of rows of such taps, or of four taps; 0 if it is an argument
     in_place: bool = False
-    planar: bool = False  # its points' coordinates along one axis are side by side
+    planar: bool = False  # the points' coordinates along one axis are contiguous
     affine: bool = False  # the grid's memory holds affine maps
-    pixel: int = 0  # bytes of a pixel that is read by words, or numbers that are copied; or 0
-    runs: bool = False  # a pixel's channels, side by side, are copied together
+    pixel: int = 0  # bytes of a pixel that is read by words, or numbers of one that is copied; or 0
+    runs: bool = False  # a pixel's channels are contiguous and copied together
 
 
 class Driver:
     """A compiled driver.
 
     Attributes:
-        function: what it was compiled from.
-        places: where its arguments are in a row of integers: see `gridsample.kernels.cpu.entry`.
-        code: where the machine code is that takes the address of such a row.
+        function: the function that it was compiled from.
+        places: the indices of its arguments in a row of integers: see
+            `gridsample.kernels.cpu.entry`.
+        code: the address of the machine code, which takes the address of such a row.
     """
 
     def __init__(self, spec: Spec, body: Callable[[], Any], tag: str) -> None:
-        """Load what was compiled for a spec's types, or compile what ``body`` makes."""
+        """Load the code for a spec's types, or compile what ``body`` makes."""
         self.function = DRIVERS[spec.driver]
         self.places = entry.places_of(self.function)
         taken = flat_parameters(self.function)
@@ -100,7 +102,7 @@ class Driver:
 
 
 def call_body(row: int) -> None:
-    """A driver, as it is entered."""
+    """Call a driver; this is its entry point."""
     body(*unpack(row))
 
 
@@ -109,11 +111,11 @@ def body(*arguments: Any) -> None:
 
 
 def unpack(row: int) -> tuple[Any, ...]:
-    """The arguments in a row; bound by lowering."""
-    raise TypeError("only compiled code reads rows")
+    """Return the arguments in a row; bound by lowering."""
+    raise TypeError("only compiled code can read rows")
 
 
-# The storage types of a driver's arrays, by their flat names, where they are not reals or integers.
+# The storage types of a driver's arrays by flat name, if they are not the types of sums or indices.
 STORED = {
     "image_memory": "image", "upstream_memory": "image", "grid_memory": "grid",
     "moves_memory": "grid", "values_memory": "values", "out_memory": "values",
@@ -122,7 +124,7 @@ LISTS = ("_strides", "_shifts", "_starts", "_lines", "_table", "_axes")
 
 
 def kind_of(name: str, annotation: str, spec: Spec) -> Any:
-    """The type of a driver's argument, by its flat name and annotation."""
+    """Return the type of a driver's argument, given its flat name and annotation."""
     name = name.removeprefix("job_")
     if annotation in ("int", "bool"):
         return nb.types.int64 if annotation == "int" else nb.types.boolean
@@ -133,7 +135,7 @@ def kind_of(name: str, annotation: str, spec: Spec) -> Any:
         number = nb.types.int64 if spec.bits == 64 else nb.types.int32
     elif name.endswith(LISTS):
         number = nb.types.int64
-    elif spec.driver == "gather_nearest" and name.startswith("around_"):
+    elif spec.driver in ("gather_nearest", "gather_labels") and name.startswith("around_"):
         number = nb.from_dtype(np.dtype(spec.image))
     else:
         number = nb.types.float64 if spec.real == "f8" else nb.types.float32
@@ -142,14 +144,14 @@ def kind_of(name: str, annotation: str, spec: Spec) -> Any:
 
 @functools.cache
 def worker() -> tuple[int, Callable[[int], None]]:
-    """What takes tasks: see `entry.work`."""
+    """Compile the function that processes tasks: see `entry.work`."""
     tag = fingerprint("kernels.cpu.entry", *COMPILING)
     return compile_native(rebind(entry.work, {}, f"work_{tag}"))
 
 
 @functools.cache
 def integer_store(code: str) -> Any:
-    """Rounding half to even and saturating to an integer type; NaN becomes 0."""
+    """Make the conversion to an integer type: round half to even, saturate; NaN becomes 0."""
     low, high = limits(code)
     kind = nb.uint8 if code == "b1" else nb.from_dtype(np.dtype(code))
     lowest, highest = float(low), float(high)
@@ -172,13 +174,13 @@ number_to_bfloat: Any = intrinsics.number_to_bfloat
 
 @compile_inner
 def store_half(value: Any) -> Any:
-    """A number to half precision."""
+    """Convert a number to half precision."""
     return number_to_half(nb.float32(value))
 
 
 @compile_inner
 def store_bfloat(value: Any) -> Any:
-    """A number to bfloat16."""
+    """Convert a number to bfloat16."""
     return number_to_bfloat(nb.float32(value))
 
 
@@ -187,12 +189,12 @@ STORES = {"f2": store_half, "V2": store_bfloat}
 
 
 def loader(code: str) -> dict[str, Any]:
-    """How a storage type is read."""
+    """Return the function that reads a storage type."""
     return {"load": LOADS.get(code, intrinsics.same)}
 
 
 def storer(code: str) -> dict[str, Any]:
-    """How a storage type is written."""
+    """Return the function that writes a storage type."""
     if code[0] in "iub":
         return {"store": integer_store(code)}
     return {"store": STORES.get(code, intrinsics.same)}
@@ -200,28 +202,28 @@ def storer(code: str) -> dict[str, Any]:
 
 @compile_inner
 def window_in_place(out: Any, scratch: Any) -> Any:
-    """Work on the output itself."""
+    """Return the output itself as the working memory."""
     return out
 
 
 @compile_inner
 def window_scratch(out: Any, scratch: Any) -> Any:
-    """Work on scratch."""
+    """Return scratch as the working memory."""
     return scratch
 
 
 @compile_inner
 def settled(numbers: Any, out: Any, step: int, n: int) -> None:
-    """The numbers were worked on where they belong."""
+    """Do nothing: the numbers were computed in place."""
 
 
 def few_bits(code: str) -> tuple[int, int]:
-    """The least and greatest number of an integer type whose numbers all have a real one; or 0."""
+    """Return the limits of an integer type whose values all have an exact real; otherwise 0."""
     return limits(code) if code in ("b1", "u1", "i1", "u2", "i2") else (0, 0)
 
 
 def bindings(spec: Spec) -> dict[str, Any]:
-    """The names that lowering binds for a spec's precision and index width."""
+    """Return the names that lowering binds for a spec's precision and index width."""
     low, high = few_bits(spec.values)
     wide = spec.bits == 64
     real = np.float64 if spec.real == "f8" else np.float32
@@ -233,6 +235,7 @@ def bindings(spec: Spec) -> dict[str, Any]:
         "short": nb.uint16,
         "int64": nb.int64,
         "double": nb.float64,
+        "TIE": real(0),
         "copy_pair": intrinsics.copy_pair,
         "add_pair": intrinsics.add_pair,
         "prefetch": intrinsics.prefetch,
@@ -270,7 +273,7 @@ def bindings(spec: Spec) -> dict[str, Any]:
 
 
 def rows_of(spec: Spec) -> dict[str, Any]:
-    """What is done to rows of taps: four numbers, or so many pixels of a few channels."""
+    """Return the functions for rows of taps: four numbers, or a few pixels of a few channels."""
     real: Any = nb.float64 if spec.real == "f8" else nb.float32
     channels, taps = (spec.few, spec.together) if spec.few else (1, 4)
     one = lanes.reader(spec.image, real, channels, 1)
@@ -287,9 +290,8 @@ def rows_of(spec: Spec) -> dict[str, Any]:
 def gathers_quickly() -> bool:
     """Whether gather instructions are faster than single loads.
 
-    They are on Intel's processors since Sapphire Rapids.  Those are known by a feature that they
-    alone have: the name that LLVM finds may be that of another processor where the machine is
-    virtual.
+    They are on Intel's processors since Sapphire Rapids.  These are identified by a feature that
+    only they have, because in a virtual machine LLVM may report the name of another processor.
     """
     if nb.config.CPU_NAME or nb.config.CPU_FEATURES:  # type: ignore[attr-defined]
         return "+avx512fp16" in (nb.config.CPU_FEATURES or "")  # type: ignore[attr-defined]
@@ -297,30 +299,30 @@ def gathers_quickly() -> bool:
 
 
 def direct_kind(spec: Spec) -> linear_lanes.Kind:
-    """What code is emitted for a spec."""
+    """Return the kind of code to emit for a spec."""
     real: Any = nb.float64 if spec.real == "f8" else nb.float32
     grid = spec.real if spec.affine else spec.grid
     return linear_lanes.Kind(spec.linear, grid, spec.image, real, spec.planar, gathers_quickly())
 
 
-# What says how functions are compiled.
+# The modules that determine how functions are compiled.
 COMPILING = tuple(
     f"kernels.compile.{name}" for name in ("extending", "jit", "lower", "pipeline", "records")
 )
-# All that is compiled into a driver; and this file, which says what is bound.
+# The modules that are compiled into a driver, and this one, which determines what is bound.
 SHARED = ("definitions.axis", "kernels.axes", "kernels.memory", *COMPILING)
 SOURCES = (*SHARED, *(f"kernels.cpu.{name}" for name in (
-    "blocks", "build", "direct", "entry", "gradients", "intrinsics", "lanes", "linear_lanes",
-    "passes", "positions", "records", "runs", "scatter", "second", "sweeps", "taps", "tiles",
-    "vectors",
+    "blocks", "build", "direct", "entry", "gradients", "intrinsics", "labels", "lanes",
+    "linear_lanes", "passes", "positions", "records", "runs", "scatter", "second", "sweeps", "taps",
+    "tiles", "vectors",
 )))  # fmt: skip
 
 
 class Work(NamedTuple):
-    """A driver's own part in `sweeps.sweep`."""
+    """The functions and records of a driver in `sweeps.sweep`."""
 
-    job: Any  # the record of what it works on
-    task: Any  # and of a task
+    job: Any  # the record of its arrays
+    task: Any  # the record of a task
     inside: Function
     edges: Function
 
@@ -333,6 +335,9 @@ WORK = {
     ),
     "gather_runs": Work(
         records.GatherRuns, records.Task, sweeps.gather_runs_inside, sweeps.gather_runs_edges
+    ),
+    "gather_labels": Work(
+        records.Votes, records.Task, labels.gather_labels_inside, labels.gather_labels_edges
     ),
     "backward": Work(
         records.Backward, records.BandedTask, gradients.backward_inside, gradients.backward_edges
@@ -347,7 +352,7 @@ WORK = {
     ),
 }  # fmt: skip
 
-# Those that lay tiles, or need no edges, go their own way.
+# Drivers with tiles, or without a list of edges, do not use `sweep`.
 DRIVERS: dict[str, Function] = {
     **{
         name: with_records(sweeps.sweep, name, job=one.job, task=one.task)
@@ -362,13 +367,13 @@ DRIVERS: dict[str, Function] = {
 
 @functools.cache
 def driver_for(spec: Spec) -> Driver:
-    """The compiled driver for a spec."""
+    """Return the compiled driver for a spec."""
     tag = "_".join(map(str, spec)) + "_" + fingerprint(*SOURCES)
     return Driver(spec, functools.partial(make_body, spec, tag), tag)
 
 
 def make_body(spec: Spec, tag: str) -> Any:
-    """A spec's driver, and all that it calls, ready to be compiled."""
+    """Lower a spec's driver and all functions that it calls, ready to be compiled."""
     names = bindings(spec)
     load_grid, load_image, load_values = loader(spec.grid), loader(spec.image), loader(spec.values)
 
@@ -380,7 +385,8 @@ def make_body(spec: Spec, tag: str) -> Any:
     add(positions.place, positions.place_sliding, compile_=compile_separate, **load_grid)
     add(positions.read, positions.read_edges, blocks.lay_blocks, compile_=compile_loop, **load_grid)
     add(positions.any_slide, *taps.LOOPS, *passes.LOOPS, compile_=compile_separate)
-    # Collecting is compiled as if arrays could overlap, lest LLVM choose gather instructions.
+    # Collecting is compiled as if arrays could overlap, so that LLVM does not use gather
+    # instructions.
     add(
         passes.collect, passes.collect_pairs, passes.collect_present,
         compile_=compile_loop, **load_image,
@@ -389,6 +395,10 @@ def make_body(spec: Spec, tag: str) -> Any:
         names["copy_pixel"] = lanes.copier(spec.pixel)
     add(*passes.SCATTERED, *taps.SCATTERED, compile_=compile_loop)
     add(*taps.LAID, compile_=compile_rounded)
+    if spec.driver == "gather_labels":
+        add(labels.key_of, *labels.ELEMENTWISE)
+        add(*labels.LOOPS, compile_=compile_separate)
+        add(*labels.SCATTERED, *labels.STEPS, compile_=compile_loop)
     if spec.fours or spec.few:
         names.update(rows_of(spec))
     if spec.fours:

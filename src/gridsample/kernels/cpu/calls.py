@@ -1,8 +1,8 @@
-"""Calls of the drivers: all that follows from a plan and the layouts of arrays, worked out once.
+"""Calls of the drivers: all that depends only on a plan and the layouts of arrays.
 
-A call takes flat memory alone; what else its drivers are told is here.  Each ``plan_*`` function is
-remembered for the layouts that it was given, so that to call again costs little more than the
-drivers' own work.
+A prepared call needs only the arrays' flat memory; all other arguments of its drivers are computed
+here.  The ``plan_*`` functions are cached by layouts, so that repeated calls cost little more than
+the drivers' own work.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ from gridsample.kernels.cpu.work import (
     ALONE,
     FEW,
     Group,
+    Work,
     describe_axes,
     divide,
     divide_group,
@@ -65,12 +66,12 @@ from gridsample.kernels.cpu.work import (
     organize,
     portions,
 )
-from gridsample.kernels.memory import Flat, Layout, Memory, describe
+from gridsample.kernels.memory import Flat, Layout, Memory, describe, sign_bit
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
 
-# The caller's arrays that drivers take, in the order in which calls tell where they are.
+# The caller's arrays that drivers take, in the order in which calls pass their addresses.
 GATHERED = (
     "image_memory",
     "grid_memory",
@@ -91,13 +92,13 @@ DERIVED_TWICE = tuple(f"{name}_memory" for name in (
 
 
 class Gathering(NamedTuple):
-    """How to gather: the memories, what is outside where there is no fill, and the calls."""
+    """A prepared gather: the memories, the values outside if there is no fill, and the calls."""
 
     image: Flat
     grid: Flat
     out: Flat
-    bits: np.dtype[Any] | None  # as which pixels are copied, where they are not summed
-    times: int  # how many items a point serves
+    bits: np.dtype[Any] | None  # the dtype as which pixels are copied; None if they are summed
+    times: int  # the number of items that a point serves
     outside: Outside
     batch: Batch
 
@@ -112,8 +113,8 @@ def plan_gather(
     affine: bool,
     threads: int,
 ) -> Gathering:
-    """How to gather for arrays that are laid out so."""
-    bits = plan.nearest
+    """Prepare a gather for arrays of these layouts."""
+    bits = plan.nearest or plan.votes
     points = read_points(grid, plan, affine)
     source, target = describe(image, plan.items, bits), read_values(values, plan, bits)
     run = common_run(source, target, 2)
@@ -134,7 +135,7 @@ def plan_gather(
 def find_outside(
     plan: Plan, fill: Array | None, bits: np.dtype[Any] | None, differentiated: bool
 ) -> Outside:
-    """What is outside, for one item."""
+    """Return the values outside the image, for one item."""
     if bits is None:
         return numbers_outside(plan, fill, differentiated)
     return bits_outside(plan, fill, bits)
@@ -145,9 +146,11 @@ def sweep_gather(
     kind: np.dtype[Any] | None, image: np.dtype[Any], values: np.dtype[Any], affine: bool,
     threads: int,
 ) -> Part:  # fmt: skip
-    """The sweep that gathers."""
+    """Prepare the sweep that gathers."""
     group = group_items(plan, source, points, target, run, affine)
     bits, real = index_bits(plan, source, group), code(plan.real)
+    if kind is not None and plan.votes:
+        return sweep_labels(plan, order, source, points, target, group, kind, affine, threads)
     if kind is not None:
         spec = specify(
             plan, "gather_nearest", bits, points, kind, kind, affine=affine, runs=run > 0,
@@ -188,23 +191,54 @@ def sweep_gather(
         "grid": points.record, "lattice": lattice_of(source.strides, work, far),
         "block": work.record, **(job._asdict() if spec.driver == "gather_direct" else {"job": job}),
     }  # fmt: skip
-    planes = range(len(job.image.starts))
-    cost = len(planes) * max(1, run) * work.taps
-    if group == ALONE:
-        ranges = divide(
-            range(plan.grid_items), plan.points, planes, cost, work.step,
-            fair(cost * plan.points * plan.grid_items, threads),
-        )  # fmt: skip
-    else:
-        ranges = divide_group(group, planes, cost)
-    return Part(driver_for(spec), given, work.scratch_bytes, [[one] for one in ranges])
+    tasks = parts_of(plan, work, group, len(job.image.starts), max(1, run), threads)
+    return Part(driver_for(spec), given, work.scratch_bytes, tasks)
+
+
+def parts_of(
+    plan: Plan, work: Work, group: Group, planes: int, run: int, threads: int
+) -> list[list[tuple[int, ...]]]:
+    """The tasks of a sweep that gathers planes, or runs of channels."""
+    cost = planes * run * work.taps
+    if group != ALONE:
+        return [[one] for one in divide_group(group, range(planes), cost)]
+    ideal = fair(cost * plan.points * plan.grid_items, threads)
+    items = range(plan.grid_items)
+    return [[one] for one in divide(items, plan.points, range(planes), cost, work.step, ideal)]
+
+
+def sweep_labels(
+    plan: Plan, order: Order, source: Memory, points: GridLayout, target: Memory, group: Group,
+    kind: np.dtype[Any], affine: bool, threads: int,
+) -> Part:  # fmt: skip
+    """The sweep that gathers labels, as bits of a ``kind``."""
+    # Keys are indices: they are as wide as the pixels at least.
+    bits = 64 if kind.itemsize == 8 else index_bits(plan, source, group)
+    linear = all(method.votes for method in plan.methods)
+    spec = specify(
+        plan, "gather_labels", bits, points, kind, kind, affine=affine,
+        linear=len(plan.spatial) if linear else 0,
+        pixel=kind.itemsize if linear and kind.itemsize < 4 and source.strides[0] == 1 else 0,
+    )  # fmt: skip
+    work = organize(plan, order, 1, bits, 0, group=group)
+    job = records.Votes(
+        planes_of(source, plan, False), values_of(target, plan, False), AROUND,
+        flip=sign_bit(plan.dtype, bits),
+    )  # fmt: skip
+    given: dict[str, Any] = {
+        "job": job, "grid": points.record,
+        "lattice": lattice_of(source.strides, work, is_far(plan, source, 1) and group == ALONE),
+        "block": work.record,
+    }  # fmt: skip
+    tasks = parts_of(plan, work, group, len(job.image.starts), 1, threads)
+    return Part(driver_for(spec), given, work.scratch_bytes, tasks)
 
 
 def samples_directly(plan: Plan, memory: Memory, points: GridLayout, image: np.dtype[Any]) -> bool:
     """Whether linear samples need no list of taps: see `gridsample.kernels.cpu.linear_lanes`.
 
-    Pixels are numbers, two along x are neighbours in memory, and nothing is outside but 0 or the
-    edge pixel.
+    This requires that pixels are numbers, that neighbours along x are contiguous in memory, and
+    that taps outside are 0 or the edge pixel.
     """
     stored = code(image) in (code(plan.real), "f2", "V2") and code(plan.dtype)[0] in "fV"
     usual = points.rank > 0 and is_quick(points, image) and plan.coords != "displacement"
@@ -220,7 +254,7 @@ def sweep_tiles(
     plan: Plan, order: Order, source: Memory, points: GridLayout, target: Memory,
     image: np.dtype[Any], affine: bool,
 ) -> Part:  # fmt: skip
-    """The sweep that gathers from tiles."""
+    """Prepare the sweep that gathers from tiles."""
     planes = len(starts(source, plan, False)[0])
     few = tile_of(plan, planes)
     spec = specify(
@@ -246,12 +280,12 @@ def sweep_tiles(
 
 
 class Shadow(NamedTuple):
-    """A new array of an image's shape and order in memory, in the type of the sums, to scatter to.
+    """A new array to scatter to, with an image's shape and memory order, in the dtype of the sums.
 
     Attributes:
-        layout: shape, strides and type.
+        layout: shape, strides and dtype.
         shape: its shape, slowest axis first.
-        back: from those axes to the image's.
+        back: the permutation from those axes to the image's.
     """
 
     layout: Layout
@@ -259,17 +293,17 @@ class Shadow(NamedTuple):
     back: tuple[int, ...]
 
     def zeros(self) -> Array:
-        """Zeros: pages that the system gives when they are first written to."""
+        """Return zeros; the system allocates their pages when they are first written to."""
         return np.zeros(self.shape, self.layout[2]).transpose(self.back)
 
     def of(self, dtype: np.dtype[Any]) -> Array:
-        """Room for what is stored in another type."""
+        """Return an uninitialised array of the same memory order and another dtype."""
         return np.empty(self.shape, dtype).transpose(self.back)
 
 
 @functools.lru_cache(maxsize=256)
 def plan_shadow(plan: Plan, image: Layout) -> Shadow:
-    """The shadow of an image."""
+    """Describe the shadow of an image."""
     shape, strides, dtype = image
     kind = complex_of(plan.real) if dtype.kind == "c" else plan.real
     slowest_first = sorted(range(len(shape)), key=lambda a: -strides[a])
@@ -282,16 +316,16 @@ def plan_shadow(plan: Plan, image: Layout) -> Shadow:
 
 
 class Scattering(NamedTuple):
-    """How to work out gradients: the memories, what dropped taps have, and the calls."""
+    """Prepared gradients: the memories, the values of dropped taps, and the calls."""
 
     image: Flat
     grid: Flat
     values: Flat
     shadow: Flat
     dropped: Array
-    times: int  # how many items a point serves
+    times: int  # the number of items that a point serves
     batch: Batch
-    chunks: int  # places that the gradient of a map is summed in
+    chunks: int  # the number of partial sums of a map's gradient
 
 
 @functools.lru_cache(maxsize=256)
@@ -299,7 +333,7 @@ def plan_backward(
     plan: Plan, order: Order, image: Layout, grid: Layout, values: Layout,
     needed: tuple[bool, bool], affine: bool, threads: int,
 ) -> Scattering:  # fmt: skip
-    """How to work out the needed gradients for arrays that are laid out so."""
+    """Prepare the needed gradients for arrays of these layouts."""
     points, target = read_points(grid, plan, affine), read_values(values, plan)
     source = describe(image, plan.items)
     shadow = describe(plan_shadow(plan, image).layout, plan.items)
@@ -309,7 +343,7 @@ def plan_backward(
     )
     alike = source.strides == shadow.strides and source.run == shadow.run
     group = group_items(plan, shadow, points, target, common_run(shadow, target), affine)
-    # In a group, an item's distance is part of an offset, which both images share.
+    # In a group, the distance between items is part of an offset, which must suit both images.
     alike &= group == ALONE or source.item == shadow.item
     apart = plan.grid_items > 1 and shadow.item != 0
     even = apart and (group != ALONE or plan.grid_items % count == 0)
@@ -331,7 +365,7 @@ def plan_backward(
 
 
 def width_of(plan: Plan, order: Order) -> int:
-    """How many points a block of backward has."""
+    """Return the number of points in a block of backward."""
     return organize(plan, order, 1 + len(plan.spatial), 32, 0).width
 
 
@@ -340,9 +374,9 @@ def sweep_backward(
     needed: tuple[bool, bool], affine: bool, threads: int, image: np.dtype[Any],
     values: np.dtype[Any],
 ) -> Part:  # fmt: skip
-    """A sweep for the needed gradients."""
+    """Prepare a sweep for the needed gradients."""
     need_image, need_grid = needed
-    place = shadow if need_image else source  # where the taps are looked up
+    place = shadow if need_image else source  # the array for which the taps' offsets are computed
     run = common_run(place, target)
     if not affine and not run and pays_to_tile_back(plan, source, shadow, image, values):
         return sweep_backward_tiles(
@@ -350,7 +384,7 @@ def sweep_backward(
         )
     group = group_items(plan, place, points, target, run, affine)
     bits = index_bits(plan, place, group)
-    # By the image's type even where it is not read: one thread or two must do the same.
+    # This depends on the image's dtype even if it is not read: any number of threads must agree.
     quick = not run and code(image) in QUICK
     fours = need_grid and quick and plan.methods[0].taps == 4
     direct = quick and not affine and bits == 32 and is_linear(plan, order)
@@ -368,7 +402,7 @@ def sweep_backward(
         pixel=bytes_of(source, image) if need_grid and quick and is_linear(plan, order) else 0,
         affine=affine,
     )  # fmt: skip
-    # As wide as for both, whatever is needed: pixels are added to in an order that goes by blocks.
+    # The width does not depend on what is needed, because the order of sums depends on the blocks.
     slides = spec.linear > 0 and spec.packed > 0
     work = organize(plan, order, 1 + len(plan.spatial), bits, run, False, not affine, group, slides)
     width = CHUNK * work.width if affine else work.step
@@ -401,7 +435,7 @@ def sweep_backward_tiles(
     plan: Plan, order: Order, source: Memory, shadow: Memory, points: GridLayout, target: Memory,
     needed: tuple[bool, bool], threads: int, image: np.dtype[Any],
 ) -> Part:  # fmt: skip
-    """The sweep that works out gradients tile by tile."""
+    """Prepare the sweep that computes gradients tile by tile."""
     need_image, need_grid = needed
     planes, rank = len(starts(source, plan, False)[0]), len(plan.spatial)
     few = tile_back(plan, planes)
@@ -419,7 +453,7 @@ def sweep_backward_tiles(
         "tiling": tiling, "block": work.record,
     }  # fmt: skip
     tiles = -(-planes // few)
-    if need_image and need_grid:  # what tiles add to the grid's gradient is added in turn
+    if need_image and need_grid:  # tiles add to the grid's gradient one after the other
         tasks = [[(item, item + 1, 0, plan.points, 0, tiles)] for item in range(plan.grid_items)]
     elif need_image:
         tasks = [
@@ -440,9 +474,9 @@ def share_out(
     plan: Plan, place: Memory, group: Group, need_image: bool, planes: int, each: int, width: int,
     threads: int,
 ) -> list[list[tuple[int, ...]]]:  # fmt: skip
-    """The tasks of a sweep that scatters to a memory, or if it need not, of any other.
+    """Return the tasks of a sweep, which scatters to ``place`` if ``need_image``.
 
-    A point has ``each`` taps in every plane; ranges begin at multiples of ``width`` points.
+    A point has ``each`` taps in every plane.  Ranges start at multiples of ``width`` points.
     """
     items, whole = range(plan.grid_items), extent(plan, place)
     cost = planes * each
@@ -450,7 +484,7 @@ def share_out(
         ideal = fair(len(items) * plan.points * cost, threads)
         ranges = divide(items, plan.points, range(planes), cost, width, ideal)
         return [[(*one, False, 0, whole)] for one in ranges]
-    # Pixels are added to range by range: the ranges must not depend on the number of threads.
+    # Sums over ranges depend on the ranges, which must not depend on the number of threads.
     ideal = fair(plan.points * cost, 1)
     return [
         [(*one, *band) for one in divide(part, plan.points, some, cost, width, ideal)]
@@ -463,9 +497,9 @@ def share_out(
 
 
 class Second(NamedTuple):
-    """How to differentiate backward: the memories, and the calls."""
+    """Prepared second derivatives: the memories and the calls."""
 
-    image: Flat  # and the upstream one's
+    image: Flat  # also for the upstream image
     grid: Flat
     moves: Flat
     values: Flat
@@ -478,9 +512,9 @@ def plan_second(
     plan: Plan, order: Order, image: Layout, grid: Layout, moves: Layout, values: Layout,
     has_image: bool, needed: tuple[bool, bool, bool], threads: int,
 ) -> Second:  # fmt: skip
-    """How to work out the needed second derivatives for arrays that are laid out so.
+    """Prepare the needed second derivatives for arrays of these layouts.
 
-    The image and the upstream one are laid out as the shadow.
+    The image and the upstream image have the layout of the shadow.
     """
     points, shifted = read_points(grid, plan), read_points(moves, plan)
     target, source = read_values(values, plan), describe(image, plan.items)
@@ -508,7 +542,7 @@ def sweep_second(
     has_image: bool, needed: tuple[bool, bool, bool], threads: int, image: np.dtype[Any],
     values: np.dtype[Any],
 ) -> Part:  # fmt: skip
-    """A sweep for the needed second derivatives; results are laid out as (N, C, points)."""
+    """Prepare a sweep for the needed second derivatives; results have the layout (N, C, points)."""
     need_values, need_image, _ = needed
     axes, bits = len(plan.spatial), index_bits(plan, source)
     work = organize(plan, order, 2 * (1 + axes), bits, 0, True)

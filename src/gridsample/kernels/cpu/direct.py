@@ -1,8 +1,8 @@
 """The drivers that need no list of taps: see `gridsample.kernels.cpu.linear_lanes`.
 
-Arguments are those of `gridsample.kernels.cpu.sweeps`.  One plane is sampled in one loop, from
-coordinates to values.  Several share what is worked out from the coordinates: offsets and
-weights are stored for a block of points, and each plane is sampled from there.
+Arguments are those of `gridsample.kernels.cpu.sweeps`.  A single plane is sampled in one loop, from
+coordinates to values.  Several planes share what is computed from the coordinates: offsets and
+weights are stored for a block of points, and each plane is sampled with them.
 """
 
 from __future__ import annotations
@@ -53,26 +53,26 @@ Array = Any
 real = float
 int64 = int
 unsigned = int
-AFFINE = False  # whether a grid's memory holds affine maps instead
-LANES = 1  # how many points are worked on at once
+AFFINE = False  # whether a grid's memory holds affine maps
+LANES = 1  # how many points are processed at once
 
 
 def place_points(*arguments: Any) -> None:
-    """Store the offsets and weights of LANES points; with ``_one``, of one."""
+    """Store the offsets and weights of LANES points; with ``_one``, of one point."""
 
 
 def sample_plane(*arguments: Any) -> bool:
-    """Sample LANES points of a plane, by offsets and weights; whether all values are finite."""
+    """Sample LANES points of a plane, by offsets and weights; return whether all are finite."""
     return True
 
 
 def sample_points(*arguments: Any) -> bool:
-    """Sample LANES points of a plane, by coordinates; whether all values are finite."""
+    """Sample LANES points of a plane, by coordinates; return whether all values are finite."""
     return True
 
 
 def derive(*arguments: Any) -> None:
-    """Both gradients of LANES points of a plane, by offsets and distances."""
+    """Compute both gradients of LANES points of a plane, by offsets and distances."""
 
 
 def settle_slopes(*arguments: Any) -> None:
@@ -87,7 +87,7 @@ def place_block(
     grid: Array, gap: int, measures: Array, strides: Array, within: Any, share: Any, apart: int,
     at: Array, x: Array, width: int, n: int,
 ) -> None:  # fmt: skip
-    """The offsets and weights of a block of points; of a twin, distances and slopes."""
+    """Store offsets and weights of a block of points; a twin stores distances and slopes."""
     whole = n // LANES * LANES
     for i in range(0, whole, LANES):
         place_points(grid, i, gap, measures, strides, within, share, apart, at, x, width)
@@ -99,7 +99,7 @@ def derive_block(
     plane: Array, strides: Array, at: Array, x: Array, width: int, g: Array, sums: Array,
     shares: Array, n: int,
 ) -> None:  # fmt: skip
-    """Add to the sums of a block's points, and make the pixels' shares of their values."""
+    """Add to the sums of a block's points, and compute the pixels' shares of their values."""
     whole = n // LANES * LANES
     for i in range(0, whole, LANES):
         derive(plane, i, strides, at, x, width, g, sums, shares)
@@ -111,7 +111,7 @@ def derive_needed(
     plane: Array, strides: Array, at: Array, x: Array, width: int, g: Array, sums: Array,
     shares: Array, need_image: bool, need_grid: bool, n: int,
 ) -> None:  # fmt: skip
-    """Do what `derive_block` does for the gradients that are needed."""
+    """Call `derive_block` for the gradients that are needed."""
     if need_image and need_grid:
         derive_block_both(plane, strides, at, x, width, g, sums, shares, n)
     elif need_grid:
@@ -121,7 +121,7 @@ def derive_needed(
 
 
 def settle_block_slopes(sums: Array, x: Array, width: int, gradient: Array, n: int) -> None:
-    """The sums of a block -> the grid's gradient."""
+    """Store the sums of a block as the grid's gradient."""
     whole = n // LANES * LANES
     for i in range(0, whole, LANES):
         settle_slopes(sums, x, i, width, gradient)
@@ -132,7 +132,7 @@ def settle_block_slopes(sums: Array, x: Array, width: int, gradient: Array, n: i
 def sample_placed(
     plane: Array, strides: Array, at: Array, x: Array, width: int, numbers: Array, n: int
 ) -> bool:
-    """A block's values in one plane, from offsets and weights; whether all are finite."""
+    """Sample a block in one plane, by offsets and weights; return whether all are finite."""
     whole, finite = n // LANES * LANES, True
     for i in range(0, whole, LANES):
         finite &= sample_plane(plane, i, strides, at, x, width, numbers)
@@ -145,7 +145,7 @@ def sample_block(
     plane: Array, grid: Array, gap: int, measures: Array, strides: Array, within: Any, share: Any,
     apart: int, numbers: Array, n: int,
 ) -> bool:  # fmt: skip
-    """A block's values in one plane, from coordinates; whether all are finite."""
+    """Sample a block in one plane, by coordinates; return whether all values are finite."""
     whole, finite = n // LANES * LANES, True
     for i in range(0, whole, LANES):
         finite &= sample_points(
@@ -158,7 +158,7 @@ def sample_block(
     return finite
 
 
-# Twins of the loops above, for other points' code: see `loops`.
+# Twins of the loops above, with other code for the points: see `loops`.
 place_block_slopes, sample_block_carefully = place_block, sample_block
 derive_block_both = derive_block_grid = derive_block_image = derive_block
 
@@ -167,7 +167,7 @@ def gather_direct(
     image: Planes, grid: Points, out: Values, around: Outside, lattice: Lattice, block: Block,
     task: Task,
 ) -> None:  # fmt: skip
-    """As `gridsample.kernels.cpu.sweeps.gather`, where points need no list of taps."""
+    """Sample as `sweeps.gather_inside` does, without lists of taps."""
     width, shared = block.table[WIDTH], block.table[SHARED]
     at, x = tail(block.indices, block.table[AT]), tail(block.reals, block.table[PLACED])
     room, one = tail(block.reals, block.table[NUMBERS]), task.end - task.planes == 1
@@ -218,7 +218,7 @@ def backward_direct(
     image: Planes, grid: Points, values: Values, shadow: Planes, gradient: Gradient,
     dropped: Memory, lattice: Lattice, needs: Needs, block: Block, task: BandedTask,
 ) -> None:  # fmt: skip
-    """As `gridsample.kernels.cpu.sweeps.backward`, where points need no list of taps."""
+    """Compute gradients as `gradients.backward_inside` does, without lists of taps."""
     width, shared, count = block.table[WIDTH], block.table[SHARED], block.table[EACH]
     at, x = (
         tail(block.indices, block.table[AT]),
@@ -272,9 +272,9 @@ def backward_direct(
 
 
 def loops(emitted: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What lowering compiles before the drivers, over what is emitted for a spec.
+    """Return what lowering compiles before the drivers, with the code ``emitted`` for a spec.
 
-    A loop serves several kinds of code: each is a twin, with another function in its place.
+    One loop serves several kinds of code: each is a twin of the loop that calls another function.
     """
 
     def twin(alias: str, loop: Any, name: str, other: str) -> Any:

@@ -1,9 +1,9 @@
-"""How machine code is entered: a driver's arguments are one row of integers in memory.
+"""How machine code is called: a driver's arguments are one row of integers in memory.
 
-A row has a head, and then an integer for each argument: a number, or the address of an array.  Rows
-are made once for a plan and layouts of arrays; a call only says where its arrays are.  Its threads,
-which need not be Python's, take rows from a list, copy them, put these addresses in, and enter the
-driver.
+A row has a head, followed by an integer for each argument: a number, or the address of an array.
+Rows are made once for a plan and layouts of arrays; a call only provides the addresses of its
+arrays.  The call's threads, which need not be Python threads, take rows from a list, copy them,
+fill in these addresses, and call the driver.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ Ranges = Sequence[tuple[int, ...]]
 I64 = ir.IntType(64)
 LINE = 64  # bytes in a line of the processor's cache
 
-# A row's head: the address of the driver's machine code; how many integers the row has; which of
-# them are the addresses of the scratch memory for indices and for reals; how many bytes the second
-# is after the first.  The addresses of the caller's arrays come next.
+# A row's head: the address of the driver's machine code; the number of integers in the row; which
+# of them are the addresses of the scratch memory for indices and for reals; the distance in bytes
+# from the former to the latter.  The addresses of the caller's arrays come next.
 CODE, SIZE, INDICES, REALS, APART = range(5)
 HEAD = 5
-# What `work` is told: how many tasks are taken and how many threads work, which the threads count;
-# how many tasks there are, and where their first and last rows are listed; where the addresses of
-# rows are listed; scratch memory, its bytes for each thread, and those that a row is copied to; how
-# many arrays of the caller there are, whose places come last.
+# The arguments of `work`: the number of tasks taken and that of working threads, which the threads
+# count; the number of tasks, and the address of the list of their first and last rows; the address
+# of the list of the rows' addresses; scratch memory, its bytes per thread, and the bytes that a row
+# is copied to; the number of the caller's arrays, whose addresses come last.
 TAKEN, THREADS, TASKS, ENDS, ROWS, SCRATCH, EACH, ROOM, ARRAYS = range(9)
 ORDERS = 9
-# Ranges of a task after which Python may look whether it is interrupted.
+# The number of ranges of a task after which Python may check for an interrupt.
 TURN = 16
 
 
 def memories(function: Callable[..., None]) -> dict[str, str]:
-    """The arrays that each call tells a driver, in the order of rows: names, and flat arguments."""
+    """Return the arrays that each call passes to a driver, in row order: name to flat argument."""
     flat = [name for name, kind in flat_parameters(function).items() if kind == "Memory"]
     named = {name.removeprefix("job_"): name for name in flat}
     return {name: named[name] for name in MEMORIES if name in named}
 
 
 def places_of(function: Callable[..., None]) -> dict[str, int]:
-    """Where each argument of a driver is in a row, in the order in which the driver takes them."""
+    """Return the index of each of a driver's arguments in a row, in the order of its signature."""
     first, names = [*memories(function).values()], [*flat_parameters(function)]
     order = first + [name for name in names if name not in first]
     return {name: HEAD + order.index(name) for name in names}
@@ -61,10 +61,10 @@ class Part(NamedTuple):
     """One driver's part in a batch.
 
     Attributes:
-        driver: what is called; see `gridsample.kernels.cpu.build`.
-        given: its arguments by name, but for its task: records without the caller's memory.
+        driver: the driver to call; see `gridsample.kernels.cpu.build`.
+        given: its arguments by name, except its task: records without the caller's memory.
         scratch: bytes of scratch memory, for indices and for reals.
-        tasks: the ranges of each task, as the driver's record of a task has them.
+        tasks: the ranges of each task, as in the driver's task record.
     """
 
     driver: Any
@@ -73,7 +73,7 @@ class Part(NamedTuple):
     tasks: Sequence[Ranges]
 
     def rows(self) -> Array:
-        """The rows of all its calls, task after task.
+        """Make the rows of all its calls, task after task.
 
         Raises:
             TypeError: the driver's signature has other arguments.
@@ -94,10 +94,10 @@ class Part(NamedTuple):
 
 
 class Batch:
-    """All calls of drivers that one call of a kernel comes down to, ready to be run."""
+    """All calls of drivers that implement one call of a kernel, ready to be run."""
 
     def __init__(self, parts: Sequence[Part], arrays: Sequence[str]) -> None:
-        """Everything but where the caller's ``arrays`` are.  Drivers are compiled here.
+        """Prepare everything but the addresses of the caller's ``arrays``; compile the drivers.
 
         Raises:
             TypeError: a driver takes other arrays, or in another order.
@@ -106,7 +106,7 @@ class Batch:
             function = part.driver.function
             if [*memories(function)] != [*arrays]:
                 raise TypeError(f"{function.__name__} takes {[*memories(function)]}, not {arrays}")
-        self.parts = parts  # what their arguments point to must live as long
+        self.parts = parts  # keeps alive what their arguments point to
         self.rows = [part.rows() for part in parts]
         self.list = np.concatenate(
             [one.ctypes.data + np.arange(len(one)) * one.strides[0] for one in self.rows]
@@ -120,7 +120,7 @@ class Batch:
         self.arrays = len(arrays)
 
     def run(self, arrays: Sequence[int], threads: int, worker: pool.Worker) -> None:
-        """Run the calls on arrays that are at some addresses, on at most so many threads."""
+        """Run the calls on arrays at these addresses, on at most ``threads`` threads."""
         for tasks, ends in self.turns:
             count = min(threads, tasks)
             orders = self.kind(
@@ -131,9 +131,9 @@ class Batch:
 
 
 def take_turns(lengths: Sequence[int]) -> Iterable[Array]:
-    """Tasks of some lengths, a few rows of each at a time: the first and last row of every task.
+    """Yield the first and last rows of tasks, for a few rows of each task at a time.
 
-    Rows of a task are done in order.  Of tasks of one row, some at a time are done.
+    The rows of a task are processed in order.  Tasks of one row are processed a few at a time.
     """
     ends = np.cumsum([0, *lengths])
     if max(lengths) == 1:
@@ -148,12 +148,12 @@ def take_turns(lengths: Sequence[int]) -> Iterable[Array]:
 
 
 _lent = threading.local()
-# Bytes that a thread keeps for its next call, at most.
+# The maximum number of bytes that a thread keeps for its next call.
 KEPT = 1 << 20
 
 
 def lend_scratch(size: int) -> int:
-    """Where so many bytes are that nobody else uses before this thread's next call."""
+    """Return the address of scratch memory that only this thread uses, until its next call."""
     if getattr(_lent, "size", 0) > max(size, KEPT):
         _lent.size = 0
     address: int = getattr(_lent, "address", 0)
@@ -166,7 +166,7 @@ def lend_scratch(size: int) -> int:
 
 @intrinsic
 def _take(context: Any, address: Any) -> Any:
-    """Add one to a counter that threads share; what it was before."""
+    """Atomically add one to a counter that threads share; return its previous value."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         counter = builder.inttoptr(arguments[0], I64.as_pointer())
@@ -177,7 +177,7 @@ def _take(context: Any, address: Any) -> Any:
 
 @intrinsic
 def _poke(context: Any, address: Any, place: Any, value: Any) -> Any:
-    """Put an integer in memory."""
+    """Store an integer in memory."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         memory = builder.inttoptr(arguments[0], I64.as_pointer())
@@ -199,14 +199,14 @@ def _enter(context: Any, code: Any, row: Any) -> Any:
     return nb.types.void(nb.types.int64, nb.types.int64), generate
 
 
-# They are called without the context, which their types do not say.
+# These are called without the context, which their types do not express.
 take: Any = _take
 poke: Any = _poke
 enter: Any = _enter
 
 
 def work(orders: int) -> None:
-    """Take tasks until none is left: what each thread of a call does, with memory of its own."""
+    """Process tasks until none is left; each thread of a call runs this, with its own memory."""
     row = peek(orders, SCRATCH) + take(orders + 8 * THREADS) * peek(orders, EACH)
     scratch = row + peek(orders, ROOM)
     ends, rows = peek(orders, ENDS), peek(orders, ROWS)

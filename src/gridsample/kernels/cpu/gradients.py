@@ -1,4 +1,4 @@
-"""What the drivers of gradients do at the points of a block, and at edges; see `sweeps.sweep`.
+"""The work of the drivers of gradients, at a block's points and at edges; see `sweeps.sweep`.
 
 Values are scattered to their taps, and the gradient of the grid, or of affine maps, is summed.
 """
@@ -98,17 +98,18 @@ integer = int
 int64 = int
 unsigned = int
 PAIRS = JOINED = False
-LINEAR = 0  # the rank, where all axes are linear
+LINEAR = 0  # the rank if all axes are linear
 FOURS = False  # whether there are four taps along x
-AFFINE = False  # whether a grid's memory holds affine maps instead
+AFFINE = False  # whether a grid's memory holds affine maps
 PIXEL = 0  # bytes of a pixel that is read by words, or numbers of one that are copied; or 0
 
-# Blocks whose shares of a map's gradient are summed in one place, and the room that one has.
+# The number of blocks that share a partial sum of a map's gradient, and the numbers of one such
+# sum.
 CHUNK, MAP = 8, 12
 
 
 def slope_plane(plane: Array, p: int, slides: bool, lattice: Lattice, block: Block, n: int) -> None:
-    """Add to the sums of a block's points what a plane of the image, the one of number p, gives."""
+    """Add the contribution of plane ``p`` of the image to the sums of a block's points."""
     width = block.table[WIDTH]
     count = block.table[EACH]
     wide = unsigned(width)
@@ -168,7 +169,7 @@ def slope_plane(plane: Array, p: int, slides: bool, lattice: Lattice, block: Blo
 def add_shares(
     plane: Array, lattice: Lattice, block: Block, task: BandedTask, moved: int, n: int
 ) -> None:
-    """Add the shares of a block's values to a plane, which begins ``moved`` after the task's."""
+    """Add the shares of a block's values to a plane, which starts ``moved`` after the task's."""
     at, shares = tail(block.indices, block.table[AT]), tail(block.reals, block.table[PIXELS])
     count, wide, shifts = block.table[EACH], unsigned(block.table[WIDTH]), lattice.shifts
     if task.banded:
@@ -185,10 +186,10 @@ def backward_inside(
 ) -> None:
     """Scatter the values of every plane to their taps in ``shadow``, and sum the grid's gradient.
 
-    ``strides`` are the image's, the shadow's, or both's.  Where the call is ``banded``, only taps
-    whose offset in the shadow's plane is in [low, high) are written; otherwise [low, high) is the
-    whole plane.  A pixel is always added to in the order of items and ranges of points, however
-    the work is divided: the sums are the same bit for bit.
+    ``strides`` are those of the image, of the shadow, or of both.  If the task is ``banded``, only
+    taps whose offset in the shadow's plane is in [low, high) are written; otherwise [low, high) is
+    the whole plane.  Values are always added to a pixel in the order of items and ranges of points,
+    so that the sums are the same, bit for bit, however the work is divided.
     """
     item = span.item
     start = span.start
@@ -279,7 +280,7 @@ def backward_edges(
     which: Array,
     n: int,
 ) -> None:
-    """`backward` at the ``n`` listed edges of an item."""
+    """Compute gradients at the ``n`` listed edges of an item."""
     width = block.table[WIDTH]
     count = block.table[EACH]
     step = unsigned(job.values.step)
@@ -330,9 +331,10 @@ def derive_run(
     job: BackwardRuns, block: Block, task: BandedTask, item: int, point: int, count: int,
     fills: bool, late: int,
 ) -> None:  # fmt: skip
-    """Both gradients at one point, of whose taps the first ``count`` that are listed are pixels.
+    """Compute both gradients at one point; the first ``count`` of its listed taps are pixels.
 
-    What is dropped counts, too, if a fill does; ``late`` is 1 at an edge, see `chunk`.
+    Dropped taps contribute if a fill value counts (``fills``).  ``late`` is 1 at an edge, see
+    `chunk`.
     """
     width, taps, size = block.table[WIDTH], unsigned(block.table[EACH]), unsigned(job.length)
     wide, here = unsigned(width), tail(block.indices, block.table[HERE])
@@ -372,7 +374,7 @@ def derive_run(
 def backward_runs_inside(
     job: BackwardRuns, lattice: Lattice, block: Block, task: BandedTask, points: Line, span: Span
 ) -> None:
-    """As `backward_inside`, where the channels of a pixel lie side by side."""
+    """Compute gradients at inside points if the channels of a pixel are contiguous."""
     if span.inside:
         at, state = tail(block.indices, block.table[AT]), tail(block.indices, block.table[STATE])
         here = tail(block.indices, block.table[HERE])
@@ -391,7 +393,7 @@ def backward_runs_edges(
     job: BackwardRuns, lattice: Lattice, block: Block, task: BandedTask, points: Line, item: int,
     which: Array, n: int,
 ) -> None:  # fmt: skip
-    """As `backward_edges`, where the channels of a pixel lie side by side."""
+    """Compute gradients at listed edges if the channels of a pixel are contiguous."""
     places, lost = tail(block.indices, block.table[PLACES]), tail(block.indices, block.table[LOST])
     here, tap = tail(block.indices, block.table[HERE]), tail(block.indices, block.table[LISTED])
     wide, taps = unsigned(block.table[WIDTH]), unsigned(block.table[EACH])
@@ -405,14 +407,15 @@ def backward_runs_edges(
 
 
 def raises(axes: Array, a: int) -> bool:
-    """Whether the next derivative along an axis is other than zero, whatever the pixels are."""
+    """Whether the next derivative along an axis is not zero for every image."""
     return bool(axes[a * COLUMNS + ORDER] + 1 < axes[a * COLUMNS + POWERS])
 
 
 def chunk(point: int, block: Array) -> int:
-    """Where a point's share of the gradient of a map is summed: there is one for several blocks.
+    """Return the index of the partial sum of a map's gradient that a point adds to.
 
-    What edges add comes after it, in a place of its own, because it is not known when they do.
+    There is one for several blocks.  The sum of edges is next to it, because the edges are
+    processed at another time, and the order of additions must not vary.
     """
     first: int = 2 * (point // (CHUNK * block[WIDTH]))
     return first
@@ -421,7 +424,7 @@ def chunk(point: int, block: Array) -> int:
 def add_to_map(
     sums: Array, step: int, axes: Array, measures: Array, count: int, point: int, some: Array
 ) -> None:
-    """Add what a point's gradient is for the rows of a map; its axes are ``step`` apart."""
+    """Add a point's gradient to that of the rows of a map; its axes are ``step`` apart."""
     for b in range(count):
         own = own_coordinate(axes, measures, b, point)
         for a in range(count):
@@ -434,7 +437,7 @@ def settle_map(
     sums: Array, axes: Array, measures: Array, count: int, first: int, some: Array, width: int,
     n: int,
 ) -> None:  # fmt: skip
-    """The sums of a block -> the gradient of the map that its points are sent by."""
+    """Add the sums of a block to the gradient of the points' affine map."""
     extent, i = axes[EXTENT], 0
     while i < n:
         place = (first + i) % extent
@@ -453,7 +456,7 @@ def settle_map_edges(
     sums: Array, axes: Array, measures: Array, block: Array, first: int, which: Array,
     slopes: Array, n: int,
 ) -> None:  # fmt: skip
-    """As settle_map, at the listed points."""
+    """Add the sums of listed points to the gradient of their affine map."""
     for j in range(n):
         point = first + int64(which[j])
         some = tail(slopes, (chunk(point, block) + 1) * MAP)
@@ -461,7 +464,7 @@ def settle_map_edges(
 
 
 def total(numbers: Array, n: int) -> Any:
-    """The sum of so many numbers."""
+    """Return the sum of ``n`` numbers."""
     result = real(0)
     for i in range(n):
         result += numbers[i]
@@ -469,7 +472,7 @@ def total(numbers: Array, n: int) -> Any:
 
 
 def moment(numbers: Array, place: int, n: int) -> Any:
-    """The sum of numbers times their places, of which the first is ``place``."""
+    """Return the sum of numbers times their places, from ``place`` on."""
     result = real(0)
     for i in range(n):
         result += numbers[i] * real(integer(place) + integer(i))
@@ -477,7 +480,7 @@ def moment(numbers: Array, place: int, n: int) -> Any:
 
 
 def fetch_block(block: Array, values: Array, begin: int, step: int, numbers: Array, n: int) -> None:
-    """As settle_block, from stored values to numbers."""
+    """Convert the stored values of a block to numbers; `settle_block` does the reverse."""
     done = int64(0)
     while done < int64(n):
         many = unsigned(next_piece(block, begin + done, int64(n) - done))
@@ -487,19 +490,19 @@ def fetch_block(block: Array, values: Array, begin: int, step: int, numbers: Arr
 
 
 def clear_sums(sums: Array, axes: int, width: int, n: int) -> None:
-    """Sums along each axis that start at 0."""
+    """Set the sums along each axis to 0."""
     for a in range(axes):
         fill(tail(sums, a * width), real(0), n)
 
 
 def steepen(sums: Array, measures: Array, axes: int, width: int, n: int) -> None:
-    """Sums for each pixel along an axis -> for each unit of the coordinate."""
+    """Convert derivatives along the position to derivatives along the coordinate."""
     for a in range(axes):
         scale(tail(sums, a * width), measures[a * MEASURES + STEEP], n)
 
 
 def settle_sums(sums: Array, gradient: Array, axes: int, width: int, n: int) -> None:
-    """The sums of a block -> the grid's gradient, (point, axis)."""
+    """Store the sums of a block as the grid's gradient, (point, axis)."""
     for a in range(axes):
         settle_axis(tail(sums, a * width), tail(gradient, a), unsigned(axes), n)
 
@@ -507,11 +510,11 @@ def settle_sums(sums: Array, gradient: Array, axes: int, width: int, n: int) -> 
 def settle_sums_edges(
     sums: Array, gradient: Array, which: Array, axes: int, width: int, n: int
 ) -> None:
-    """As settle_sums, at the listed points."""
+    """Store the sums of listed points as the grid's gradient."""
     for a in range(axes):
         settle_axis_edges(tail(sums, a * width), which, tail(gradient, a), unsigned(axes), n)
 
 
-# What lowering compiles before the drivers.
+# The functions that lowering compiles before the drivers.
 SUMS_OF = (total, moment)
 PLANES = (slope_plane, add_shares)

@@ -1,4 +1,4 @@
-"""Operations of one instruction: nothing to compile, and nothing that stops vectorising."""
+"""Operations of one instruction, which compile quickly and do not prevent vectorisation."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from numba.extending import intrinsic
 from gridsample.kernels.compile.extending import pointer
 from gridsample.kernels.cpu.vectors import round_to_bfloat
 
-# Numba reads the parameters' names and count off each function, so that these cannot be made by
-# one factory.
+# Numba reads the names and the number of parameters from each function, so these functions cannot
+# be made by one factory.
 
 
 @intrinsic
 def where(context: Any, condition: Any, yes: Any, no: Any) -> Any:
-    """One of two numbers; both are at hand, neither is jumped to."""
+    """Select one of two numbers without a branch; both are computed."""
     kind = context.unify_types(yes, no)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -28,7 +28,7 @@ def where(context: Any, condition: Any, yes: Any, no: Any) -> Any:
 
 
 def _smaller(symbol: str) -> Any:
-    """The emitter of the smaller (symbol "<") or greater (">") of two numbers; b where a is NaN."""
+    """Make the emitter of the smaller ("<") or greater (">") of two numbers; b if a is NaN."""
 
     def typed(context: Any, a: Any, b: Any) -> Any:
         kind = context.unify_types(a, b)
@@ -46,7 +46,7 @@ def _smaller(symbol: str) -> Any:
 
 
 def _rounding(name: str) -> Any:
-    """The emitter of an LLVM rounding intrinsic."""
+    """Make the emitter of an LLVM rounding intrinsic."""
 
     def typed(context: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -60,31 +60,31 @@ def _rounding(name: str) -> Any:
 
 @intrinsic
 def minimum(context: Any, a: Any, b: Any) -> Any:
-    """The smaller of two numbers."""
+    """Return the smaller of two numbers."""
     return _smaller("<")(context, a, b)
 
 
 @intrinsic
 def maximum(context: Any, a: Any, b: Any) -> Any:
-    """The greater of two numbers."""
+    """Return the greater of two numbers."""
     return _smaller(">")(context, a, b)
 
 
 @intrinsic
 def floor(context: Any, value: Any) -> Any:
-    """The greatest whole number not above a value."""
+    """Return the greatest whole number that is not above a value."""
     return _rounding("llvm.floor")(context, value)
 
 
 @intrinsic
 def rint(context: Any, value: Any) -> Any:
-    """The nearest whole number, ties to even."""
+    """Return the nearest whole number, ties to even."""
     return _rounding("llvm.rint")(context, value)
 
 
 @intrinsic
 def same(context: Any, value: Any) -> Any:
-    """A value as it is."""
+    """Return a value unchanged."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return arguments[0]
@@ -95,14 +95,14 @@ def same(context: Any, value: Any) -> Any:
 def _pointer(
     context: Any, builder: Any, signature: Any, arguments: Any, array: int, at: int
 ) -> Any:
-    """The pointer to an entry of a flat array."""
+    """Return a pointer to an entry of a flat array."""
     data = pointer(context, builder, signature.args[array], arguments[array])
     return builder.gep(data, [context.cast(builder, arguments[at], signature.args[at], nb.uint64)])
 
 
 @intrinsic
 def copy_pair(context: Any, plane: Any, at: Any, pixels: Any, to: Any) -> Any:
-    """Copy two neighbouring numbers in one load and one store, aligned or not."""
+    """Copy two contiguous numbers in one load and one store, aligned or not."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         number = context.get_value_type(signature.args[0].dtype)
@@ -122,18 +122,18 @@ def copy_pair(context: Any, plane: Any, at: Any, pixels: Any, to: Any) -> Any:
 
 @intrinsic
 def word(context: Any, plane: Any, at: Any) -> Any:
-    """Four bytes in one load, the first the lowest, aligned or not."""
+    """Return four bytes as a number, lowest byte first, in one load, aligned or not."""
     return nb.uint32(plane, at), _bytes_as_number(nb.uint32)
 
 
 @intrinsic
 def half_word(context: Any, plane: Any, at: Any) -> Any:
-    """As word, two bytes."""
+    """Return two bytes as a number, lowest byte first, in one load, aligned or not."""
     return nb.uint16(plane, at), _bytes_as_number(nb.uint16)
 
 
 def _bytes_as_number(kind: Any) -> Any:
-    """Loads an integer from memory of bytes."""
+    """Make the emitter that loads an integer from an array of bytes."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         number = context.get_value_type(kind)
@@ -145,7 +145,7 @@ def _bytes_as_number(kind: Any) -> Any:
 
 @intrinsic
 def add_pair(context: Any, plane: Any, at: Any, left: Any, right: Any) -> Any:
-    """Add to two neighbouring numbers in one load and one store, aligned or not."""
+    """Add to two contiguous numbers in one load and one store, aligned or not."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         number = context.get_value_type(signature.args[0].dtype)
@@ -166,7 +166,7 @@ def add_pair(context: Any, plane: Any, at: Any, left: Any, right: Any) -> Any:
 
 @intrinsic
 def prefetch(context: Any, plane: Any, at: Any) -> Any:
-    """Ask for the memory of an entry, which will soon be read.  No address is wrong."""
+    """Prefetch the memory of an entry, which will soon be read.  Any address is allowed."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         place = builder.bitcast(
@@ -184,7 +184,7 @@ def prefetch(context: Any, plane: Any, at: Any) -> Any:
 
 @intrinsic
 def half_to_number(context: Any, bits: Any) -> Any:
-    """The number that 16 bits of IEEE half precision stand for."""
+    """Convert the 16 bits of a half-precision number to a number."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.fpext(builder.bitcast(arguments[0], ir.HalfType()), ir.FloatType())
@@ -194,7 +194,7 @@ def half_to_number(context: Any, bits: Any) -> Any:
 
 @intrinsic
 def number_to_half(context: Any, value: Any) -> Any:
-    """The 16 bits of the nearest half-precision number."""
+    """Return the 16 bits of the nearest half-precision number."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(builder.fptrunc(arguments[0], ir.HalfType()), ir.IntType(16))
@@ -204,7 +204,7 @@ def number_to_half(context: Any, value: Any) -> Any:
 
 @intrinsic
 def bfloat_to_number(context: Any, bits: Any) -> Any:
-    """The number that 16 bits of bfloat16 stand for: the upper half of single precision."""
+    """Convert the 16 bits of a bfloat16, the upper half of single precision, to a number."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         wide = builder.zext(arguments[0], ir.IntType(32))
@@ -215,7 +215,7 @@ def bfloat_to_number(context: Any, bits: Any) -> Any:
 
 @intrinsic
 def number_to_bfloat(context: Any, value: Any) -> Any:
-    """The 16 bits of the nearest bfloat16; NaN stays NaN."""
+    """Return the 16 bits of the nearest bfloat16; NaN stays NaN."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return round_to_bfloat(builder, arguments[0])

@@ -1,8 +1,8 @@
-"""A few neighbouring numbers in one register: a row of taps, or of the channels of a few taps.
+"""A few contiguous numbers in one register: a row of taps, or of the channels of a few taps.
 
-`Lanes` is a type that loops can hold; `reader` and `writer` make what they do to it, for a storage
-type and so many numbers.  A row is ``taps`` pixels of ``channels`` numbers each, one after the
-other in memory; sums of rows are folded to one pixel.
+`Lanes` is a type for variables in loops.  `reader` and `writer` make the operations on it, for a
+storage type and a number of lanes.  A row consists of ``taps`` contiguous pixels of ``channels``
+numbers each.  A sum of rows is folded to one pixel.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ F16, F32 = ir.HalfType(), ir.FloatType()
 
 
 def limits(code: str) -> tuple[int, int]:
-    """The least and greatest number of an integer type."""
+    """Return the least and greatest number of an integer type."""
     return (0, 1) if code == "b1" else (int(np.iinfo(code).min), int(np.iinfo(code).max))
 
 
@@ -40,7 +40,7 @@ def limits(code: str) -> tuple[int, int]:
 
 
 def read(builder: Any, stored: Any, code: str, number: Any) -> Any:
-    """Stored values, a vector, as numbers."""
+    """Convert a vector of stored values to numbers."""
     kind = ir.VectorType(number, stored.type.count)
     if code == "f2":
         stored = builder.bitcast(stored, ir.VectorType(F16, kind.count))
@@ -56,7 +56,7 @@ def read(builder: Any, stored: Any, code: str, number: Any) -> Any:
 
 
 def write(builder: Any, numbers: Any, code: str) -> Any:
-    """Numbers as stored values: rounded to the nearest, ties to even; integers saturate."""
+    """Convert numbers to stored values: round to nearest, ties to even; integers saturate."""
     count, size = numbers.type.count, int(code[1:])
     if code[0] == "f" and size > 2:
         kind = ir.VectorType(F32 if size == 4 else ir.DoubleType(), count)
@@ -72,11 +72,11 @@ def write(builder: Any, numbers: Any, code: str) -> Any:
 
 
 def _write_integers(builder: Any, numbers: Any, code: str) -> Any:
-    """Numbers -> integers: half to even, saturated, and 0 for what is no number."""
+    """Convert numbers to integers: round half to even, saturate; NaN becomes 0."""
     count, bits = numbers.type.count, 8 * int(code[1:])
     whole = _call(builder, "llvm.rint", numbers.type, numbers)
     kind = ir.VectorType(ir.IntType(bits), count)
-    if bits == 64:  # whose limits are no real numbers
+    if bits == 64:  # whose limits have no exact real
         name = f"llvm.fpto{'s' if code[0] == 'i' else 'u'}i.sat.v{count}i64"
         return _call(builder, name, kind, whole)
     low, high = (
@@ -85,7 +85,7 @@ def _write_integers(builder: Any, numbers: Any, code: str) -> Any:
     )
     whole = builder.select(builder.fcmp_ordered(">", whole, low), whole, low)
     whole = builder.select(builder.fcmp_ordered("<", whole, high), whole, high)
-    if code[0] == "i":  # others have the 0 from the lower limit
+    if code[0] == "i":  # unsigned types get the 0 from the lower limit
         real = builder.fcmp_ordered("==", numbers, numbers)
         whole = builder.select(real, whole, ir.Constant(numbers.type, None))
     wide = ir.VectorType(I32 if bits < 32 else I64, count)
@@ -93,7 +93,7 @@ def _write_integers(builder: Any, numbers: Any, code: str) -> Any:
 
 
 def _call(builder: Any, name: str, result: Any, *vectors: Any) -> Any:
-    """One of LLVM's own functions of vectors, each of the first one's type."""
+    """Call one of LLVM's vector functions; all arguments have the type of the first."""
     kind = vectors[0].type
     function = ir.FunctionType(result, [kind] * len(vectors))
     name = f"{name}.v{kind.count}{kind.element.intrinsic_name}"
@@ -104,19 +104,19 @@ def _call(builder: Any, name: str, result: Any, *vectors: Any) -> Any:
 
 
 def _place(context: Any, builder: Any, signature: Any, arguments: Any, at: int) -> Any:
-    """An argument as an index."""
+    """Return an argument as an index."""
     return context.cast(builder, arguments[at], signature.args[at], nb.uint64)
 
 
 @functools.cache
 def reader(code: str, real: Any, channels: int, taps: int) -> dict[str, Any]:
-    """How rows of pixels are read: ``no_lanes``, ``load_lanes``, ``gather_lanes``."""
+    """Make what reads rows of pixels: ``no_lanes``, ``load_lanes``, ``gather_lanes``."""
     row = Block(1, channels * taps)
     kind = Lanes(real, row.lanes)
 
     @intrinsic
     def no_lanes(context: Any) -> Any:
-        """Zeros."""
+        """Return zeros."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return ir.Constant(context.get_value_type(kind), None)
@@ -125,7 +125,7 @@ def reader(code: str, real: Any, channels: int, taps: int) -> dict[str, Any]:
 
     @intrinsic
     def load_lanes(context: Any, plane: Any, at: Any) -> Any:
-        """The row that begins at a place."""
+        """Load the row that starts at a place."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             data = pointer(context, builder, plane, arguments[0])
@@ -136,7 +136,7 @@ def reader(code: str, real: Any, channels: int, taps: int) -> dict[str, Any]:
 
     @intrinsic
     def gather_lanes(context: Any, plane: Any, at: Any, step: Any) -> Any:
-        """As load_lanes, of numbers that are a step apart."""
+        """Load a row of numbers that are a step apart."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             place, step = (_place(context, builder, signature, arguments, k) for k in (1, 2))
@@ -155,7 +155,7 @@ def reader(code: str, real: Any, channels: int, taps: int) -> dict[str, Any]:
 
 @intrinsic
 def weigh_lanes(context: Any, total: Any, weight: Any, lanes: Any) -> Any:
-    """A sum, and so many times a row more."""
+    """Return total + weight * lanes."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         total, weight, lanes = arguments
@@ -167,7 +167,7 @@ def weigh_lanes(context: Any, total: Any, weight: Any, lanes: Any) -> Any:
 
 @intrinsic
 def dot_lanes(context: Any, lanes: Any, others: Any) -> Any:
-    """The sum of the products of two rows, in an order of LLVM's: the same at every call."""
+    """Return the dot product of two rows; LLVM chooses the order, the same in every call."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         products = builder.fmul(*arguments)
@@ -185,7 +185,7 @@ def dot_lanes(context: Any, lanes: Any, others: Any) -> Any:
 
 @intrinsic
 def store_lanes(context: Any, numbers: Any, at: Any, lanes: Any) -> Any:
-    """Store numbers as they are, all of them."""
+    """Store all numbers of a row without conversion."""
     block = Block(1, lanes.count)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -198,12 +198,12 @@ def store_lanes(context: Any, numbers: Any, at: Any, lanes: Any) -> Any:
 
 @functools.cache
 def copier(count: int) -> Any:
-    """How so many numbers are copied."""
+    """Make the function that copies ``count`` numbers."""
     row = Block(1, count)
 
     @intrinsic
     def copy_pixel(context: Any, plane: Any, at: Any, out: Any, to: Any) -> Any:
-        """Copy neighbouring numbers, whatever they mean."""
+        """Copy contiguous numbers as bits."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             source = pointer(context, builder, plane, arguments[0])
@@ -219,13 +219,13 @@ def copier(count: int) -> Any:
 
 @functools.cache
 def writer(code: str, real: Any, channels: int, taps: int) -> dict[str, Any]:
-    """How a row becomes a pixel, and is kept: ``fold_lanes``, ``load_pixel``, ``store_pixel``."""
+    """Make the functions that fold rows and store them: ``fold_lanes`` and so on."""
     row, pixel = Block(1, channels * taps), Block(1, channels)
     one = Lanes(real, pixel.lanes)
 
     @intrinsic
     def fold_lanes(context: Any, lanes: Any, weights: Any, at: Any, width: Any) -> Any:
-        """The taps of a row, weighed and added up; their weights are ``width`` apart."""
+        """Return the weighted sum of a row's taps, whose weights are ``width`` apart."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             if taps == 1:
@@ -236,7 +236,7 @@ def writer(code: str, real: Any, channels: int, taps: int) -> dict[str, Any]:
             for tap in range(taps):
                 weight = repeat(builder, builder.load(builder.gep(data, [at])), pixel.lanes)
                 begin = tap * channels
-                # What is past the row's end is nobody's.
+                # Numbers past the row's end are not used.
                 places = [min(begin + k, row.lanes - 1) for k in range(pixel.lanes)]
                 part = shuffle(builder, lanes, lanes, places)
                 product = builder.fmul(weight, part, flags=FUSE)
@@ -248,7 +248,7 @@ def writer(code: str, real: Any, channels: int, taps: int) -> dict[str, Any]:
 
     @intrinsic
     def load_pixel(context: Any, numbers: Any, at: Any) -> Any:
-        """The numbers of a pixel."""
+        """Load the numbers of a pixel."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             data = pointer(context, builder, numbers, arguments[0])
@@ -258,7 +258,7 @@ def writer(code: str, real: Any, channels: int, taps: int) -> dict[str, Any]:
 
     @intrinsic
     def store_pixel(context: Any, out: Any, at: Any, lanes: Any) -> Any:
-        """Store a pixel's numbers as they are kept."""
+        """Convert a pixel's numbers to their storage type, and store them."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             data = pointer(context, builder, out, arguments[0])

@@ -1,4 +1,4 @@
-"""Layouts of arrays as drivers take them, and what is compiled for them."""
+"""Layouts of arrays in the form that drivers take, and the choice of what is compiled for them."""
 
 from __future__ import annotations
 
@@ -18,44 +18,45 @@ from gridsample.kernels.memory import Flat, Layout, Memory, describe, flat_of, k
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
 
-# Channels side by side from which it pays to work along them; numbers of a row of taps that are
-# worked on together, at most, where pixels have fewer channels; and rows that are written out.
+# The number of contiguous channels from which loops run along them; if pixels have fewer channels,
+# the most numbers of a row of taps that are processed together; and the most rows that are
+# unrolled.
 LONG_RUN, LONG_ROW, MANY_ROWS = 8, 16, 16
 
 
-# Bytes from which an image is asked for ahead: it will not be in the second-level cache.
+# The size of an image, in bytes, from which it is prefetched: it exceeds the second-level cache.
 FAR = 1 << 21
 
 
-# Storage types that have loops made for a rank and a method; of others, fewer are compiled.
+# Storage types with loops specialised for rank and method; others share more general loops.
 QUICK = {"f4", "f8", "f2", "V2", "u1", "u2", "u4", "u8"}
 
 
 def code(dtype: np.dtype[Any]) -> str:
-    """A storage type as Spec writes it; a complex type is stored as its parts."""
+    """Return the code of a storage type in a Spec; a complex type is stored as its parts."""
     return f"f{dtype.itemsize // 2}" if dtype.kind == "c" else f"{dtype.kind}{dtype.itemsize}"
 
 
 class GridLayout(NamedTuple):
-    """A grid as flat memory: distances between items, between axes and between points."""
+    """A grid as flat memory: the distances between items, between axes and between points."""
 
     flat: Flat
-    begin: int  # where the first coordinate is
+    begin: int  # the offset of the first coordinate
     item: int
     axis: int
     point: int
     code: str
-    rank: int  # of points that lie as usual, side by side, or coordinates that do; else 0
+    rank: int  # the rank if points, or the coordinates along each axis, are contiguous; otherwise 0
     planar: bool
 
     @property
     def record(self) -> Points:
-        """As drivers take it, but for its memory."""
+        """Return the record that drivers take, without the memory."""
         return Points(None, begin=self.begin, item=self.item, axis=self.axis, point=self.point)
 
 
 def read_points(grid: Layout, plan: Plan, affine: bool = False) -> GridLayout:
-    """An even grid (N, *out, D), or affine maps (N, D, D + 1), as the drivers take it."""
+    """Describe an even grid (N, *out, D), or affine maps (N, D, D + 1), to the drivers."""
     shape, strides, dtype = grid
     axes, kind = len(plan.spatial), kind_of(dtype)
     if affine:
@@ -79,7 +80,7 @@ def read_points(grid: Layout, plan: Plan, affine: bool = False) -> GridLayout:
 
 
 def read_values(values: Layout, plan: Plan, as_bits: bool = False) -> Memory:
-    """Even values (N, C, *out) as the drivers take them, as (N, C, points)."""
+    """Describe even values (N, C, *out) to the drivers, as (N, C, points)."""
     shape, strides, dtype = values
     distances = spacing(((1, *shape[2:], 1), (0, *strides[2:], dtype.itemsize), dtype))
     assert distances is not None
@@ -97,7 +98,7 @@ def specify(
     values: np.dtype[Any],
     **more: Any,
 ) -> Spec:
-    """What is compiled for a call."""
+    """Return what to compile for a call."""
     return Spec(
         driver,
         code(plan.real),
@@ -114,37 +115,37 @@ def specify(
 
 
 def is_quick(points: GridLayout, image: np.dtype[Any]) -> bool:
-    """Whether there are loops for a case of these types alone."""
+    """Whether there are specialised loops for these types."""
     return {points.code, code(image)} <= QUICK
 
 
 def in_pairs(plan: Plan, memory: Memory, dtype: np.dtype[Any]) -> bool:
-    """Whether taps come in pairs that are neighbours in memory, as numbers."""
+    """Whether taps are processed in pairs that are contiguous in memory, without conversion."""
     return (
         plan.methods[0].taps % 2 == 0 and memory.strides[0] == 1 and code(dtype) == code(plan.real)
     )
 
 
 def pixels_together(plan: Plan, memory: Memory) -> int:
-    """How many taps along x are read together, where a pixel has few channels."""
+    """Return how many taps along x are read together, if a pixel has few channels."""
     count = plan.methods[0].taps
     fits = count in (2, 4) and count * memory.run <= LONG_ROW
     return count if fits and memory.strides[0] == memory.run else 1
 
 
 def written_out(plan: Plan, length: int) -> int:
-    """How many rows of taps of a length a point has, if loops over them are written out; else 0.
+    """Return how many rows of taps a point has, if loops over them are unrolled; otherwise 0.
 
-    Where methods are mixed they are not, so that mixes share a driver.
+    They are not unrolled if methods are mixed, so that all mixtures share a driver.
     """
     rows = math.prod(method.taps for method in plan.methods) // length
     return rows if len({method.taps for method in plan.methods}) == 1 and rows <= MANY_ROWS else 0
 
 
 def bytes_of(memory: Memory, dtype: np.dtype[Any]) -> int:
-    """Bytes of a pixel that is read by words, if taps come in pairs; 0 where it is not.
+    """Return the bytes of a pixel that is read by words, if taps come in pairs; otherwise 0.
 
-    Pixels lie one after the other: of one channel, or of three or four that are bytes.
+    Such pixels are contiguous, and have one channel, or three or four channels of one byte.
     """
     step = memory.strides[0]
     if code(dtype) in ("f2", "V2"):
@@ -153,12 +154,12 @@ def bytes_of(memory: Memory, dtype: np.dtype[Any]) -> int:
 
 
 def is_linear(plan: Plan, order: Order) -> bool:
-    """Whether taps are weighed by distance alone, along every axis."""
+    """Whether weights depend linearly on the distance along every axis."""
     return not any(order) and all(method.table == LINEAR.table for method in plan.methods)
 
 
 def index_bits(plan: Plan, memory: Memory, group: Group = ALONE) -> int:
-    """Width of indices and offsets: 32 bits while they fit, else 64."""
+    """Return the width of indices and offsets: 32 bits if they fit, otherwise 64."""
     most = max(*plan.spatial, extent(plan, memory, group), group.items * (group.shared + group.gap))
     return 32 if most < 2**31 - 64 else 64
 
@@ -166,10 +167,10 @@ def index_bits(plan: Plan, memory: Memory, group: Group = ALONE) -> int:
 def group_items(
     plan: Plan, place: Memory, points: GridLayout, values: Memory, run: int, affine: bool
 ) -> Group:
-    """How items share blocks, where each has few points in an image of its own."""
+    """Determine how items share blocks, if each has few points and an image of its own."""
     step = values.strides[0]
     listed = points.item == plan.points * points.point
-    gap = 0 if step == values.item == 0 else -1  # one number stands for all values
+    gap = 0 if step == values.item == 0 else -1  # one number is broadcast to all values
     if step > 0 and values.item % step == 0:
         gap = values.item // step - plan.points
     if (
@@ -181,15 +182,16 @@ def group_items(
 
 
 def extent(plan: Plan, memory: Memory, group: Group = ALONE) -> int:
-    """The greatest offset in a plane of an image, or of a group's images, plus one."""
+    """Return the greatest offset in a plane of an image, or of a group's images, plus one."""
     steps = zip((*plan.spatial[::-1], group.items), (*memory.strides, group.apart), strict=True)
     return 1 + sum((n - 1) * stride for n, stride in steps)
 
 
 def starts(memory: Memory, plan: Plan, as_runs: bool) -> tuple[Array, int]:
-    """Where the planes (or runs) begin that one grid item serves; the distance to the next item's.
+    """Return where a grid item's planes (or runs) start, and the distance to the next item's.
 
-    A grid that serves the whole batch has every item's planes at once, and works its taps out once.
+    A grid that serves the whole batch has the planes of all items, so that its taps are computed
+    once.
     """
     planes = memory.planes[:1] if as_runs else memory.planes
     if plan.grid_items > 1:
@@ -201,40 +203,40 @@ def starts(memory: Memory, plan: Plan, as_runs: bool) -> tuple[Array, int]:
 
 
 def planes_of(memory: Memory, plan: Plan, as_runs: bool, needed: bool = True) -> Planes:
-    """An image as drivers take it, but for its memory.
+    """Describe an image to the drivers, without its memory.
 
-    Where it is not needed, it stays within the one number that stands for it.
+    If it is not needed, all offsets are 0, within the one number that replaces it.
     """
     begins, item = starts(memory, plan, as_runs)
     return Planes(None, begins, item) if needed else Planes(None, np.zeros_like(begins), 0)
 
 
 def values_of(memory: Memory, plan: Plan, as_runs: bool, needed: bool = True) -> Values:
-    """Values as drivers take them, but for their memory; as `planes_of`."""
+    """Describe values to the drivers, without their memory; see `planes_of`."""
     _, begins, item = planes_of(memory, plan, as_runs, needed)
     return Values(None, begins, item, memory.strides[0])
 
 
 def lattice_of(strides: tuple[int, ...], work: Work, far: bool) -> Lattice:
-    """How far apart pixels are, x first."""
+    """Return the distances between pixels, x first."""
     table = np.array(strides, np.int64)
     return Lattice(strides=table, shifts=shifts(work.axes.counts, strides), far=far)
 
 
-# What is outside the image, which is told with the caller's arrays.
+# The values outside the image; their addresses are passed with those of the caller's arrays.
 AROUND = records.Outside(None, None, None)
 
 
 def common_run(place: Memory, values: Memory, least: int = LONG_RUN) -> int:
-    """How many channels are worked on side by side; 0 where planes are."""
+    """Return how many contiguous channels are processed together; 0 to process planes."""
     return place.run if place.run == values.run >= least else 0
 
 
 def is_far(plan: Plan, memory: Memory, count: int) -> bool:
-    """Whether so many images will not be in the second-level cache."""
+    """Whether ``count`` such images exceed the second-level cache."""
     return memory.flat.extent * plan.real.itemsize * count > FAR
 
 
 def complex_of(real: np.dtype[Any]) -> np.dtype[Any]:
-    """The complex type whose parts are of a real type."""
+    """Return the complex dtype whose parts have a real dtype."""
     return np.dtype(f"c{real.itemsize * 2}")

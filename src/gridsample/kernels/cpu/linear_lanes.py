@@ -1,21 +1,21 @@
 """Linear interpolation in registers, from coordinates to values, for `gather_direct`.
 
-Along each axis two neighbouring pixels are read, wherever the position is.  Let d be the distance
+Along each axis two adjacent pixels are read, wherever the position is.  Let d be the distance
 from the first of them to the position.  Their weights are
 
     max(0, 1 - |d|)    and    max(0, min(d, 2 - d))
 
 Between the two pixels these are 1 - d and d.  Beyond the edge of an image they are the weights of
-the taps that are left, or 0.  So all points take one path, and there are no edges to list: outside
-is 0 ("zeros"), or the position is moved to the image first ("border").  A NaN coordinate has NaN
-weights.
+the taps that are left, or 0.  Thus all points are processed alike, without a list of edges: the
+outside is 0 ("zeros"), or the position is clamped to the image first ("border").  A NaN coordinate
+has NaN weights.
 
-A pixel whose tap does not count has the weight 0, but 0 times NaN or infinity is NaN.  Such values
-are rare.  So finite results are checked instead of pixels: a block with another result is computed
-again, and then pixels that do not count are replaced by 0.
+A pixel whose tap does not count has the weight 0, but 0 times NaN or infinity is NaN.  Such pixels
+are rare, so instead of the pixels, the results are checked: a block with a result that is not
+finite is computed again, with 0 in place of pixels that do not count.
 
-The code here emits LLVM's vectors.  LLVM vectorises loops over pairs of pixels for half as many
-points at a time as a register holds.
+This module emits LLVM vectors, because LLVM itself vectorises loops over pairs of pixels for only
+half as many points at a time as a register holds.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ BIT, BYTE = ir.IntType(1), ir.IntType(8)
 
 
 class Kind(NamedTuple):
-    """What code is emitted for.
+    """The parameters of the emitted code.
 
     Attributes:
         rank: the number of axes.
         grid: NumPy's code of the grid's storage type.
-        image: NumPy's code of the image's.
+        image: NumPy's code of the image's storage type.
         real: Numba's type of the sums.
-        planar: whether coordinates along one axis are side by side in a grid.
+        planar: whether coordinates along one axis are contiguous in a grid.
         gathers: whether pixels are read with AVX-512's gather instructions.
     """
 
@@ -59,17 +59,17 @@ class Kind(NamedTuple):
 
     @property
     def lanes(self) -> int:
-        """How many points are worked on at once."""
+        """The number of points that are processed at once."""
         return 512 // int(self.real.bitwidth)
 
 
 class Parts(NamedTuple):
-    """What the two pixels along an axis count for.
+    """The contributions of the two pixels along an axis.
 
     Attributes:
-        counts: where each is a tap that counts.
+        counts: for each, where it is a tap that counts.
         weights: the weight of each; 0 where it does not count.
-        slopes: how the weights change as the position grows.
+        slopes: the derivatives of the weights with respect to the position.
     """
 
     counts: Sequence[Any]
@@ -78,37 +78,37 @@ class Parts(NamedTuple):
 
 
 class Emitter:
-    """Emits code for ``count`` points, from point ``i`` of a block on."""
+    """Emit code for ``count`` points, from point ``i`` of a block on."""
 
     def __init__(self, kind: Kind, context: Any, builder: Any, count: int, i: Any) -> None:
-        """``i`` is LLVM's, as an integer of 64 bits."""
+        """Set the parameters; ``i`` is a 64-bit LLVM integer."""
         self.kind, self.builder, self.count, self.i = kind, builder, count, i
         self.number = context.get_value_type(kind.real)
 
     def load(self, data: Any, begin: Any, count: int) -> Any:
-        """Neighbours in memory."""
+        """Load contiguous numbers."""
         stored = data.type.pointee
         place = self.builder.gep(data, [begin])
         place = self.builder.bitcast(place, ir.VectorType(stored, count).as_pointer())
         return self.builder.load(place, align=bytes_of(stored))
 
     def store(self, value: Any, data: Any, begin: Any) -> None:
-        """Store neighbours."""
+        """Store contiguous numbers."""
         place = self.builder.gep(data, [begin])
         place = self.builder.bitcast(place, value.type.as_pointer())
         self.builder.store(value, place, align=bytes_of(value.type.element))
 
     def entry(self, table: Any, place: int) -> Any:
-        """An entry of a table, as often as there are points."""
+        """Load an entry of a table, repeated for all points."""
         return self.repeat(self.builder.load(self.builder.gep(table, [I64(place)])))
 
     def repeat(self, value: Any) -> Any:
-        """A number as often as there are points."""
+        """Repeat a number for all points."""
         many = repeat(self.builder, value, self.count)
         return many if isinstance(value.type, ir.IntType) else Numbers(self.builder, many)
 
     def coordinates(self, grid: Any, gap: Any) -> list[Numbers]:
-        """The points' coordinates, axis by axis; in a planar grid axes are ``gap`` apart."""
+        """Load the points' coordinates, axis by axis; in a planar grid axes are ``gap`` apart."""
         builder, count, rank = self.builder, self.count, self.kind.rank
         if self.kind.planar:
             places = [builder.add(self.i, builder.mul(gap, I64(a))) for a in range(rank)]
@@ -122,23 +122,23 @@ class Emitter:
         return [Numbers(builder, read(builder, line, kind, number)) for line in lines]
 
     def reach(self, coordinate: Numbers, measures: Any, a: int) -> tuple[Numbers, Any, Numbers]:
-        """The distance from the first pixel along an axis, that pixel's index, and the position."""
+        """Return the distance from the first pixel along an axis, its index, and the position."""
         columns = (PLUS, TIMES, MINUS, BY, LEAST, GREATEST, UPMOST)
         measure = {column: self.entry(measures, a * MEASURES + column) for column in columns}
         position = stretch(coordinate, measure, 0)
         near = position.least(measure[GREATEST]).most(measure[LEAST])
         base = near.called("llvm.floor").least(measure[UPMOST])
-        base = base.kept(base.holds(">", 0))  # 0 for NaN, too
+        base = base.kept(base.holds(">", 0))  # 0 also for NaN
         return near - base, base.truncated(), position
 
     def place(
         self, grid: Any, gap: Any, measures: Any, strides: Any, group: tuple[Any, Any, Any]
     ) -> tuple[Any, list[Numbers], list[Numbers]]:
-        """The offset of each point's first pixel, the distances from it, and the positions.
+        """Return the offset of each point's first pixel, the distances from it, and the positions.
 
-        Of points of several items, ``group`` tells how many points of the first item come before
-        this block, and half a point; the inverse of how many an item has; and how far apart the
-        items' images are.
+        If points belong to several items, ``group`` contains the number of the first item's points
+        before this block, plus one half; the inverse of the number of points per item; and the
+        distance between the items' images.
         """
         builder, count = self.builder, self.count
         within, share, apart = group
@@ -159,7 +159,7 @@ class Emitter:
         return at, distances, positions
 
     def parts(self, distance: Numbers) -> Parts:
-        """What both pixels along an axis count for."""
+        """Compute the contributions of both pixels along an axis."""
         d, builder = distance, self.builder
         counts = [builder.and_(d.holds(">=", least), d.holds("<", least + 2)) for least in (-1, 0)]
         weights = (1 - d.called("llvm.fabs")).most(0), d.least(2 - d).most(0)
@@ -172,7 +172,7 @@ class Emitter:
         return Parts(counts, weights, slopes)
 
     def corners(self, plane: Any, strides: Any, at: Any) -> Any:
-        """The pixels around each position, as nested pairs: the slowest axis outermost."""
+        """Load the pixels around each position, as nested pairs: the slowest axis is outermost."""
 
         def along(a: int, first: Any) -> Any:
             if a == 0:
@@ -183,7 +183,7 @@ class Emitter:
         return along(self.kind.rank - 1, plane)
 
     def present(self, corners: Any, parts: list[Parts]) -> Any:
-        """The pixels around each position, and 0 for those that do not count."""
+        """Replace the pixels that do not count by 0."""
 
         def along(a: int, pixels: Any, among: Any) -> Any:
             found = []
@@ -195,7 +195,7 @@ class Emitter:
         return along(self.kind.rank - 1, corners, None)
 
     def blend(self, corners: Any, parts: list[Parts], sloping: int = -1) -> Numbers:
-        """The weighted sum of pixels; the weights of the ``sloping`` axis are differentiated."""
+        """Return the weighted sum of pixels; weights of the ``sloping`` axis are derivatives."""
 
         def along(a: int, pixels: Any) -> Numbers:
             first, second = (along(a - 1, one) if a else one for one in pixels)
@@ -207,13 +207,13 @@ class Emitter:
     def sum(
         self, plane: Any, strides: Any, at: Any, distances: list[Numbers], careful: bool
     ) -> Numbers:
-        """The weighted sum of the points' pixels; ``careful`` replaces those that do not count."""
+        """Return the sum of weighted pixels; ``careful`` replaces those that do not count by 0."""
         parts = [self.parts(d) for d in distances]
         corners = self.corners(plane, strides, at)
         return self.blend(self.present(corners, parts) if careful else corners, parts)
 
     def share(self, g: Numbers, parts: list[Parts]) -> list[Numbers]:
-        """What each pixel gets of a value, x fastest; 0 for those that do not count."""
+        """Return each pixel's share of a value, x fastest; 0 for those that do not count."""
         shares: list[tuple[Numbers, Any]] = [(g, None)]
         for part in reversed(parts):
             more = []
@@ -225,19 +225,19 @@ class Emitter:
         return [value.kept(here) for value, here in shares]
 
     def pairs(self, plane: Any, at: Any) -> list[Any]:
-        """The pixels at some offsets, and the pixels after them."""
+        """Load the pixels at some offsets, and the pixels after them."""
         builder, count = self.builder, self.count
         size = bytes_of(plane.type.pointee)
         if count == 1 or size == 8:
             found = [self.insert(plane, at, one) for one in (0, 1)]
         else:
-            gathers = self.kind.gathers and self.count * size >= 32  # fills a register
+            gathers = self.kind.gathers and self.count * size >= 32  # enough pixels for a register
             lines = self.gather(plane, at) if gathers else self.insert_pairs(plane, at)
             found = [every(builder, lines, one) for one in (0, 1)]
         return [read(builder, one, self.kind.image, self.number) for one in found]
 
     def insert(self, plane: Any, at: Any, further: int) -> Any:
-        """The pixels so much further than some offsets: a load each."""
+        """Load the pixels ``further`` than some offsets, one by one."""
         builder, stored = self.builder, plane.type.pointee
         count = at.type.count
         line = ir.Constant(ir.VectorType(stored, count), ir.Undefined)
@@ -249,7 +249,7 @@ class Emitter:
         return line
 
     def insert_pairs(self, plane: Any, at: Any) -> list[Any]:
-        """Pairs of pixels, of half of the points each: one load a pair."""
+        """Load pairs of pixels, for half of the points each: one load per pair."""
         builder, stored, half = self.builder, plane.type.pointee, self.count // 2
         whole, lines = ir.IntType(16 * bytes_of(stored)), []
         for first in (0, half):
@@ -263,7 +263,7 @@ class Emitter:
         return lines
 
     def gather(self, plane: Any, at: Any) -> list[Any]:
-        """As `insert_pairs`, with the processor's own instructions."""
+        """Load the same as `insert_pairs`, with gather instructions."""
         builder, stored = self.builder, plane.type.pointee
         size = bytes_of(stored)
         whole, name = {2: (I32, "dpi"), 4: (I64, "dpq")}[size]
@@ -287,7 +287,7 @@ class Emitter:
         return lines
 
     def any_counts(self, parts: list[Parts]) -> Any:
-        """Where any pixel counts."""
+        """Return where any pixel counts."""
         among = None
         for part in parts:
             here = self.builder.or_(*part.counts)
@@ -297,7 +297,7 @@ class Emitter:
     def slope(
         self, position: Numbers, distance: Numbers, measures: Any, a: int
     ) -> tuple[Numbers, Numbers]:
-        """d position / d coordinate, 0 where it is moved to the image; and the distance.
+        """Return d position / d coordinate, 0 where the position is clamped, and the distance.
 
         A point that is nowhere gets a distance at which no pixel counts.
         """
@@ -312,7 +312,7 @@ class Emitter:
         return steep.kept(moves), distance
 
     def all_finite(self, values: Numbers) -> Any:
-        """Whether all values are finite."""
+        """Return whether all values are finite."""
         bits, whole = (values - values).holds("==", 0), ir.IntType(self.count)
         return self.builder.icmp_unsigned(
             "==", self.builder.bitcast(bits, whole), whole(2**self.count - 1)
@@ -320,7 +320,7 @@ class Emitter:
 
 
 def every(builder: Any, lines: list[Any], first: int) -> Any:
-    """Of the numbers in vectors of one length, as many as one has: each ``len(lines)``-th."""
+    """Take every ``len(lines)``-th number of some vectors, as a vector of their length."""
     count, step = lines[0].type.count, len(lines)
     places = [first + step * k for k in range(count)]
     if step == 1:
@@ -335,7 +335,7 @@ def every(builder: Any, lines: list[Any], first: int) -> Any:
 
 @functools.cache
 def emitted(kind: Kind) -> dict[str, Any]:
-    """What `gather_direct` does to LANES points at once, or to one (names with ``_one``)."""
+    """Make the functions that process LANES points at once, or one (names with ``_one``)."""
     names: dict[str, Any] = {"LANES": kind.lanes}
     for end, count in (("", kind.lanes), ("_one", 1)):
         names["place_points" + end] = placer(kind, count, False)
@@ -354,21 +354,21 @@ def emitted(kind: Kind) -> dict[str, Any]:
 
 
 def indices(context: Any, builder: Any, kinds: Any, arguments: Any, *places: int) -> list[Any]:
-    """Some arguments as integers of 64 bits."""
+    """Return some arguments as 64-bit integers."""
     return [context.cast(builder, arguments[k], kinds[k], nb.int64) for k in places]
 
 
 def placer(kind: Kind, count: int, steep: bool) -> Any:
-    """What stores offsets of points, and weights; if ``steep``, distances and slopes instead."""
+    """Make what stores points' offsets and weights; or distances and slopes, if ``steep``."""
 
     @intrinsic
     def place_points(
         context: Any, grid: Any, i: Any, gap: Any, measures: Any, strides: Any, within: Any,
         share: Any, apart: Any, at: Any, x: Any, width: Any,
     ) -> Any:  # fmt: skip
-        """Offsets ``at``, and rows ``x`` that are ``width`` apart.
+        """Store offsets in ``at``, and rows in ``x`` that are ``width`` apart.
 
-        They are both weights of each axis; or all distances, and then all slopes.
+        The rows are both weights of each axis; or all distances, and then all slopes.
         """
         kinds = grid, i, gap, measures, strides, within, share, apart, at, x, width
 
@@ -401,13 +401,13 @@ def placer(kind: Kind, count: int, steep: bool) -> Any:
 
 
 def sampler_of_planes(kind: Kind, count: int) -> Any:
-    """What samples points of one plane that are placed."""
+    """Make the function that samples points of one plane by offsets and weights."""
 
     @intrinsic
     def sample_plane(
         context: Any, plane: Any, i: Any, strides: Any, at: Any, x: Any, width: Any, numbers: Any
     ) -> Any:
-        """Store values; whether all are finite."""
+        """Store values; return whether all are finite."""
         kinds = plane, i, strides, at, x, width, numbers
 
         def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
@@ -430,14 +430,14 @@ def sampler_of_planes(kind: Kind, count: int) -> Any:
 
 
 def sampler(kind: Kind, count: int, careful: bool) -> Any:
-    """What samples points of one plane by their coordinates."""
+    """Make the function that samples points of one plane by their coordinates."""
 
     @intrinsic
     def sample_points(
         context: Any, plane: Any, grid: Any, i: Any, gap: Any, measures: Any, strides: Any,
         within: Any, share: Any, apart: Any, numbers: Any,
     ) -> Any:  # fmt: skip
-        """Store values; whether all are finite."""
+        """Store values; return whether all are finite."""
         kinds = plane, grid, i, gap, measures, strides, within, share, apart, numbers
 
         def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
@@ -459,7 +459,7 @@ def sampler(kind: Kind, count: int, careful: bool) -> Any:
 
 
 def deriver(kind: Kind, count: int, need_image: bool, need_grid: bool) -> Any:
-    """What works out both gradients of points of one plane that are placed."""
+    """Make the function that computes gradients of points of one plane, by distances."""
 
     @intrinsic
     def derive(
@@ -500,11 +500,11 @@ def deriver(kind: Kind, count: int, need_image: bool, need_grid: bool) -> Any:
 
 
 def settler(kind: Kind, count: int) -> Any:
-    """What stores the grid's gradient of points."""
+    """Make the function that stores the grid's gradient of points."""
 
     @intrinsic
     def settle_slopes(context: Any, sums: Any, x: Any, i: Any, width: Any, gradient: Any) -> Any:
-        """Sums times slopes, as ``gradient``: (point, axis)."""
+        """Store sums times slopes in ``gradient`` (point, axis)."""
         kinds = sums, x, i, width, gradient
 
         def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
@@ -528,7 +528,7 @@ def settler(kind: Kind, count: int) -> Any:
 
 
 def mixed(builder: Any, lines: list[Any]) -> list[Any]:
-    """The inverse of `every`: the numbers of some vectors in turn, as vectors of their length."""
+    """Interleave the numbers of some vectors, as vectors of their length; invert `every`."""
     count, step = lines[0].type.count, len(lines)
     if step == 1:
         return lines

@@ -1,4 +1,4 @@
-"""What points get that are outside the image, or nowhere, as the drivers take it: one a plane."""
+"""The values of points outside the image, or nowhere, as drivers take them: one per plane."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ Array = np.ndarray[Any, Any]
 
 
 class Outside(NamedTuple):
-    """What each plane has where there is no image, for one item."""
+    """The values of each plane where there is no image, for one item."""
 
     out: Array  # at points that are out
-    dropped: Array  # under dropped taps
+    dropped: Array  # of dropped taps
     holes: Array  # at points that are nowhere
 
     def repeat(self, times: int) -> Outside:
-        """The same for so many items."""
+        """Return the values repeated for ``times`` items."""
         return self if times == 1 else Outside(*(np.tile(one, times) for one in self))
 
 
 @functools.lru_cache(maxsize=256)
 def zeros(planes: int, kind: np.dtype[Any]) -> Array:
-    """Zero, for each plane."""
+    """Return a zero for each plane."""
     return frozen(np.zeros(planes, kind))
 
 
 def numbers_outside(plan: Plan, fill: Array | None, differentiated: bool = False) -> Outside:
-    """For sums of pixels: the fill, of which a derivative is zero; nowhere is NaN, if a number."""
+    """Return the values for sums: the fill (of a derivative, 0); nowhere, NaN if possible."""
     hole = math.nan if is_differentiable(plan.dtype) and not differentiated else None
     return surround(plan, as_parts(fill, plan), hole, differentiated)
 
 
 def bits_outside(plan: Plan, fill: Array | None, kind: np.dtype[Any]) -> Outside:
-    """For pixels that are copied as bits of a ``kind``."""
+    """Return the values for pixels that are copied as bits of dtype ``kind``."""
     hole: Any = None
     if type_name(plan.dtype) == "bfloat16":
         hole = BFLOAT_NAN
@@ -49,7 +49,7 @@ def bits_outside(plan: Plan, fill: Array | None, kind: np.dtype[Any]) -> Outside
 
 
 def surround(plan: Plan, fill: Array, hole: Any, differentiated: bool) -> Outside:
-    """What is outside, from the planes' ``fill`` and the ``hole`` of a type that has one."""
+    """Combine the planes' ``fill`` and the ``hole`` of a dtype that has one."""
     nothing = zeros(len(fill), fill.dtype)
     if hole is None and not differentiated:
         holes = fill
@@ -64,7 +64,7 @@ def surround(plan: Plan, fill: Array, hole: Any, differentiated: bool) -> Outsid
 
 
 def as_parts(fill: Array | None, plan: Plan) -> Array:
-    """The fill of each plane, in the type of the sums; zeros where there is none."""
+    """Return the fill of each plane in the dtype of the sums; zeros if there is no fill."""
     parts = 2 if plan.dtype.kind == "c" else 1
     if fill is None:
         return zeros(plan.channels * parts, plan.real)
@@ -72,7 +72,7 @@ def as_parts(fill: Array | None, plan: Plan) -> Array:
 
 
 def as_bits(fill: Array | None, plan: Plan, kind: np.dtype[Any]) -> Array:
-    """The fill of each plane as it is stored, rounded and saturated; zeros where there is none."""
+    """Return the fill of each plane as stored, rounded and saturated; zeros if there is no fill."""
     dtype = plan.dtype
     if fill is None:
         return zeros(plan.channels * (dtype.itemsize // kind.itemsize), kind)
@@ -80,7 +80,7 @@ def as_bits(fill: Array | None, plan: Plan, kind: np.dtype[Any]) -> Array:
         return converted(fill, BFLOAT16).view(kind)
     if dtype.kind in "iub":
         low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-        # Python's numbers compare exactly, and infinity is rounded only when it is none any more.
+        # Python compares numbers exactly.  Infinity is clamped before it is rounded.
         numbers = [0 if number != number else number for number in fill.tolist()]
         whole = [round(min(max(number, low), high)) for number in numbers]
         return np.array(whole, dtype).view(kind)

@@ -1,8 +1,8 @@
 """Inner loops of the planar sweeps: over the points of a block, for one plane.
 
-Pixels are first collected, tap by tap, with plain loads: processors' own gather instructions are
-slower than that.  Then they are blended, which vectorises.  Flat arrays, and inside points and
-edges, as in `gridsample.kernels.cpu.taps`.
+Pixels are first collected, tap by tap, with plain loads, which are faster than most processors'
+gather instructions.  Then they are blended, which vectorises.  `gridsample.kernels.cpu.taps`
+explains flat arrays, inside points and edges.
 """
 
 from __future__ import annotations
@@ -38,75 +38,75 @@ integer = int
 unsigned = int
 address = int
 short = int
-LINEAR = 0  # the rank, where all axes are linear
+LINEAR = 0  # the rank if all axes are linear
 SLIDING = False  # whether some of a block's taps slide
-PAIRS = False  # whether neighbours along x are side by side in an image, as numbers
-BESIDE = False  # whether those in a row of four are, however they are stored
-ROWS = 0  # how many such rows there are, or 0 where it is an argument
-PIXEL = 0  # bytes of a pixel that is read by words, or numbers of one that are copied; or 0
-LOW, HIGH = 0, 0  # the least and greatest stored value, where it is an integer of few bits
+PAIRS = False  # whether neighbours along x are contiguous in an image, and need no conversion
+BESIDE = False  # whether the taps in a row of four are contiguous, in any storage type
+ROWS = 0  # the number of such rows, or 0 if it is an argument
+PIXEL = 0  # bytes of a pixel that is read by words, or numbers of one that is copied; or 0
+LOW, HIGH = 0, 0  # the least and greatest stored value, if it is an integer of few bits
 
 
 def load(value: Any) -> Any:
-    """A stored value as a number."""
+    """Convert a stored value to a number."""
     return value
 
 
 def store(value: Any) -> Any:
-    """A number as a stored value."""
+    """Convert a number to a stored value."""
     return value
 
 
 def copy_pair(plane: Array, at: int, pixels: Array, to: int) -> None:
-    """Copy two neighbours: one load and one store."""
+    """Copy two contiguous numbers with one load and one store."""
     pixels[to] = plane[at]
     pixels[to + 1] = plane[at + 1]
 
 
 def copy_pixel(plane: Array, at: int, out: Array, to: int) -> None:
-    """Copy ``PIXEL`` numbers: as few loads and stores as touch nothing else."""
+    """Copy ``PIXEL`` numbers with as few loads and stores as possible, and touch nothing else."""
     out[to : to + PIXEL] = plane[at : at + PIXEL]
 
 
 def word(plane: Array, at: int) -> Any:
-    """Four bytes from a place on, as one number, the first the lowest."""
+    """Return the four bytes from a place on as one number, lowest byte first."""
     return sum(int(plane[at + k]) << 8 * k for k in range(4))
 
 
 def half_word(plane: Array, at: int) -> Any:
-    """As word, two bytes."""
+    """Return the two bytes from a place on as one number, lowest byte first."""
     return sum(int(plane[at + k]) << 8 * k for k in range(2))
 
 
 def no_lanes() -> Any:
-    """A row of zeros."""
+    """Return a row of zeros."""
     return 0
 
 
 def load_lanes(plane: Array, at: int) -> Any:
-    """A row of numbers, side by side: one load."""
+    """Load a row of contiguous numbers: one load."""
     return gather_lanes(plane, at, 1)
 
 
 def gather_lanes(plane: Array, at: int, step: int) -> Any:
-    """A row of numbers, a step apart."""
+    """Load a row of numbers that are ``step`` apart."""
     return np.array([real(load(plane[at + k * step])) for k in range(4)])
 
 
 def weigh_lanes(total: Any, weight: Any, row: Any) -> Any:
-    """A sum of rows, and so many times one more."""
+    """Return total + weight * row."""
     return total + weight * row
 
 
 def store_lanes(numbers: Array, at: int, row: Any) -> None:
-    """Keep a row."""
+    """Store a row."""
     numbers[at : at + len(row)] = row
 
 
 def collect(
     plane: Array, at: Array, shifts: Array, pixels: Array, taps: int, width: int, n: int
 ) -> None:
-    """Pixels of inside points."""
+    """Collect the pixels of inside points."""
     for t in range(taps):
         begin, shift = unsigned(t) * width, address(shifts[t])
         for i in range(n):
@@ -116,10 +116,11 @@ def collect(
 def collect_pairs(
     plane: Array, at: Array, shifts: Array, pixels: Array, taps: int, width: int, n: int
 ) -> None:
-    """As collect, for an even number of taps along x, with the two pixels of a pair side by side.
+    """Collect the pixels of inside points, with the two pixels of a pair next to each other.
 
-    Tap t of point i is at ``t * width + 2 * i`` for even t, and the next one after it.  Where
-    they are neighbours in memory too, as numbers, both are copied at once: half the loads.
+    The number of taps along x is even.  Tap t of point i is at ``t * width + 2 * i`` for even t,
+    and tap t + 1 follows it.  If both are contiguous in memory, without conversion, they are copied
+    together, which halves the loads.
     """
     one = unsigned(1)
     for t in range(0, taps, 2):
@@ -136,11 +137,12 @@ def collect_pairs(
 def collect_words(
     plane: Array, at: Array, shifts: Array, words: Array, taps: int, width: int, n: int
 ) -> None:
-    """As collect_pairs, of pixels of ``PIXEL`` bytes: bits, one or two words a pair.
+    """Collect pairs of pixels, of ``PIXEL`` bytes each, as bits: one or two words per pair.
 
-    One word is both pixels, of one channel.  Two are a pixel each, with all channels: the fourth
-    byte of three is another pixel's; of the right one of two, whose word might end where there is
-    no memory, it is the left one's that is dropped.
+    One word holds both pixels of one channel.  Two words hold a pixel each, with all its channels.
+    If a pixel has three bytes, the fourth byte is another pixel's.  A word that starts at the right
+    pixel might extend beyond the memory, so it starts one byte earlier, and that byte is shifted
+    out.
     """
     one, two = unsigned(1), unsigned(2)
     for t in range(0, taps, 2):
@@ -160,7 +162,7 @@ def collect_words(
 
 
 def unpack(words: Array, shift: int, pixels: Array, taps: int, width: int, n: int) -> None:
-    """The words' pixels, or one channel of them, as collect_pairs has them."""
+    """Unpack the pixels in words, or one channel of them, in the layout of `collect_pairs`."""
     one, two = unsigned(1), unsigned(2)
     for t in range(0, taps, 2):
         begin = unsigned(t) * width
@@ -183,7 +185,7 @@ def collect_channel(
     plane: Array, at: Array, shifts: Array, words: Array, pixels: Array, channel: int, taps: int,
     width: int, n: int,
 ) -> None:  # fmt: skip
-    """As collect_pairs, by way of words; those of the first channel serve them all."""
+    """Collect pairs of pixels of a channel by words, which are read for the first channel only."""
     channels = 1 if PIXEL < 3 else PIXEL
     if channel % channels == 0:
         collect_words(plane, at, shifts, words, taps, width, n)
@@ -191,12 +193,12 @@ def collect_channel(
 
 
 def fetch_ahead(plane: Array, at: Array, shifts: Array, row: int, taps: int, n: int) -> None:
-    """Ask for the memory of inside points, for each row of taps.
+    """Prefetch the pixels of inside points, for each row of taps.
 
-    Where an image is larger than the caches, far more of it is then on its way at a time than what
-    the loads alone would wait for.
+    If an image is larger than the caches, many more of its cache lines are then requested at a time
+    than by the loads alone.
     """
-    two = unsigned(2)  # neighbours share their lines of memory, more often than not
+    two = unsigned(2)  # neighbouring points usually share cache lines
     for t in range(0, taps, row):
         shift = address(shifts[t])
         for i in range(unsigned(0), n, two):
@@ -204,7 +206,7 @@ def fetch_ahead(plane: Array, at: Array, shifts: Array, row: int, taps: int, n: 
 
 
 def collect_present(plane: Array, at: Array, pixels: Array, taps: int, width: int, n: int) -> None:
-    """Pixels of edges; for a dropped tap some pixel is read, for `mask` to replace."""
+    """Collect the pixels of edges; a dropped tap reads some pixel, which `mask` replaces."""
     for t in range(taps):
         begin = unsigned(t) * width
         for i in range(n):
@@ -212,7 +214,7 @@ def collect_present(plane: Array, at: Array, pixels: Array, taps: int, width: in
 
 
 def mask(at: Array, pixels: Array, dropped: Any, taps: int, width: int, n: int) -> None:
-    """Put another value under dropped taps: what was read there never enters a sum."""
+    """Replace the pixels of dropped taps, so that what was read there never enters a sum."""
     for t in range(taps):
         begin = unsigned(t) * width
         for i in range(n):
@@ -222,7 +224,7 @@ def mask(at: Array, pixels: Array, dropped: Any, taps: int, width: int, n: int) 
 def mask_weighed(
     at: Array, amount: Array, pixels: Array, dropped: Any, taps: int, width: int, n: int
 ) -> None:
-    """As mask, but 0 where the weight is 0: the value may be no number, and count for nothing."""
+    """Replace the pixels of dropped taps: by 0 if the weight is 0, else by a value, perhaps NaN."""
     for t in range(taps):
         begin = unsigned(t) * width
         for i in range(n):
@@ -231,7 +233,7 @@ def mask_weighed(
 
 
 def pick(plane: Array, at: Array, out: Array, step: int, ahead: Array, each: int, n: int) -> None:
-    """Copy the bits of one pixel a point; ask for ``each`` numbers a point of what is ahead."""
+    """Copy the bits of one pixel per point; prefetch ``each`` numbers per point of ``ahead``."""
     eight = unsigned(8)
     for i in range(unsigned(0), n // eight * eight, eight):
         for k in range(unsigned(0), eight * each, unsigned(16)):
@@ -246,7 +248,7 @@ def pick_runs(
     plane: Array, at: Array, state: Array, out: Array, step: int, outside: Array, length: int,
     n: int,
 ) -> None:  # fmt: skip
-    """As pick, where a pixel's channels lie side by side; what is outside where none is inside."""
+    """Copy one pixel per point, with contiguous channels; copy ``outside`` if not inside."""
     for i in range(n):
         begin, to = unsigned(address(at[i])), i * step
         if PIXEL:
@@ -266,7 +268,7 @@ def pick_runs_edges(
     plane: Array, at: Array, lost: Array, dropped: Array, holes: Array, which: Array, out: Array,
     step: int, length: int, n: int,
 ) -> None:  # fmt: skip
-    """As pick_runs, at edges."""
+    """Copy one pixel per edge with all its contiguous channels."""
     for j in range(n):
         begin, to = unsigned(maximum(at[j], integer(0))), unsigned(which[j]) * step
         for k in range(length):
@@ -278,7 +280,7 @@ def pick_edges(
     plane: Array, at: Array, lost: Array, dropped: Any, hole: Any, which: Array,
     out: Array, step: int, n: int,
 ) -> None:  # fmt: skip
-    """As pick, at edges; ``dropped`` under dropped taps, ``hole`` at lost points."""
+    """Copy one pixel per edge: ``dropped`` for dropped taps, ``hole`` for lost points."""
     for j in range(n):
         bits = plane[address(maximum(at[j], integer(0)))]
         kept = where(at[j] >= 0, bits, dropped)
@@ -286,13 +288,13 @@ def pick_edges(
 
 
 def replace(state: Array, numbers: Array, outside: Any, n: int) -> None:
-    """Put what is outside at the points that are not inside: edges get their own later."""
+    """Store the outside value at points that are not inside; edges get their own values later."""
     for i in range(n):
         numbers[i] = where(state[i] == 0, numbers[i], outside)
 
 
 def replace_bits(state: Array, out: Array, outside: Any, step: int, n: int) -> None:
-    """As replace, in an output that takes bits as they are."""
+    """Store the outside value, as bits in the output, at points that are not inside."""
     if step == unsigned(1):
         for i in range(n):
             out[i] = where(state[i] == 0, out[i], outside)
@@ -305,7 +307,7 @@ def replace_bits(state: Array, out: Array, outside: Any, step: int, n: int) -> N
 def blend(acc: Array, pixels: Array, amount: Array, taps: int, width: int, n: int) -> None:
     """acc = sum over taps of pixel * amount.
 
-    Four taps a pass, because each pass loads and stores the sum.
+    Each pass processes four taps, because it loads and stores the sum.
     """
     for i in range(n):
         acc[i] = real(0)
@@ -327,7 +329,7 @@ def blend(acc: Array, pixels: Array, amount: Array, taps: int, width: int, n: in
 
 
 def blend_pairs(acc: Array, pixels: Array, amount: Array, taps: int, width: int, n: int) -> None:
-    """As blend, for pixels that were collected in pairs: two neighbours side by side."""
+    """Blend pixels that were collected in pairs, with the two of a pair next to each other."""
     for i in range(n):
         acc[i] = real(0)
     one = unsigned(1)
@@ -355,9 +357,9 @@ def sum_rows(
     plane: Array, at: Array, shifts: Array, step: int, amount: Array, sums: Array, rows: int,
     width: int, n: int,
 ) -> None:  # fmt: skip
-    """Rows of four taps of inside points, each weighed by ``amount``: sums (point, tap along x).
+    """Sum rows of four taps of inside points, weighted by ``amount``: sums (point, tap along x).
 
-    Taps are a ``step`` apart.
+    Taps are ``step`` apart.
     """
     four, count = unsigned(4), unsigned(ROWS) if ROWS else rows
     for i in range(n):
@@ -370,7 +372,7 @@ def sum_rows(
 
 
 def blend_across(acc: Array, sums: Array, across: Array, width: int, n: int) -> None:
-    """acc = what `sum_rows` has summed, weighed ``across``."""
+    """acc = the sums of `sum_rows`, weighted by ``across``."""
     one, two, three, four = unsigned(1), unsigned(2), unsigned(3), unsigned(4)
     for i in range(n):
         j = four * i
@@ -382,10 +384,10 @@ def blend_across(acc: Array, sums: Array, across: Array, width: int, n: int) -> 
 def blend_linear(
     acc: Array, pixels: Array, x: Array, y: Array, z: Array, slid: Array, width: int, n: int
 ) -> None:
-    """As blend_pairs, where every axis is linear: one axis after the other, from the fractions.
+    """Blend pairs of pixels if every axis is linear: one axis after the other, by fractions.
 
-    Where some taps slide (``SLIDING``; see `gridsample.kernels.cpu.taps.slide`), pixels are those
-    that were read, and become those of the taps here.
+    If some taps slide (``SLIDING``; see `gridsample.kernels.cpu.positions.slide`), the pixels are
+    those that were read, and are replaced here by those of the taps.
     """
     one, b, three = unsigned(1), width + width, integer(3)
     c, d = b + b, b + b + b
@@ -419,7 +421,7 @@ def blend_linear(
 
 
 def slide_two(first: Any, second: Any, by: Any) -> tuple[Any, Any]:
-    """Two pixels along an axis -> those of both taps; 0 for one that is dropped."""
+    """Convert two pixels along an axis to those of both taps; a dropped tap gets 0."""
     return (
         where(by == integer(STAYS), first, where(by == integer(DOWN), second, real(0))),
         where(by == integer(STAYS), second, where(by == integer(UP), first, real(0))),
@@ -427,7 +429,7 @@ def slide_two(first: Any, second: Any, by: Any) -> tuple[Any, Any]:
 
 
 def slide_four(p: Any, q: Any, r: Any, s: Any, x: Any, y: Any) -> tuple[Any, Any, Any, Any]:
-    """As slide_two, of a square of pixels."""
+    """Slide the taps of a square of pixels along two axes."""
     p, q = slide_two(p, q, x)
     r, s = slide_two(r, s, x)
     p, r = slide_two(p, r, y)
@@ -441,8 +443,8 @@ def slope_linear(
 ) -> None:  # fmt: skip
     """Add g times the slope of inside points along each axis to sums (axis, point).
 
-    Where every axis is linear: for pixels that were collected in pairs, from the fractions.  Taps
-    slide as in blend_linear.
+    This is for linear axes and pixels that were collected in pairs, and uses fractions.  Taps slide
+    as in `blend_linear`.
     """
     one, b, three = unsigned(1), width + width, integer(3)
     c, d = b + b, b + b + b
@@ -485,28 +487,28 @@ def slope_linear(
 
 
 def between(a: Any, b: Any, t: Any) -> Any:
-    """The number at t between a and b."""
+    """Interpolate linearly between a and b at t."""
     return a * (ONE - t) + b * t
 
 
-# The same where some taps slide; bound by lowering.
+# Variants for blocks in which some taps slide; bound by lowering.
 blend_sliding, slope_sliding, share_sliding = blend_linear, slope_linear, share_linear
 
 
 def fetch(values: Array, step: int, numbers: Array, n: int) -> None:
-    """Stored values -> numbers."""
+    """Convert stored values to numbers."""
     for i in range(n):
         numbers[i] = real(load(values[i * step]))
 
 
 def fetch_edges(values: Array, step: int, which: Array, numbers: Array, n: int) -> None:
-    """As fetch, at the listed points."""
+    """Convert stored values of listed points to numbers."""
     for j in range(n):
         numbers[j] = real(load(values[unsigned(which[j]) * step]))
 
 
 def settle(numbers: Array, out: Array, step: int, n: int) -> None:
-    """Numbers -> stored values."""
+    """Convert numbers to stored values."""
     if step == unsigned(1):
         for i in range(n):
             out[i] = store(numbers[i])
@@ -516,14 +518,14 @@ def settle(numbers: Array, out: Array, step: int, n: int) -> None:
 
 
 def round_off(numbers: Array, whole: Array, n: int) -> None:
-    """Numbers -> integers of few bits: half to even, saturated, and 0 for what is no number."""
+    """Round numbers to integers of few bits: half to even, saturated, and 0 for NaN."""
     for i in range(n):
         rounded = rint(minimum(maximum(numbers[i], real(LOW)), real(HIGH)))
         whole[i] = integer(where(numbers[i] == numbers[i], rounded, real(0)))
 
 
 def settle_whole(whole: Array, out: Array, step: int, n: int) -> None:
-    """Integers -> stored values."""
+    """Store integers."""
     for i in range(n):
         out[i * step] = whole[i]
 
@@ -531,20 +533,20 @@ def settle_whole(whole: Array, out: Array, step: int, n: int) -> None:
 def settle_edges(
     numbers: Array, lost: Array, hole: Any, which: Array, out: Array, step: int, n: int
 ) -> None:
-    """As settle, at the listed points; ``hole`` at those that are nowhere."""
+    """Convert numbers of listed points to stored values; points that are nowhere get ``hole``."""
     for j in range(n):
         value = hole if lost[j] else numbers[j]
         out[unsigned(which[j]) * step] = store(value)
 
 
 def settle_run(numbers: Array, out: Array, n: int) -> None:
-    """As settle, for the channels of one point."""
+    """Convert the channels of one point to stored values."""
     for i in range(n):
         out[i] = store(numbers[i])
 
 
-# What lowering compiles: what sliding makes of pixels; loops over separate arrays, which vectorise;
-# and loops that do not.
+# What lowering compiles: the functions that slide pixels; loops over arrays that do not overlap,
+# which vectorise; and loops that do not vectorise.
 SLIDING_TAPS = (slide_two, unslide_two, slide_four, unslide_four)
 
 

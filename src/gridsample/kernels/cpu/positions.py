@@ -1,8 +1,8 @@
-"""From a block of coordinates to positions, and to what kind of point each is.
+"""Convert a block of coordinates to positions, and classify its points.
 
-`survey` tells inside points, edges and points that are out apart; see
+`survey` separates inside points, edges and points that are out; see
 `gridsample.kernels.cpu.taps`.  Each loop runs over the points of a few arrays with
-unsigned counters: that is the form LLVM vectorises.
+unsigned counters, which is the form that LLVM vectorises.
 """
 
 from __future__ import annotations
@@ -75,20 +75,21 @@ real = float
 integer = int
 unsigned = int
 int64 = int
-ROUNDED = 0  # whether methods round the position to its base index: 0 none, 1 all, 2 some do
+ROUNDED = 0  # whether methods round positions to base indices: 0 none, 1 all, 2 some do
 DISPLACED = SIGNED = False  # whether coordinates are displacements; whether a boundary is odd
-PACKED = 0  # the distance between points of a grid, where it is always the same
-PLANAR = False  # whether it has all points' coordinates along one axis side by side
-AFFINE = False  # whether a grid's memory holds affine maps instead, rows of D + 1 numbers
-LINEAR = 0  # the rank, where all axes are linear
-LINE = 16  # coordinates in a line of the processor's cache
+PACKED = 0  # the distance between points of a grid, if it is always the same
+PLANAR = False  # whether the points' coordinates along one axis are contiguous
+AFFINE = False  # whether a grid's memory holds affine maps, as rows of D + 1 numbers
+LINEAR = 0  # the rank if all axes are linear
+LINE = 16  # coordinates in a cache line
 
 
 def stretch(coordinate: Any, measure: Any, m: int) -> Any:
-    """The position in pixels of a coordinate along the axis whose measures begin at ``m``.
+    """Convert a coordinate to a position in pixels; the axis's measures start at ``m``.
 
-    It is rounded as `gridsample.definitions.axis.position` is: of its factors, one is a power of
-    two.  Along an axis of a single pixel, -1 and 1 may be the same place, and infinity is nowhere.
+    It is rounded like `gridsample.definitions.axis.position`, because one of its factors is a power
+    of two.  Along an axis of a single pixel, -1 and 1 may be the same place, and infinity is
+    nowhere.
     """
     shifted = (coordinate + measure[m + PLUS]) * measure[m + TIMES] - measure[m + MINUS]
     return shifted * measure[m + BY]
@@ -97,13 +98,13 @@ def stretch(coordinate: Any, measure: Any, m: int) -> Any:
 def stand(
     coordinate: Any, measure: Array, a: int, stride: int, rounding: int
 ) -> tuple[Any, Any, Any, Any, Any]:
-    """One coordinate along axis ``a``: its fraction, and the base index's offset.
+    """Return the fraction of a coordinate along axis ``a``, and the base index's offset.
 
-    Then whether it is anywhere, inside, and out.
+    Also return whether the position is valid, whether it is inside, and whether it is out.
     """
     m = a * MEASURES
     pos = stretch(coordinate, measure, m)
-    # As `fold` rounds it, which decides on which side of a pixel it is.
+    # Round as `fold` does, because the rounding decides on which side of a pixel the position is.
     pos = (pos - measure[m + MIRROR]) + measure[m + MIRROR]
     near = minimum(maximum(pos, measure[m + FROM]), measure[m + TO])
     whole = snap(near, rounding)
@@ -113,15 +114,15 @@ def stand(
 
 
 def slide(coordinate: Any, measure: Array, size: Any, a: int, stride: int) -> Any:
-    """As stand, for two taps along an axis outside of which is 0.
+    """Place two taps along an axis under the boundary `zeros`; `stand` does so in general.
 
-    Two pixels are read, wherever the point is: its taps, if both are pixels; else the two that are
-    next to the edge, and how its taps slide against them is told.  So its fraction, the offset,
-    whether it is anywhere, whether any tap is a pixel, and how they slide.
+    Two pixels are read for every point: its taps if both are pixels, otherwise the two pixels next
+    to the edge.  Return the fraction, the offset, whether the position is valid, whether any tap is
+    a pixel, and how the taps slide onto the pixels that are read.
     """
     m = a * MEASURES
     pos = stretch(coordinate, measure, m)
-    near = minimum(maximum(pos, -ONE), size)  # a number, whatever the coordinate is
+    near = minimum(maximum(pos, -ONE), size)  # a number, also if the coordinate is NaN
     whole = floor(near)
     base = minimum(maximum(whole, ZERO), size - ONE - ONE)
     by = where(whole < base, integer(UP), where(whole > base, integer(DOWN), integer(STAYS)))
@@ -133,7 +134,7 @@ def place_sliding(
     grid: Array, measure: Array, sizes: Array, strides: Array, at: Array, state: Array,
     slid: Array, x: Array, y: Array, z: Array, gap: int, n: int,
 ) -> None:  # fmt: skip
-    """As place, where every axis is linear, and outside of all is 0; and how far taps slide."""
+    """Place points as `place` does, if every axis is linear under `zeros`; store how taps slide."""
     if PACKED == 1:
         size = real(sizes[SIZE])
         for i in range(n):
@@ -196,7 +197,7 @@ def any_slide(slid: Array, n: int) -> Any:
 
 
 def snap(position: Any, rounding: int) -> Any:
-    """The base index of a position, as `split` has it, where all methods are not alike."""
+    """Return the base index of a position, as `split` does; the rounding may vary by axis."""
     nearest = where(rounding & HALF_UP != 0, floor(position + HALF), rint(position))
     if ROUNDED == 1:
         return nearest
@@ -207,13 +208,13 @@ def place(
     grid: Array, measure: Array, strides: Array, taps: First, at: Array, state: Array,
     x: Array, y: Array, z: Array, gap: int, n: int,
 ) -> None:  # fmt: skip
-    """Coordinates -> fractions along each axis, offsets of the first taps, and kinds.
+    """Convert coordinates to fractions along each axis, offsets of the first taps, and classes.
 
-    What is not inside has the first inside point's offset: its taps are read as well, to no end,
-    and so from one place that is always at hand.  Where points lie as
-    usual, all axes are read in one loop of constant strides: whole vectors are then loaded and
-    parted.  In a planar grid the axes are ``gap`` apart.  Where all axes round, pixels are copied,
-    and fractions are of no use.
+    Points that are not inside get the offset of the first inside point.  Their taps are read too
+    and the values ignored, so one place that is always in cache is used for all of them.  If the
+    grid is packed, a single loop with constant strides reads all axes, so that whole vectors are
+    loaded and then split.  In a planar grid, the axes are ``gap`` apart.  If all axes round, pixels
+    are copied, and fractions are not needed.
     """
     if PACKED == 1:
         for i in range(n):
@@ -268,10 +269,10 @@ def place(
 
 
 def read_ahead(grid: Array, gap: int, n: int) -> None:
-    """Ask for the coordinates of ``n`` points, the next ones.
+    """Prefetch the coordinates of the next ``n`` points.
 
-    They come in while this block's pixels are read and written, when nothing else would ask: a
-    grid is read but once, and a block of it is too short for the processor to see that it goes on.
+    They are loaded while this block's pixels are read and written, when nothing else would request
+    them: a grid is read only once, and a block of it is too short for the hardware prefetcher.
     """
     line = unsigned(LINE)
     if PLANAR:
@@ -284,7 +285,7 @@ def read_ahead(grid: Array, gap: int, n: int) -> None:
 
 
 def kind(inside: bool, out: bool, sure: bool) -> Any:
-    """What a point is; ``sure`` unless its position is nowhere."""
+    """Return the class of a point; ``sure`` means that its position is valid."""
     return where(inside, integer(INSIDE), where(out & sure, integer(OUT), integer(EDGE)))
 
 
@@ -292,7 +293,7 @@ def place_axis(
     pos: Array, measure: Array, stride: int, begin: int, rounding: int,
     at: Array, state: Array, t: Array, n: int,
 ) -> None:  # fmt: skip
-    """As place, for one axis; what other axes gave is kept, and the kinds are bits."""
+    """Place points along one axis; add to offsets, and collect the classes as bits."""
     for i in range(n):
         t[i], offset, sure, inside, out = stand(pos[i], measure, unsigned(0), stride, rounding)
         at[i] = integer(at[i] + integer(offset + integer(begin)))
@@ -301,26 +302,26 @@ def place_axis(
 
 
 def settle_kinds(state: Array, n: int) -> None:
-    """Bits that axes have set -> kinds."""
+    """Convert the bits that axes have set to classes."""
     for i in range(n):
         out = where(state[i] & integer(NOWHERE) != 0, integer(EDGE), integer(OUT))
         state[i] = where(state[i] >= integer(OUT), out, state[i])
 
 
 def read(coordinates: Array, step: int, pos: Array, n: int) -> None:
-    """Coordinates of one axis, side by side."""
+    """Read the coordinates along one axis."""
     for i in range(n):
         pos[i] = real(load(coordinates[i * step]))
 
 
 def read_edges(coordinates: Array, step: int, which: Array, pos: Array, n: int) -> None:
-    """As read, at the listed points."""
+    """Read the coordinates of the listed points along one axis."""
     for j in range(n):
         pos[j] = real(load(coordinates[unsigned(which[j]) * step]))
 
 
 def count_kind(state: Array, sought: int, n: int) -> Any:
-    """How many points are of a kind."""
+    """Return the number of points in a class."""
     count: Any = integer(0)
     for i in range(n):
         count += where(state[i] == integer(sought), integer(1), integer(0))
@@ -328,7 +329,7 @@ def count_kind(state: Array, sought: int, n: int) -> Any:
 
 
 def list_edges(state: Array, first: int, which: Array, edges: int, n: int) -> int:
-    """Add the points that are neither inside nor out to a list; how long it is then."""
+    """Append the points that are neither inside nor out to a list; return its length."""
     for i in range(n):
         if state[i] == integer(EDGE):
             which[edges] = integer(first + i)
@@ -346,11 +347,11 @@ def survey(
     ahead: int,
     n: int,
 ) -> tuple[int, int]:
-    """Fractions and kinds of ``n`` points from the ``first`` on; ``ahead`` are the next.
+    """Compute fractions and classes of ``n`` points from the ``first`` on; ``ahead`` are the next.
 
-    Points are counted from the ``task``'s first, with which the line of ``points`` begins.  Returns
-    how many are inside, and how many edges are listed: those of earlier blocks, and now those of
-    this one.
+    Points are counted from the first point of the ``task``, with which the line of ``points``
+    starts.  Return how many points are inside, and how many edges are listed, including those of
+    earlier blocks.
     """
     at, state = tail(block.indices, block.table[AT]), tail(block.indices, block.table[STATE])
     x, pos = tail(block.reals, block.table[FRACTION]), tail(block.reals, block.table[POS])
@@ -402,17 +403,17 @@ def survey(
     if not block.table[FITS]:
         inside = unsigned(0)
         mark(state, n)
-    if inside < n and count_kind(state, int64(EDGE), n):  # most have none
+    if inside < n and count_kind(state, int64(EDGE), n):  # most blocks have no edges
         edges = list_edges(state, first, tail(block.indices, block.table[WHICH]), edges, n)
     return inside, edges
 
 
 def visit_items(at: Array, first: int, shared: int, apart: int, n: int) -> None:
-    """Offsets in an item's image -> offsets in the first item's, which others are ``apart`` from.
+    """Convert offsets in an item's image to offsets from the first item's image.
 
-    There are ``shared`` points of each item, and ``first`` is counted over all items.  A point's
-    item is a quotient of integers; half a point more is too far from the next integer for rounding
-    to matter.
+    The images are ``apart`` from one another.  There are ``shared`` points per item, and ``first``
+    is counted over all items.  A point's item is an integer quotient.  The division is done half a
+    point further, which is too far from the next integer for rounding to matter.
     """
     item = first // shared
     within, part = real(first - item * shared) + HALF, ONE / real(shared)
@@ -424,27 +425,27 @@ def visit_items(at: Array, first: int, shared: int, apart: int, n: int) -> None:
 
 
 def mark(state: Array, n: int) -> None:
-    """No point is inside."""
+    """Make all inside points edges."""
     for i in range(n):
         state[i] = where(state[i] == integer(INSIDE), integer(EDGE), state[i])
 
 
 def own_coordinate(axes: Array, measures: Array, a: int, point: int) -> Any:
-    """The coordinate that an output point has itself along an axis."""
+    """Return the own coordinate of an output point along an axis."""
     return coordinate_at(
         measures, a, point // axes[a * COLUMNS + INNER] % axes[a * COLUMNS + EXTENT]
     )
 
 
 def coordinate_at(measures: Array, a: int, place: int) -> Any:
-    """The coordinate that the output points at a place along an axis have themselves."""
+    """Return the own coordinate of the output points at a place along an axis."""
     return measures[a * MEASURES + START] + real(place) * measures[a * MEASURES + STEP]
 
 
 def lay_line(
     coordinates: Array, begin: Any, slope: Any, start: Any, step: Any, place: int, n: int
 ) -> None:
-    """Coordinates of points side by side along x, of which the first is at ``place``."""
+    """Compute the coordinates of ``n`` adjacent points along x, from ``place`` on."""
     for i in range(n):
         coordinates[i] = begin + slope * (start + real(integer(place) + integer(i)) * step)
 
@@ -453,7 +454,7 @@ def lay_points(
     theta: Array, axes: Array, measures: Array, count: int, first: int, coordinates: Array,
     width: int, n: int,
 ) -> None:  # fmt: skip
-    """Where an affine map sends the output points from ``first`` on: (axis, point)."""
+    """Apply an affine map to the output points from ``first`` on: coordinates (axis, point)."""
     extent, i = axes[EXTENT], 0
     while i < n:
         place = (first + i) % extent
@@ -471,9 +472,9 @@ def lay_points(
 
 
 def add_places(pos: Array, first: int, inner: int, extent: int, n: int) -> None:
-    """Displacements -> positions: add the index of each point, of which ``first`` is the first.
+    """Convert displacements to positions: add each point's index, beginning with that of ``first``.
 
-    The index grows every ``inner`` points, and starts again after ``extent`` of them.
+    The index grows by one every ``inner`` points, and is taken modulo ``extent``.
     """
     place, left, i = first // inner % extent, inner - first % inner, 0
     while i < n:

@@ -1,19 +1,19 @@
-"""What the CPU's drivers take: records, whose fields machine code takes one by one.
+"""The records that CPU drivers take; machine code takes their fields one by one.
 
 `gridsample.kernels.cpu.calls` makes them by field name, and `gridsample.kernels.cpu.entry` writes
-them to rows; see `gridsample.kernels.compile.records`.  Distances are counted in numbers, and are 0
-where an item is broadcast.
+them to rows; see `gridsample.kernels.compile.records`.  Distances count elements, and are 0 for a
+broadcast item.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-Array = Any  # kept with a plan
-Memory = Any  # the caller's, whose address each call tells
+Array = Any  # stored with a plan
+Memory = Any  # owned by the caller; each call passes its address
 Scratch = Any  # lent to a task
 
-# The caller's arrays, in the order in which calls tell where they are.
+# The caller's arrays, in the order in which calls pass their addresses.
 MEMORIES = (
     *(f"{name}_memory" for name in ("image", "upstream", "grid", "moves", "out", "values")),
     *("results_memory", "shadow_memory", "gradient_memory"),
@@ -22,7 +22,7 @@ MEMORIES = (
 
 
 class Planes(NamedTuple):
-    """An image, or what is scattered to, as planes or as runs of channels."""
+    """An image, or the target of a scatter, as planes or as runs of channels."""
 
     memory: Memory
     starts: Array  # where each plane, or run, starts
@@ -33,7 +33,7 @@ class Points(NamedTuple):
     """A grid, or affine maps."""
 
     memory: Memory
-    begin: int  # where the first coordinate is
+    begin: int  # the offset of the first coordinate
     item: int
     axis: int  # the distance from one axis to the next
     point: int  # and from one point to the next
@@ -48,15 +48,15 @@ class Line(NamedTuple):
 
 
 class First(NamedTuple):
-    """What is the same for all points of a block about the first of their taps."""
+    """The first tap of a block's points: what all points have in common."""
 
-    begin: int  # its offset from the base index's
-    corner: int  # its offset for the first inside point
+    begin: int  # its offset from the base index
+    corner: int  # its offset at the first inside point
     rounding: int  # how positions are rounded, two bits for each axis
 
 
 class Values(NamedTuple):
-    """What goes out of gather, or comes in to its gradients."""
+    """The output of gather, or the upstream values of its gradients."""
 
     memory: Memory
     starts: Array
@@ -72,40 +72,40 @@ class Gradient(NamedTuple):
 
 
 class Outside(NamedTuple):
-    """What each plane has where there is no pixel."""
+    """The values of each plane where there is no pixel."""
 
     outside: Memory  # at points that are out
-    dropped: Memory  # under dropped taps
+    dropped: Memory  # of dropped taps
     holes: Memory  # at points that are nowhere
 
 
 class Lattice(NamedTuple):
-    """How far apart pixels are in memory."""
+    """The distances between pixels in memory."""
 
     strides: Array  # along each axis, x first
-    shifts: Array  # of each tap from the first one
+    shifts: Array  # from the first tap to each tap
     far: bool  # whether images are too large for the second-level cache
 
 
 class Tiling(NamedTuple):
-    """How planes become tiles: pixels of a few channels, side by side."""
+    """How planes are copied to tiles: pixels of a few channels, which are contiguous."""
 
-    lines: Array  # where each line of pixels begins in a tile
-    many: int  # how many lines there are
+    lines: Array  # the pixel of a tile at which each line starts
+    many: int  # the number of lines
     pixels: int  # of a line
-    whole: int  # pixels of a tile, with its margins
+    whole: int  # pixels of a tile, including its margins
     channels: int  # of all tiles
 
 
 class Needs(NamedTuple):
-    """Which gradients are worked out."""
+    """Which gradients to compute."""
 
     image: bool
     grid: bool
 
 
 class SecondNeeds(NamedTuple):
-    """Whether there is an upstream image, and which second derivatives are worked out."""
+    """Whether there is an upstream image, and which second derivatives to compute."""
 
     upstream: bool
     values: bool
@@ -114,7 +114,7 @@ class SecondNeeds(NamedTuple):
 
 
 class Block(NamedTuple):
-    """The block of points that is worked on: what describes it, and room to work in."""
+    """The block of points that is processed: its description, and its scratch memory."""
 
     table: Array  # see `gridsample.kernels.cpu.taps`
     axes: Array  # (axis, column): see `gridsample.kernels.axes`
@@ -125,7 +125,7 @@ class Block(NamedTuple):
 
 
 class Task(NamedTuple):
-    """One call's part of the work."""
+    """The part of the work that one call does."""
 
     first_item: int
     last_item: int
@@ -136,7 +136,7 @@ class Task(NamedTuple):
 
 
 class BandedTask(NamedTuple):
-    """As `Task`, of a driver that scatters."""
+    """The part of the work that one call of a driver that scatters does."""
 
     first_item: int
     last_item: int
@@ -145,23 +145,23 @@ class BandedTask(NamedTuple):
     planes: int
     end: int
     banded: bool  # whether a plane is shared with other tasks, each of which has a band of it
-    low: int  # the first offset in a plane that is written to
-    high: int  # and the last one's successor
+    low: int  # the first offset in a plane that this task writes to
+    high: int  # and the end of its band
 
 
 class Span(NamedTuple):
     """The points of a block."""
 
     item: int
-    start: int  # the first, counted from the task's first
-    ahead: int  # from it to the next block's first
+    start: int  # the first point, relative to the task's first
+    ahead: int  # the distance to the next block's first point
     inside: int  # how many points are inside
-    listed: int  # how many are edges, which are listed for later
+    listed: int  # how many are edge points, which are listed and processed later
     n: int  # how many there are
 
 
 class Gather(NamedTuple):
-    """What gather works on."""
+    """The arrays of gather."""
 
     image: Planes
     out: Values
@@ -169,27 +169,36 @@ class Gather(NamedTuple):
 
 
 class GatherRuns(NamedTuple):
-    """As `Gather`, where pixels' channels may lie side by side."""
+    """The arrays of gather if the channels of a pixel may be contiguous."""
 
     image: Planes
     out: Values
     around: Outside
-    length: int  # how many channels do; 0 where none do
+    length: int  # the number of contiguous channels; 0 if they are not contiguous
+
+
+class Votes(NamedTuple):
+    """What gather works on where pixels are labels, all of them as bits."""
+
+    image: Planes
+    out: Values
+    around: Outside
+    flip: int  # the bit in which a key differs from a pixel, or 0
 
 
 class Backward(NamedTuple):
-    """What backward works on."""
+    """The arrays of backward."""
 
     image: Planes
     values: Values
     shadow: Planes
     gradient: Gradient
-    dropped: Memory  # what each plane has under dropped taps
+    dropped: Memory  # the value of dropped taps in each plane
     needs: Needs
 
 
 class BackwardRuns(NamedTuple):
-    """As `Backward`, where pixels' channels lie side by side."""
+    """The arrays of backward if the channels of a pixel are contiguous."""
 
     image: Planes
     values: Values
@@ -197,17 +206,17 @@ class BackwardRuns(NamedTuple):
     gradient: Gradient
     dropped: Memory
     needs: Needs
-    length: int  # how many channels there are
+    length: int  # the number of channels
 
 
 class Second(NamedTuple):
-    """What the backward of backward works on."""
+    """The arrays of the double backward."""
 
     image: Planes
     upstream: Planes  # the upstream image
     moves: Points  # the upstream grid
     values: Values
-    results: Values  # what becomes of the values
+    results: Values  # the gradient of the values
     shadow: Planes
     gradient: Gradient
     needs: SecondNeeds

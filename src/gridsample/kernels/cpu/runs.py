@@ -1,6 +1,6 @@
-"""Inner loops over the channels of a pixel, where they lie side by side in memory: a run.
+"""Inner loops over the channels of a pixel if they are contiguous in memory: a run.
 
-Whole runs are added up, four taps at a time, which is what the machine does best.
+Whole runs are added, four taps at a time, which suits the processor best.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ real = float
 integer = int
 unsigned = int
 address = int
-FEW = 0  # how many channels of a pixel fit a register
-TOGETHER = 1  # how many pixels along x do
-ROWS = 0  # how many rows of them there are, or 0 where it is an argument
+FEW = 0  # how many contiguous channels of a pixel fit a register
+TOGETHER = 1  # how many pixels along x are read together
+ROWS = 0  # the number of such rows, or 0 if it is an argument
 
 
 def load(value: Any) -> Any:
-    """A stored value as a number."""
+    """Convert a stored value to a number."""
     return value
 
 
 def load_lanes(image: Array, at: int) -> Any:
-    """``TOGETHER`` pixels, side by side: one load."""
+    """Load ``TOGETHER`` contiguous pixels: one load."""
     return np.array([real(load(one)) for one in image[at : at + TOGETHER * FEW]])
 
 
 def fold_lanes(row: Any, weights: Array, at: int, width: int) -> Any:
-    """The pixels of a row, weighed and added up, if there are several.
+    """Return the weighted sum of a row's pixels; a single pixel is returned unchanged.
 
-    Their weights are ``width`` apart.
+    The weights are ``width`` apart.
     """
     if TOGETHER == 1:
         return row
@@ -44,29 +44,29 @@ def fold_lanes(row: Any, weights: Array, at: int, width: int) -> Any:
 
 
 def no_pixel() -> Any:
-    """A pixel of zeros."""
+    """Return a pixel of zeros."""
     return 0
 
 
 def read_pixel(image: Array, at: int) -> Any:
-    """A stored pixel."""
+    """Load a stored pixel as numbers."""
     return np.array([real(load(one)) for one in image[at : at + FEW]])
 
 
 def load_pixel(numbers: Array, at: int) -> Any:
-    """A pixel of numbers."""
+    """Load a pixel of numbers."""
     return numbers[at : at + FEW]
 
 
 def store_pixel(out: Array, at: int, pixel: Any) -> None:
-    """Keep a pixel as it is stored."""
+    """Store a pixel in its storage type."""
     out[at : at + FEW] = pixel
 
 
 def list_inside(
     at: int, shifts: Array, taps: int, width: int, i: int, here: Array, which: Array
 ) -> int:
-    """Where the taps of inside point i are, and which they are; returns how many."""
+    """List the places and indices of inside point i's taps; return their number."""
     for t in range(taps):
         here[t] = integer(at + shifts[t])
         which[t] = integer(t * width + i)
@@ -74,7 +74,7 @@ def list_inside(
 
 
 def list_present(at: Array, taps: int, width: int, j: int, here: Array, which: Array) -> int:
-    """As list_inside, for edge j; taps that are dropped come last, and are not counted."""
+    """List the taps of edge j; dropped taps come last and are not counted in the result."""
     count, end = unsigned(0), taps
     for t in range(taps):
         place = at[t * width + j]
@@ -92,7 +92,7 @@ def start_four(
     acc: Array, o: int, image: Array, a: int, b: int, c: int, d: int,
     wa: Any, wb: Any, wc: Any, wd: Any, n: int,
 ) -> None:  # fmt: skip
-    """acc = the weighted sum of four runs, each given by where it begins."""
+    """acc = the weighted sum of four runs, given by where they start."""
     for j in range(n):
         acc[o + j] = (wa * real(load(image[a + j])) + wb * real(load(image[b + j]))) + (
             wc * real(load(image[c + j])) + wd * real(load(image[d + j]))
@@ -117,7 +117,7 @@ def add_one(acc: Array, o: int, image: Array, a: int, wa: Any, n: int) -> None:
 
 
 def copy_run(acc: Array, o: int, outside: Array, n: int) -> None:
-    """acc = what is outside."""
+    """acc = the values outside."""
     for j in range(n):
         acc[o + j] = outside[j]
 
@@ -132,7 +132,7 @@ def blend_inside(
     acc: Array, step: int, image: Array, at: Array, state: Array, shifts: Array, amount: Array,
     outside: Array, width: int, taps: int, size: int, n: int,
 ) -> None:  # fmt: skip
-    """For each inside point, acc = the weighted sum of its runs; what is outside for the others.
+    """For each inside point, acc = the weighted sum of its runs; for others, the values outside.
 
     ``step`` is the distance from one point's sums to the next one's.
     """
@@ -165,9 +165,9 @@ def blend_few(
     out: Array, step: int, image: Array, at: Array, state: Array, shifts: Array, amount: Array,
     across: Array, outside: Array, width: int, rows: int, n: int,
 ) -> None:  # fmt: skip
-    """As blend_inside, stored, of so few channels that those of ``TOGETHER`` taps fit a register.
+    """Blend and store pixels of so few channels that those of ``TOGETHER`` taps fit a register.
 
-    Rows are weighed by ``amount``, and then the taps along x ``across``.
+    Rows are weighted by ``amount``, and then the taps along x by ``across``.
     """
     nothing, count = load_pixel(outside, 0), unsigned(ROWS) if ROWS else rows
     for i in range(n):
@@ -185,7 +185,7 @@ def blend_few_edges(
     out: Array, step: int, image: Array, places: Array, lost: Array, which: Array, amount: Array,
     dropped: Array, holes: Array, width: int, taps: int, n: int,
 ) -> None:  # fmt: skip
-    """As blend_few, at edges: what is dropped counts where it weighs anything."""
+    """Blend and store such pixels at edges; a dropped tap contributes if its weight is not 0."""
     nothing, hole = load_pixel(dropped, 0), load_pixel(holes, 0)
     for j in range(n):
         pixel = no_pixel()
@@ -210,7 +210,7 @@ def blend_present(
 def add_outside(
     acc: Array, dropped: Array, amount: Array, which: Array, count: int, taps: int, n: int
 ) -> None:
-    """Add what counts for the taps that are dropped, where they weigh anything."""
+    """Add the contributions of dropped taps whose weights are not 0."""
     for k in range(count, taps):
         weight = amount[unsigned(which[k])]
         if weight != real(0):
@@ -218,13 +218,13 @@ def add_outside(
 
 
 def blend_outside(acc: Array, outside: Array, weight: Any, n: int) -> None:
-    """acc += weight * outside, a value for each channel."""
+    """acc += weight * outside, one value per channel."""
     for j in range(n):
         acc[j] += weight * outside[j]
 
 
 def dot(run: Array, g: Array, n: int) -> Any:
-    """Inner product of a run with g."""
+    """Return the inner product of a run with g."""
     total = real(0)
     for j in range(n):
         total += real(load(run[j])) * g[j]
@@ -232,7 +232,7 @@ def dot(run: Array, g: Array, n: int) -> Any:
 
 
 def dot_outside(outside: Array, g: Array, n: int) -> Any:
-    """Inner product of what is outside with g."""
+    """Return the inner product of the values outside with g."""
     total = real(0)
     for j in range(n):
         total += outside[j] * g[j]
@@ -245,7 +245,7 @@ def add_run(run: Array, g: Array, amount: Any, n: int) -> None:
         run[j] += amount * g[j]
 
 
-# What lowering compiles: lists, loops that read the image, and loops that do not.
+# What lowering compiles: the lists, loops that read the image, and loops that do not.
 LISTS = (list_inside, list_present)
 LOADING = (start_four, add_four, add_one)
 LOOPS = (zero_run, copy_run, blend_outside, add_run)

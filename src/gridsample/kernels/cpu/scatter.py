@@ -1,4 +1,4 @@
-"""Inner loops of gradients: values are shared out to taps, and added to pixels and to sums."""
+"""Inner loops of gradients: values are divided into shares, which are added to pixels or sums."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ real = float
 integer = int
 unsigned = int
 address = int
-LINEAR = 0  # the rank, where all axes are linear
+LINEAR = 0  # the rank if all axes are linear
 SLIDING = False  # whether some of a block's taps slide
-JOINED = False  # whether they are in what is scattered to, and every second tap is the next one's
+JOINED = False  # whether pairs of taps are contiguous in the memory that is scattered to
 
 
 def add_pair(plane: Array, at: int, left: Any, right: Any) -> None:
-    """Add to two neighbours: one load and one store."""
+    """Add to two contiguous numbers with one load and one store."""
     plane[at] += left
     plane[at + 1] += right
 
 
 def unslide_two(first: Any, second: Any, by: Any) -> tuple[Any, Any]:
-    """The transpose of slide_two: what both taps give -> what both pixels get."""
+    """Convert the shares of both taps to those of both pixels: the transpose of `slide_two`."""
     return (
         where(by == integer(STAYS), first, where(by == integer(UP), second, real(0))),
         where(by == integer(STAYS), second, where(by == integer(DOWN), first, real(0))),
@@ -33,7 +33,7 @@ def unslide_two(first: Any, second: Any, by: Any) -> tuple[Any, Any]:
 
 
 def unslide_four(p: Any, q: Any, r: Any, s: Any, x: Any, y: Any) -> tuple[Any, Any, Any, Any]:
-    """The transpose of slide_four."""
+    """Apply the transpose of `slide_four`."""
     p, q = unslide_two(p, q, x)
     r, s = unslide_two(r, s, x)
     p, r = unslide_two(p, r, y)
@@ -44,7 +44,7 @@ def unslide_four(p: Any, q: Any, r: Any, s: Any, x: Any, y: Any) -> tuple[Any, A
 def share_linear(
     g: Array, shares: Array, x: Array, y: Array, z: Array, slid: Array, width: int, n: int
 ) -> None:
-    """As share, where every axis is linear; where taps slide, what the pixels get that are read."""
+    """Compute shares if every axis is linear; if taps slide, those of the pixels that are read."""
     b, three = width + width, integer(3)
     c, d = b + b, b + b + b
     if LINEAR == 1:
@@ -84,7 +84,7 @@ def share_linear(
 
 
 def share(g: Array, amount: Array, shares: Array, taps: int, width: int, n: int) -> None:
-    """What each tap gets of the upstream values."""
+    """Compute each tap's share of the upstream values."""
     for t in range(taps):
         a = unsigned(t) * width
         for i in range(n):
@@ -94,7 +94,7 @@ def share(g: Array, amount: Array, shares: Array, taps: int, width: int, n: int)
 def spread(
     plane: Array, at: Array, shifts: Array, shares: Array, taps: int, width: int, n: int
 ) -> None:
-    """Add the shares of inside points to the plane: the transpose of collect."""
+    """Add the shares of inside points to the plane: the transpose of `collect`."""
     for t in range(taps):
         a, shift = unsigned(t) * width, address(shifts[t])
         for i in range(n):
@@ -104,10 +104,10 @@ def spread(
 def spread_pairs(
     plane: Array, at: Array, shifts: Array, shares: Array, taps: int, width: int, n: int
 ) -> None:
-    """As spread, where every second tap is the right neighbour of the one before: two at once.
+    """Add shares to pairs of contiguous pixels: two taps at once.
 
-    Points that follow each other mostly share pixels, and to read what was just written, but in
-    other pieces, is slow: so some thirty places in the block take turns.
+    Successive points mostly share pixels, and loading what was just stored with another alignment
+    is slow.  Therefore the loop alternates between 32 places in the block.
     """
     turns = unsigned(32)
     far, fours = n // turns, taps // 4 * 4
@@ -137,7 +137,7 @@ def spread_band(
     plane: Array, at: Array, shifts: Array, shares: Array, low: int, high: int,
     taps: int, width: int, n: int,
 ) -> None:  # fmt: skip
-    """As spread or spread_pairs, in the same order, but only to the taps in [low, high)."""
+    """Add shares to the taps in [low, high) only, in the order of `spread` or `spread_pairs`."""
     turns, together = (unsigned(32), 4 if taps % 4 == 0 else 2) if JOINED else (unsigned(1), 1)
     far = n // turns
     for first in range(0, taps, together):
@@ -158,7 +158,7 @@ def spread_band(
 def spread_present(
     plane: Array, at: Array, shares: Array, low: int, high: int, taps: int, width: int, n: int
 ) -> None:
-    """As spread_band, for edges; [low, high) has no dropped tap."""
+    """Add the shares of edges to the taps in [low, high), which excludes dropped taps."""
     for t in range(taps):
         a = unsigned(t) * width
         for i in range(n):
@@ -167,10 +167,11 @@ def spread_present(
 
 
 def silence(at: Array, lost: Array, g: Array, fills: bool, taps: int, width: int, n: int) -> None:
-    """Zero the upstream values of edges that have no tap.
+    """Set the upstream values of edges without taps to 0.
 
-    They take part in nothing, and 0 times an upstream NaN must not say otherwise; but where a fill
-    counts with weights that do not sum to one (it ``fills``), only points that are nowhere are out.
+    Such edges must not contribute, but 0 times a NaN in the upstream values would.  If weights do
+    not sum to one and a fill value counts (``fills``), only points that are nowhere have no
+    contribution.
     """
     for i in range(n):
         here = at[i]
@@ -193,24 +194,24 @@ def add(sums: Array, more: Array, n: int) -> None:
 
 
 def accumulate(sums: Array, g: Array, along: Array, state: Array, n: int) -> None:
-    """Add g * along to a sum, for inside points: others may hold what is no number."""
+    """Add g * along to a sum for inside points; other points may hold NaN."""
     for i in range(n):
         sums[i] += where(state[i] == 0, g[i] * along[i], real(0))
 
 
 def accumulate_edges(sums: Array, g: Array, along: Array, n: int) -> None:
-    """As accumulate, for edges."""
+    """Add g * along to a sum for edges."""
     for j in range(n):
         sums[j] += g[j] * along[j]
 
 
 def settle_axis(sums: Array, gradient: Array, step: int, n: int) -> None:
-    """Sums -> one axis of a gradient, whose points are ``step`` apart; 0 where none is inside."""
+    """Store sums as one axis of a gradient, whose points are ``step`` apart."""
     for i in range(n):
         gradient[i * step] = sums[i]
 
 
 def settle_axis_edges(sums: Array, which: Array, gradient: Array, step: int, n: int) -> None:
-    """As settle_axis, at the listed points."""
+    """Store sums as one axis of a gradient, at the listed points."""
     for j in range(n):
         gradient[unsigned(which[j]) * step] = sums[j]

@@ -1,15 +1,15 @@
-"""The backward of backward: second derivatives in one sweep.
+"""The double backward: second derivatives in one sweep.
 
-Backward takes upstream values g, an image v and a grid to two gradients.  With an upstream image u
-and an upstream grid d, its own gradients are, for weights w of a point's taps and w_a the same with
-axis a differentiated once more,
+Backward computes two gradients from upstream values g, an image v and a grid.  Given an upstream
+image u and an upstream grid d, its own gradients are as follows, with w the weights of a point's
+taps, and w_a the weights with the order of axis a raised by one:
 
     of g      sum over taps of w u + W v                       W = sum over a of d_a w_a
     of v      g W, added to each tap's pixel
     of grid   along b: g * sum over taps of w_b u + W_b v      W_b = sum over a of d_a w_ab
 
-So W is how w changes as the point moves by d: the products of weights are worked out with their
-change, as dual numbers are multiplied (w, W) -> (w p, W p + w P), once plainly and once for each b.
+W is thus the change of w as the point moves by d.  The products of weights are computed together
+with their changes, like dual numbers, (w, W) -> (w p, W p + w P): once plainly and once for each b.
 """
 
 from __future__ import annotations
@@ -81,14 +81,14 @@ Array = Any
 real = float
 int64 = int
 unsigned = int
-LINEAR = 0  # the rank, where all axes are linear
-JOINED = False  # whether taps come in pairs that are neighbours in memory
+LINEAR = 0  # the rank if all axes are linear
+JOINED = False  # whether pairs of taps are contiguous in memory
 
 
 def weigh_moves(block: Block, moves: Line, upstream: bool, raised: int, n: int) -> None:
-    """Weights, and how they change as the inside points move.
+    """Compute the weights of inside points, and their changes as the points move.
 
-    ``upstream`` tells whether there is an upstream image; ``raised`` axes have a gradient.
+    ``upstream`` is set if there is an upstream image; ``raised`` axes have a gradient.
     """
     along, moved = tail(block.reals, block.table[ALONG]), tail(block.reals, block.table[LEANS])
     if not LINEAR:
@@ -108,7 +108,7 @@ def weigh_moves(block: Block, moves: Line, upstream: bool, raised: int, n: int) 
 
 
 def fetch_all_ahead(job: Second, lattice: Lattice, block: Block, p: int, item: int, n: int) -> None:
-    """Ask for the memory of a block's points in each of the planes that are read or added to."""
+    """Prefetch a block's pixels in each of the planes that are read or added to."""
     at, row, taps = tail(block.indices, block.table[AT]), block.axes[COUNT], block.table[EACH]
     plane = tail(job.image.memory, job.image.starts[p] + item * job.image.item)
     fetch_ahead(plane, at, lattice.shifts, row, taps, n)
@@ -123,11 +123,11 @@ def fetch_all_ahead(job: Second, lattice: Lattice, block: Block, p: int, item: i
 def backward_twice_inside(
     job: Second, lattice: Lattice, block: Block, task: BandedTask, points: Line, span: Span
 ) -> None:
-    """Second derivatives of the points first..last of items first_item..last_item.
+    """Compute second derivatives of points first..last of items first_item..last_item.
 
-    ``upstream`` is the image u, if the call ``has_image``; ``moves`` the grid d.  What becomes of g
-    goes to ``results``, of v to ``shadow`` and of the grid to
-    ``gradient``; bands and order of summation as in `gridsample.kernels.cpu.sweeps.backward`.
+    ``upstream`` is the image u, if there is one, and ``moves`` the grid d.  The gradient of g is
+    stored in ``results``, that of v in ``shadow`` and that of the grid in ``gradient``.  Bands and
+    the order of summation are as in `gridsample.kernels.cpu.gradients.backward_inside`.
     """
     item, start, inside, n = span.item, span.start, span.inside, span.n
     width, count = block.table[WIDTH], block.table[EACH]
@@ -218,7 +218,7 @@ def backward_twice_edges(
     which: Array,
     n: int,
 ) -> None:
-    """`backward_twice` at the ``n`` listed edges of an item."""
+    """Compute second derivatives at the ``n`` listed edges of an item."""
     width = block.table[WIDTH]
     count = block.table[EACH]
     step = unsigned(job.values.step)
@@ -282,7 +282,7 @@ def backward_twice_edges(
 
 
 def measure_move(move: Array, steep: Any, moved: Array, n: int) -> None:
-    """A move along an axis, in pixels."""
+    """Convert a move along an axis to pixels."""
     for i in range(n):
         moved[i] = move[i] * steep
 
@@ -291,10 +291,10 @@ def slope_twice(
     result: Array, sums: Array, g: Array, pixels: Array, others: Array, x: Array, y: Array,
     z: Array, moved: Array, state: Array, width: int, n: int,
 ) -> None:  # fmt: skip
-    """Where every axis is linear: what becomes of g, and of the grid, at inside points.
+    """Compute the gradients of g and of the grid at inside points, if every axis is linear.
 
-    ``pixels`` are the image's, ``others`` the upstream one's, both collected in pairs.  Along one
-    axis a linear image has no second derivative: only mixed ones are left.
+    ``pixels`` are the image's, ``others`` the upstream image's, both collected in pairs.  Along a
+    single axis, linear interpolation has no second derivative: only mixed ones remain.
     """
     one, b = unsigned(1), width + width
     c, d = b + b, b + b + b
@@ -323,7 +323,7 @@ def slope_twice(
         for i in range(n):
             j, inside = i + i, state[i] == 0
             across, under, beyond = moved[i], moved[width + i], moved[b + i]
-            # Blended along x, then y, then z; and how that changes along x.
+            # Blend along x, then y, then z, and compute the derivatives along x.
             p, q, r, s = pixels[j], pixels[j + one], pixels[b + j], pixels[b + j + one]
             t, u, v, w = pixels[c + j], pixels[c + j + one], pixels[d + j], pixels[d + j + one]
             p, q = between(p, q, x[i]), q - p
@@ -357,7 +357,7 @@ def slope_twice(
 def share_twice(
     g: Array, shares: Array, x: Array, y: Array, z: Array, moved: Array, width: int, n: int
 ) -> None:
-    """What each tap gets of g where its weight changes so, where every axis is linear."""
+    """Compute each tap's share of g for the change of its weight, if every axis is linear."""
     b = width + width
     c, d = b + b, b + b + b
     if LINEAR == 1:
@@ -376,7 +376,7 @@ def share_twice(
             across, down, deep = g[i] * moved[i], g[i] * moved[width + i], g[i] * moved[b + i]
             left, right, upper, lower = ONE - x[i], x[i], ONE - y[i], y[i]
             near, far = ONE - z[i], z[i]
-            # How the product of the weights along y and z changes, and that product.
+            # Each change is that of the product of the weights along y and z.
             change = -down * near - deep * upper
             shares[i] = change * left - across * upper * near
             shares[width + i] = change * right + across * upper * near
@@ -392,7 +392,7 @@ def share_twice(
 
 
 def lean(block: Block, a: int, move: Array, n: int) -> None:
-    """How the weights along one axis change as the points move along it: w' times the move."""
+    """Compute the leans along one axis: the derivatives of the weights times the move."""
     width, size = block.table[WIDTH], block.table[MOST] * block.table[WIDTH]
     for o in range(2):
         leans = tail(block.reals, block.table[LEANS] + (2 * a + o) * size)
@@ -401,7 +401,7 @@ def lean(block: Block, a: int, move: Array, n: int) -> None:
 
 
 def multiply_twice(block: Block, raised: int, n: int) -> None:
-    """Weights along each axis -> the taps' weights and how they change, for each kind of product.
+    """Multiply weights and leans along each axis to the taps' weights and changes, for each kind.
 
     Kind 0 is the plain product; in kind 1 + b the order of axis b is raised, for ``raised`` axes.
     """
@@ -426,7 +426,7 @@ def multiply_dual(
     weights: Array, changes: Array, taps: int, weight: Array, leans: Array, more: int, width: int,
     n: int,
 ) -> None:  # fmt: skip
-    """As `gridsample.kernels.cpu.taps.multiply`, for weights and their changes together."""
+    """Multiply weights together with their changes; `taps.multiply` does so for weights alone."""
     for k in range(more - 1, -1, -1):
         along = unsigned(k) * width
         for t in range(taps):
@@ -443,6 +443,7 @@ def multiply_dual(
                     weights[old + i] *= weight[i]
 
 
-# What lowering compiles before the driver: a loop over separate arrays, and what calls loops.
+# What lowering compiles before the driver: loops over arrays that do not overlap, and their
+# callers.
 LOOPS = (measure_move, slope_twice, share_twice, multiply_dual)
 STEPS = (lean, multiply_twice, weigh_moves, fetch_all_ahead)

@@ -1,14 +1,14 @@
-"""The drivers: over items, blocks of points, and planes.  One call is one task of one thread.
+"""The drivers: loops over items, blocks of points, and planes.  One call is one task of one thread.
 
-All share one shape.  For each block of points `survey` tells inside points and edges apart.  The
-taps of the inside points are weighed once and used for every plane, or every run of channels; then
-the same is done for the few edges.  Memory is flat and described by numbers (see
-`gridsample.kernels.memory`): ``source`` and ``target`` list where each plane starts, ``*_item`` is
-the distance from one item of the batch to the next (0 where the batch is broadcast), strides count
-elements.  A task's points are first..last of items first_item..last_item, in the planes (or runs)
-from ``planes`` to ``end``.  ``shifts`` lists the distance of each tap from the first; ``outside``
-what each plane has at points that are out, ``dropped`` what it has under dropped taps, ``holes``
-what it has at points that are nowhere.
+All have the same structure.  For each block of points, `survey` separates inside points and edges.
+The weights of the inside points' taps are computed once and used for every plane, or every run of
+channels; the same is then done for the few edges.  Memory is flat and described by numbers (see
+`gridsample.kernels.memory`): ``starts`` lists where each plane starts, ``item`` is the distance
+from one item of the batch to the next (0 if the batch is broadcast), and strides count elements.
+A task's points are first..last of items first_item..last_item, in the planes (or runs) from
+``planes`` to ``end``.  ``shifts`` lists the distance of each tap from the first.  For each plane,
+``outside`` lists the value of points that are out, ``dropped`` that of dropped taps, and ``holes``
+that of points that are nowhere.
 """
 
 from __future__ import annotations
@@ -105,32 +105,32 @@ int64 = int
 unsigned = int
 PAIRS = JOINED = False
 IN_PLACE = False
-LINEAR = 0  # the rank, where all axes are linear
+LINEAR = 0  # the rank if all axes are linear
 FOURS = False  # whether there are four taps along x
-PIXEL = 0  # bytes of a pixel that is read by words, or numbers of one that are copied; or 0
-FEW = 0  # how many channels of a pixel fit a register, where they are side by side
-TOGETHER = 1  # how many pixels along x do
-RUNS = False  # whether a pixel's channels, side by side, are copied together
-HIGH = 0  # the greatest stored value, where it is an integer of few bits
+PIXEL = 0  # bytes of a pixel that is read by words, or numbers of one that is copied; or 0
+FEW = 0  # how many contiguous channels of a pixel fit a register
+TOGETHER = 1  # how many pixels along x are read together
+RUNS = False  # whether a pixel's contiguous channels are copied together
+HIGH = 0  # the greatest stored value, if it is an integer of few bits
 
 
 def window(out: Array, scratch: Array) -> Array:
-    """Where numbers are worked on: in place where they are stored as they are, else in scratch."""
+    """Return the working memory: the output if sums are stored without conversion, else scratch."""
     return scratch
 
 
 def work_inside(*arguments: Any) -> None:
-    """What a driver does at the points of a block that are no edges; bound by lowering."""
+    """Process the points of a block that are not edges; bound by lowering."""
 
 
 def work_edges(*arguments: Any) -> None:
-    """What a driver does at listed edges; bound by lowering."""
+    """Process listed edges; bound by lowering."""
 
 
 def sweep(job: Any, grid: Points, lattice: Lattice, block: Block, task: Any) -> None:
-    """Every driver: its work for all blocks of a task's points, item by item.
+    """Run a driver: its work for all blocks of a task's points, item by item.
 
-    The records of the ``job`` and the ``task`` are the driver's own: see `DRIVERS`.
+    The records of the ``job`` and the ``task`` are specific to the driver: see `DRIVERS`.
     """
     wide = unsigned(block.table[WIDTH])
     for item in range(task.first_item, task.last_item):
@@ -227,7 +227,7 @@ def gather_edges(
     which: Array,
     n: int,
 ) -> None:
-    """`gather` at the ``n`` listed edges of an item."""
+    """Sample at the ``n`` listed edges of an item."""
     width = block.table[WIDTH]
     count = block.table[EACH]
     wide = unsigned(width)
@@ -253,7 +253,7 @@ def gather_edges(
 def gather_nearest_inside(
     job: GatherRuns, lattice: Lattice, block: Block, task: Task, points: Line, span: Span
 ) -> None:
-    """As gather, where each axis has one tap of weight one: bits are copied, whatever they mean."""
+    """Copy bits, if each axis has one tap of weight one."""
     item = span.item
     start = span.start
     inside = span.inside
@@ -297,7 +297,7 @@ def gather_nearest_edges(
     which: Array,
     n: int,
 ) -> None:
-    """`gather_nearest` at the ``n`` listed edges of an item."""
+    """Copy bits at the ``n`` listed edges of an item."""
     step = unsigned(job.out.step)
     places = tail(block.indices, block.table[PLACES])
     lost = tail(block.indices, block.table[LOST])
@@ -338,7 +338,7 @@ def gather_nearest_edges(
 def gather_runs_inside(
     job: GatherRuns, lattice: Lattice, block: Block, task: Task, points: Line, span: Span
 ) -> None:
-    """As gather, where a pixel's channels lie side by side: a tap is a run of ``length``."""
+    """Sample if a pixel's channels are contiguous: a tap reads a run of ``length`` channels."""
     item = span.item
     start = span.start
     inside = span.inside
@@ -418,7 +418,7 @@ def gather_runs_edges(
     which: Array,
     n: int,
 ) -> None:
-    """`gather_runs` at the ``n`` listed edges of an item."""
+    """Sample runs of channels at the ``n`` listed edges of an item."""
     width = block.table[WIDTH]
     taps = unsigned(block.table[EACH])
     size = unsigned(job.length)
@@ -464,14 +464,14 @@ def gather_runs_edges(
 
 
 def enough(edges: int, width: int, closing: bool) -> int:
-    """How many of the listed edges are worked on now: all, once they fill a block or at the end."""
+    """Return how many listed edges to process now: all if they fill a block, or at the end."""
     return edges if edges >= width or closing else unsigned(0)
 
 
 def settle_block(
     block: Array, numbers: Array, values: Array, begin: int, step: int, indices: Array, n: int
 ) -> None:
-    """Store the numbers of a block's points, of which the first is ``begin``, in a plane."""
+    """Store the numbers of a block's points, the first of which is ``begin``, in a plane."""
     whole, done = tail(indices, block[BASE]), int64(0)
     if HIGH:
         round_off(numbers, whole, n)

@@ -1,17 +1,17 @@
-"""From a block of coordinates to taps: where each is, and how much it weighs.
+"""Convert a block of coordinates to taps: where each tap is, and its weight.
 
-A block is a few hundred output points, so that everything worked out here stays in cache and is
-then used for every plane.  Its points are of three kinds, which `survey` tells apart:
+A block is a few hundred output points, so that everything computed here stays in cache and is
+then used for every plane.  Its points fall into three classes, which `survey` separates:
 
-    inside   all taps are pixels of the image, wherever the boundary would fold others: the taps
-             are at the same distances from the first one for every point, and need no check
+    inside   all taps are pixels of the image, without folding: for every point, the taps are
+             at the same distances from the first one, and need no check
     out      no tap counts: nothing is read
-    edges    all others, among them the coordinates that are nowhere: these few points are listed
-             until there are enough of them for a block of their own, and then they are folded, and
-             each tap has an offset of its own, or none
+    edges    all others, including coordinates that are nowhere: these few points are listed
+             until they fill a block of their own.  Then their taps are folded, and each tap
+             has an offset of its own, or is dropped
 
 Arrays over a block's points are flat: entry i of tap t is at ``t * width + i``.  Each loop runs
-over the points of a few such arrays with unsigned counters: that is the form LLVM vectorises.
+over the points of a few such arrays with unsigned counters, which is the form that LLVM vectorises.
 What is the same for the whole block (alignment, boundary, method) is decided outside the loops.
 
 The functions are plain Python; `gridsample.kernels.cpu.build` lowers them to Numba with the names
@@ -108,14 +108,14 @@ unsigned = int
 double = float
 int64 = int
 DISPLACED = SIGNED = False  # whether coordinates are displacements; whether a boundary is odd
-AFFINE = False  # whether a grid's memory holds affine maps instead, rows of D + 1 numbers
-LINEAR = 0  # the rank, where all axes are linear
+AFFINE = False  # whether a grid's memory holds affine maps, as rows of D + 1 numbers
+LINEAR = 0  # the rank if all axes are linear
 
 
 def visit_edges(
     which: Array, first: int, shared: int, apart: int, gap: int, offset: Array, put: Array, n: int
 ) -> None:
-    """The offset of each edge's image from the first item's, and where the edge's value is."""
+    """Compute the offset of each edge's image from the first item's, and the index of its value."""
     part, begin = double(1) / double(shared), double(first) + double(HALF)
     for j in range(n):
         item = int64((double(which[j]) + begin) * part)
@@ -124,7 +124,7 @@ def visit_edges(
 
 
 def add_offsets(places: Array, offset: Array, taps: int, width: int, n: int) -> None:
-    """Add the offset of each edge's image to the places of its taps; dropped ones stay dropped."""
+    """Add the offset of each edge's image to its taps' places; dropped taps stay dropped."""
     for t in range(taps):
         begin = unsigned(t) * width
         for j in range(n):
@@ -136,7 +136,7 @@ def lay_own(
     axes: Array, measures: Array, count: int, first: int, which: Array, own: Array, width: int,
     n: int,
 ) -> None:  # fmt: skip
-    """The coordinates that the listed output points have themselves: (axis, point)."""
+    """Compute the own coordinates of the listed output points: (axis, point)."""
     for j in range(n):
         rest = unsigned(first + int64(which[j]))
         for a in range(count):
@@ -146,7 +146,7 @@ def lay_own(
 
 
 def lay_edges(row: Array, own: Array, count: int, coordinates: Array, width: int, n: int) -> None:
-    """As lay_points, at points whose own coordinates are known, along the axis of a map's row."""
+    """Apply one row of an affine map to listed points with known own coordinates."""
     for j in range(n):
         at = row[count]
         for b in range(count - 1, 0, -1):
@@ -155,7 +155,7 @@ def lay_edges(row: Array, own: Array, count: int, coordinates: Array, width: int
 
 
 def find_positions(axis: Array, measure: Array, pos: Array, n: int) -> None:
-    """Coordinates -> positions, in their place; a single pixel may be everywhere."""
+    """Convert coordinates to positions in place; along one aligned pixel, all positions are 0."""
     if axis[COORDS] == TO_CENTRES and axis[SIZE] == 1:
         for i in range(n):
             pos[i] = where(pos[i] == pos[i], ZERO, pos[i])
@@ -165,7 +165,7 @@ def find_positions(axis: Array, measure: Array, pos: Array, n: int) -> None:
 
 
 def add_places_edges(pos: Array, which: Array, first: int, inner: int, extent: int, n: int) -> None:
-    """As add_places, for listed points, counted from ``first``."""
+    """Convert displacements of listed points, counted from ``first``, to positions."""
     for j in range(n):
         pos[j] += real((first + int64(which[j])) // inner % extent)
 
@@ -173,10 +173,10 @@ def add_places_edges(pos: Array, which: Array, first: int, inner: int, extent: i
 def bend(
     axis: Array, steep: Any, pos: Array, base: Array, slopes: Array, lost: Array, n: int
 ) -> None:
-    """Positions -> base indices, fractions (in the positions' place) and slopes.
+    """Convert positions to base indices, fractions (in place) and slopes.
 
-    slopes get d position / d coordinate, the fold's sign included; lost marks the points that are
-    nowhere.
+    ``slopes`` receives d position / d coordinate, including the sign of the fold.  ``lost`` marks
+    the points that are nowhere.
     """
     boundary, last, edge, reach = (
         axis[BOUNDARY],
@@ -202,7 +202,7 @@ def bend(
 
 
 def find_lost(pos: Array, boundary: int, lost: Array, n: int) -> None:
-    """Mark the points whose position is nowhere, and put them at pixel 0."""
+    """Mark the points that are nowhere, and set their positions to 0."""
     for i in range(n):
         finite = where(pos[i] - pos[i] == ZERO, integer(0), integer(1))
         sure = where(known(pos[i], ZEROS), integer(0), integer(1))
@@ -212,16 +212,16 @@ def find_lost(pos: Array, boundary: int, lost: Array, n: int) -> None:
 
 
 def remainder(index: Any, period: Any) -> Any:
-    """What is left of an index that is not negative.
+    """Return the remainder of a nonnegative index.
 
-    Divided as real numbers, which is exact enough for any size of memory, and done for several
-    indices at once: processors divide integers one by one.
+    The division is done with real numbers, which is exact enough for any size of memory, and
+    vectorises, unlike the division of integers.
     """
     return index - int64(double(index) / double(period)) * period
 
 
 def lay_taps(axis: Array, base: Array, stride: int, offset: Array, width: int, n: int) -> None:
-    """Base indices -> offset of each tap along one axis, or DROPPED."""
+    """Convert base indices to the offset of each tap along one axis, or DROPPED."""
     size, boundary, edge, step = axis[SIZE], axis[BOUNDARY], axis[EDGED], integer(stride)
     for k in range(axis[COUNT]):
         begin = unsigned(k) * width
@@ -239,7 +239,7 @@ def lay_taps(axis: Array, base: Array, stride: int, offset: Array, width: int, n
 
 
 def sign_taps(axis: Array, base: Array, weight: Array, width: int, n: int) -> None:
-    """Give each weight along one axis the sign that an odd boundary gives its tap."""
+    """Multiply each weight along one axis by the sign that an odd boundary gives its tap."""
     size, edge = axis[SIZE], axis[EDGED]
     for k in range(axis[COUNT]):
         begin, shift = unsigned(k) * width, axis[FIRST] + k
@@ -250,9 +250,9 @@ def sign_taps(axis: Array, base: Array, weight: Array, width: int, n: int) -> No
 def weigh_taps(
     axis: Array, table: Array, pitch: int, t: Array, weight: Array, width: int, n: int
 ) -> None:
-    """Weights of all taps of an axis at the fractions t.
+    """Compute the weights of all taps along an axis at the fractions t.
 
-    They are polynomials, whose ``table`` (tap, power) has rows ``pitch`` apart.
+    They are polynomials; the rows of their ``table`` (tap, power) are ``pitch`` apart.
     """
     powers = axis[POWERS]
     for k in range(axis[COUNT]):
@@ -266,7 +266,7 @@ def weigh_taps(
             for i in range(n):
                 weight[begin + i] = top * t[i] + below
         power = powers - 3
-        while power >= 1:  # two at a time: each pass loads and stores the sum
+        while power >= 1:  # two powers at a time, because each pass loads and stores the sum
             upper, lower = table[row + power], table[row + power - 1]
             for i in range(n):
                 weight[begin + i] = (weight[begin + i] * t[i] + upper) * t[i] + lower
@@ -278,7 +278,7 @@ def weigh_taps(
 
 
 def weigh_cubic(table: Array, pitch: int, t: Array, weight: Array, width: int, n: int) -> None:
-    """As weigh_taps, for four taps of four powers: all in one pass."""
+    """Compute the weights of four taps of four coefficients each, in one pass."""
     second, third, fourth = pitch, pitch + pitch, pitch + pitch + pitch
     a, b, c, d = table[0], table[1], table[2], table[3]
     e, f, g, h = table[second], table[second + 1], table[second + 2], table[second + 3]
@@ -292,7 +292,7 @@ def weigh_cubic(table: Array, pitch: int, t: Array, weight: Array, width: int, n
 
 
 def chain(weight: Array, slopes: Array, taps: int, order: int, width: int, n: int) -> None:
-    """Weights times slope ** order: the chain rule, from position to coordinate."""
+    """Multiply weights by slope ** order: the chain rule, from position to coordinate."""
     for _ in range(order):
         for k in range(taps):
             begin = unsigned(k) * width
@@ -301,9 +301,9 @@ def chain(weight: Array, slopes: Array, taps: int, order: int, width: int, n: in
 
 
 def join(at: Array, taps: int, offset: Array, more: int, width: int, n: int) -> None:
-    """Offsets of ``taps`` taps -> those of taps * more taps: one more axis is multiplied out.
+    """Combine the offsets of ``taps`` taps with those along one more axis: taps * more offsets.
 
-    Downwards, because the first taps are read until they are made, last.
+    The loop runs downwards, because the first taps are read until they are overwritten last.
     """
     for k in range(more - 1, -1, -1):
         along = unsigned(k) * width
@@ -322,7 +322,7 @@ def join(at: Array, taps: int, offset: Array, more: int, width: int, n: int) -> 
 
 
 def multiply(amount: Array, taps: int, weight: Array, more: int, width: int, n: int) -> None:
-    """As join, for the products of the weights."""
+    """Combine the products of weights with the weights along one more axis; see `join`."""
     for k in range(more - 1, -1, -1):
         along = unsigned(k) * width
         for t in range(taps):
@@ -336,7 +336,7 @@ def multiply(amount: Array, taps: int, weight: Array, more: int, width: int, n: 
 
 
 def weigh(block: Block, orders: int, a: int, t: Array, n: int) -> None:
-    """Weights of one axis, for ``orders`` successive orders."""
+    """Compute the weights along one axis, for ``orders`` successive orders."""
     axis, width, pitch = tail(block.axes, a * COLUMNS), block.table[WIDTH], block.table[PITCH]
     size, slopes = block.table[MOST] * width, tail(block.reals, block.table[SLOPES])
     for o in range(orders):
@@ -350,7 +350,7 @@ def weigh(block: Block, orders: int, a: int, t: Array, n: int) -> None:
 
 
 def weigh_inside(block: Block, orders: int, n: int) -> None:
-    """Weights along each axis of the points that `survey` has placed."""
+    """Compute the weights along each axis for the points that `survey` has placed."""
     for a in range(block.table[AXES]):
         if orders > 1 or block.axes[a * COLUMNS + ORDER]:
             fill(tail(block.reals, block.table[SLOPES]), block.measures[a * MEASURES + STEEP], n)
@@ -359,9 +359,10 @@ def weigh_inside(block: Block, orders: int, n: int) -> None:
 
 
 def multiply_rows(block: Block, begin: int, kinds: int, n: int) -> None:
-    """Weights along y and z -> those of rows of taps, from ``begin`` on: 1 if x is the only axis.
+    """Multiply the weights along y and z to those of rows of taps, stored from ``begin`` on.
 
-    Kind 0 is the plain product; in kind a the order of axis a is raised.
+    Kind 0 is the plain product; in kind a the order of axis a is raised.  If x is the only axis,
+    the weights are 1.
     """
     width, size = block.table[WIDTH], block.table[MOST] * block.table[WIDTH]
     rows = block.table[EACH] // block.axes[COUNT]
@@ -386,7 +387,7 @@ def prepare_edges(
     which: Array,
     n: int,
 ) -> None:
-    """List the taps of the ``n`` edges that ``which`` starts with; lost points have none."""
+    """List the taps of the first ``n`` edges in ``which``; lost points have none."""
     width, lost = block.table[WIDTH], tail(block.indices, block.table[LOST])
     size = block.table[MOST] * width
     t, places = tail(block.reals, block.table[FRACTION]), tail(block.indices, block.table[PLACES])
@@ -431,7 +432,7 @@ def prepare_edges(
 
 
 def multiply_out(block: Block, kinds: int, n: int) -> None:
-    """Weights along each axis -> weights of the taps, for each kind of product."""
+    """Multiply the weights along each axis to the weights of taps, for each kind of product."""
     width, size = block.table[WIDTH], block.table[MOST] * block.table[WIDTH]
     for kind in range(kinds):
         # Kind 0 is the plain product; in kind 1 + a the order of axis a is raised.
@@ -455,7 +456,7 @@ def drop_lost(lost: Array, offset: Array, taps: int, width: int, n: int) -> None
                 offset[unsigned(k) * width + i] = integer(DROPPED)
 
 
-# What lowering compiles from axis.py, and then from here, in an order in which each uses only
+# The functions of axis.py and of this module that lowering compiles, ordered so that each uses only
 # those before it.
 ELEMENTWISE = (remainder, known, confine, fold, split, fold_index, fold_sign)
 
@@ -471,8 +472,8 @@ LOOPS = (
 SCATTERED = (read_ahead, list_edges, add_places)
 
 
-# Where an affine map sends a point, to the last bit as if it were worked out before: at an edge of
-# the image that bit decides.
+# These compute the coordinates of affine maps with exactly the rounding of a precomputed grid,
+# because the last bit decides at an edge of the image.
 LAID = (coordinate_at, own_coordinate, lay_line, lay_points, lay_own, lay_edges)
 
 

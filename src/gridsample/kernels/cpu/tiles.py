@@ -1,16 +1,16 @@
-"""Drivers that lay the channels of an image side by side first, a tile of them at a time.
+"""Drivers that first copy an image so that channels are contiguous, a tile of them at a time.
 
-Where a pixel's channels lie side by side, one load reads a tap of all of them, and one weight
-serves them all.  That is several times as fast as to go from plane to plane, so it pays to
-transpose an image first where points outnumber pixels, or nearly.  Results are transposed back, a
+If a pixel's channels are contiguous, one load reads a tap of all channels, and one weight serves
+them all.  This is several times as fast as processing plane after plane, so it pays to transpose
+an image first if there are more points than pixels, or nearly so.  Results are transposed back, a
 block of points at a time.
 
-Where outside is 0, a tile has a margin of zeros as wide as taps reach, so that there are no edges.
+Under `zeros`, a tile has a margin of zeros as wide as the taps reach, so that there are no edges.
 
-Arguments are those of `gridsample.kernels.cpu.sweeps`, but for these: ``tile_strides`` and
-``shifts`` are distances in a tile; lines of so many ``pixels`` follow each other in a plane, and
-``target_lines`` says where each begins in a tile, of ``whole`` pixels; ``planes`` and ``end`` count
-tiles of ``FEW`` of the ``channels``.
+Arguments are those of `gridsample.kernels.cpu.sweeps`, with these differences: the lattice's
+distances are those in a tile; a plane consists of ``tiling.many`` lines of ``pixels`` pixels, and
+``tiling.lines`` lists where each starts in a tile of ``whole`` pixels; ``planes`` and ``end`` of a
+task count tiles of ``FEW`` of the ``channels``.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ integer = int
 int64 = int
 unsigned = int
 TILE = 1  # the side of a square that is transposed in registers
-FEW = 1  # how many channels a tile has
-ROWS = 0  # how many taps a point has, or 0 where it is an argument
+FEW = 1  # the channels of a tile
+ROWS = 0  # the number of taps of a point, or 0 if it is an argument
 address = int
 
 
@@ -73,11 +73,11 @@ def turn_tile(src: Array, at: int, pitch: int, dst: Array, to: int, dst_pitch: i
 
 
 def no_pixel() -> Any:
-    """A pixel whose channels are all 0."""
+    """Return a pixel whose channels are all 0."""
 
 
 def read_pixel(numbers: Array, at: int) -> Any:
-    """The FEW numbers from a place on."""
+    """Load the FEW numbers from a place on."""
 
 
 def store_pixel(numbers: Array, at: int, pixel: Any) -> None:
@@ -85,11 +85,11 @@ def store_pixel(numbers: Array, at: int, pixel: Any) -> None:
 
 
 def weigh_lanes(total: Any, weight: Any, pixel: Any) -> Any:
-    """A pixel, and so many times another."""
+    """Return total + weight * pixel."""
 
 
 def dot_lanes(pixel: Any, other: Any) -> Any:
-    """The sum of the products of two pixels' numbers."""
+    """Return the dot product of two pixels' channels."""
 
 
 def turn(
@@ -97,8 +97,8 @@ def turn(
 ) -> None:
     """Transpose: dst[to + column * dst_pitch + row] = src[at + row * pitch + column]."""
     whole_rows, whole_columns = rows - rows % TILE, columns - columns % TILE
-    # Columns inside, so that a line of cache that a row has begun to fill is soon full: rows whose
-    # pitch is a power of two all fall on the same few lines.
+    # Columns are the inner loop, so that a cache line that a row has begun to fill is soon full:
+    # rows whose pitch is a power of two all map to the same few lines.
     for row in range(0, whole_rows, TILE):
         for column in range(0, whole_columns, TILE):
             here, there = at + row * pitch + column, to + column * dst_pitch + row
@@ -123,7 +123,7 @@ def lay_tile(
     image: Array, starts: Array, first: int, many: int, tile: Array, lines: Array, count: int,
     pixels: int, whole: int,
 ) -> None:  # fmt: skip
-    """Planes -> pixels of ``FEW`` channels; ``many`` of them are planes, and the others are 0."""
+    """Transpose planes to pixels of ``FEW`` channels; channels beyond the ``many`` planes are 0."""
     few = int64(FEW)
     if many < few or whole > count * pixels:
         for i in range(unsigned(whole) * unsigned(FEW)):
@@ -142,7 +142,7 @@ def lay_tile(
 def settle_tile(
     rows: Array, out: Array, starts: Array, first: int, many: int, at: int, step: int, n: int
 ) -> None:
-    """Pixels -> planes of an output, whose points are a ``step`` apart from ``at`` on."""
+    """Transpose pixels to planes of an output; its points are ``step`` apart, from ``at`` on."""
     few = int64(FEW)
     if step == 1 and many > 1 and even_planes(starts, first, many):
         pitch = starts[first + 1] - starts[first]
@@ -158,7 +158,7 @@ def settle_tile_edges(
     rows: Array, out: Array, starts: Array, first: int, many: int, at: int, step: int,
     which: Array, n: int,
 ) -> None:  # fmt: skip
-    """As settle_tile, for the listed points."""
+    """Store the pixels of listed points in the planes of an output."""
     for c in range(many):
         plane = tail(out, starts[first + c] + at)
         for j in range(n):
@@ -166,13 +166,13 @@ def settle_tile_edges(
 
 
 def few_of(numbers: Array, first: int, many: int, kept: Array) -> None:
-    """Numbers of a tile's channels, and 0 for channels that are not there."""
+    """Copy the numbers of a tile's channels, and 0 for channels beyond ``many``."""
     for c in range(FEW):
         kept[c] = numbers[first + c] if c < many else real(0)
 
 
 def count_up(numbers: Array, n: int) -> None:
-    """0, 1, 2 and so on."""
+    """Store 0, 1, 2 and so on."""
     for i in range(n):
         numbers[i] = integer(i)
 
@@ -181,7 +181,7 @@ def gather_tiles(
     image: Planes, grid: Points, out: Values, around: Outside, lattice: Lattice, tiling: Tiling,
     block: Block, task: Task,
 ) -> None:  # fmt: skip
-    """As `gridsample.kernels.cpu.sweeps.gather`, a tile of channels at a time."""
+    """Sample as `sweeps.gather_inside` and `sweeps.gather_edges` do, tile by tile."""
     width, taps, few = block.table[WIDTH], unsigned(block.table[EACH]), unsigned(FEW)
     wide, at = unsigned(width), tail(block.indices, block.table[AT])
     state = tail(block.indices, block.table[STATE])
@@ -189,7 +189,7 @@ def gather_tiles(
     order, amount = tail(block.indices, block.table[BASE]), tail(block.reals, block.table[AMOUNT])
     empty = tail(
         block.reals, block.table[TILED]
-    )  # then under around.dropped taps, at points that are nowhere
+    )  # then values of dropped taps, and of points that are nowhere
     under, hole, rows = tail(empty, FEW), tail(empty, 2 * FEW), tail(empty, 3 * FEW)
     tile = tail(rows, width * FEW)
     for item in range(task.first_item, task.last_item):
@@ -252,7 +252,7 @@ def gather_tiles(
 def fetch_tile(
     values: Array, starts: Array, first: int, many: int, at: int, step: int, rows: Array, n: int
 ) -> None:
-    """The inverse of settle_tile; what ``rows`` has of channels that are not there stays."""
+    """Transpose planes to pixels; keep what ``rows`` has in channels beyond ``many``."""
     few = int64(FEW)
     if step == 1 and many > 1 and even_planes(starts, first, many):
         pitch = starts[first + 1] - starts[first]
@@ -268,7 +268,7 @@ def fetch_tile_edges(
     values: Array, starts: Array, first: int, many: int, at: int, step: int, which: Array,
     rows: Array, n: int,
 ) -> None:  # fmt: skip
-    """As fetch_tile, for the listed points."""
+    """Copy the listed points of planes to pixels."""
     for c in range(many):
         plane = tail(values, starts[first + c] + at)
         for j in range(n):
@@ -278,7 +278,7 @@ def fetch_tile_edges(
 def derive_tile(
     block: Block, tile: Array, shade: Array, rows: Array, shifts: Array, needs: Needs, n: int
 ) -> None:
-    """Add what inside points give to a tile of an image's gradient, and to their own sums."""
+    """Add the contributions of inside points to a tile of an image's gradient, and to sums."""
     at, state = tail(block.indices, block.table[AT]), tail(block.indices, block.table[STATE])
     amount, sums = tail(block.reals, block.table[AMOUNT]), tail(block.reals, block.table[SUMS])
     width, few = unsigned(block.table[WIDTH]), unsigned(FEW)
@@ -300,14 +300,14 @@ def derive_tile(
 
 
 def pixel_or(tile: Array, place: int, nothing: Any) -> Any:
-    """The pixel at a place, or what stands for it where the tap is dropped."""
+    """Return the pixel at a place, or ``nothing`` if the tap is dropped."""
     return read_pixel(tile, address(place)) if place >= 0 else nothing
 
 
 def derive_tile_edges(
     block: Block, tile: Array, shade: Array, rows: Array, dropped: Array, needs: Needs, n: int
 ) -> None:
-    """As derive_tile, at edges; ``dropped`` is what channels have under dropped taps."""
+    """Add the contributions of edges; ``dropped`` contains the channels' values of dropped taps."""
     places, lost = tail(block.indices, block.table[PLACES]), tail(block.indices, block.table[LOST])
     amount, sums = tail(block.reals, block.table[AMOUNT]), tail(block.reals, block.table[SUMS])
     width, few, taps = unsigned(block.table[WIDTH]), unsigned(FEW), unsigned(block.table[EACH])
@@ -343,7 +343,7 @@ def add_sums(block: Block, gradient: Array, n: int) -> None:
 
 
 def add_sums_edges(block: Block, gradient: Array, which: Array, n: int) -> None:
-    """As add_sums, at the listed points."""
+    """Add the sums of listed points to the grid's gradient."""
     width, axes = unsigned(block.table[WIDTH]), unsigned(block.table[AXES])
     sums = tail(block.reals, block.table[SUMS])
     for j in range(n):
@@ -355,9 +355,9 @@ def backward_tiles(
     image: Planes, grid: Points, values: Values, shadow: Planes, gradient: Gradient,
     dropped: Memory, lattice: Lattice, needs: Needs, tiling: Tiling, block: Block, task: Task,
 ) -> None:  # fmt: skip
-    """As `gridsample.kernels.cpu.sweeps.backward`, a tile of channels at a time.
+    """Compute gradients as `gradients.backward_inside` and `backward_edges` do, tile by tile.
 
-    Channels that are not there have values and pixels of 0, which add nothing.
+    Channels beyond the last plane have values and pixels of 0, which add nothing.
     """
     width, few, count = block.table[WIDTH], int64(FEW), block.table[AXES] * needs.grid
     wide, under = unsigned(width), tail(block.reals, block.table[TILED])

@@ -1,4 +1,4 @@
-"""Which images are laid out in tiles of channels, and how."""
+"""Which images are copied to tiles of channels, and how."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from gridsample.kernels.memory import Memory
 
 Array = np.ndarray[Any, Any]
 
-# Channels of a tile, for sums of four bytes and of eight; of how many a tile is worth its while;
-# and bytes of one, at most: it should stay in the second-level cache.
+# The channels of a tile, for sums of four bytes and of eight; the least number of channels for
+# which tiles pay; and the maximum size of one in bytes: it should stay in the second-level cache.
 TILES, LEAST, LARGEST = {4: 16, 8: 8}, 6, 1 << 22
 
 
 def tile_of(plan: Plan, planes: int) -> int:
-    """How many channels a tile has."""
+    """Return how many channels a tile has."""
     most = TILES[plan.real.itemsize]
     return most if planes > 8 or most == 8 else 8
 
 
 def tile_back(plan: Plan, planes: int) -> int:
-    """As `tile_of`, where there are two tiles: fewer channels, if both are too large otherwise."""
+    """Return how many channels each of two tiles has: fewer if both are too large otherwise."""
     few = tile_of(plan, planes)
     return few if size_of_two(plan, few) <= LARGEST else TILES[8]
 
 
 def size_of_two(plan: Plan, few: int) -> int:
-    """The bytes of a tile of so many channels of an image, and of one of its gradient."""
+    """Return the bytes of a tile of an image plus one of its gradient, with ``few`` channels."""
     return 2 * math.prod(plan.spatial) * few * plan.real.itemsize
 
 
 def pays_to_tile(plan: Plan, memory: Memory, image: np.dtype[Any], values: np.dtype[Any]) -> bool:
-    """Whether to lay channels side by side first: points nearly outnumber pixels."""
+    """Whether to make channels contiguous first: it pays if points nearly outnumber pixels."""
     planes = len(starts(memory, plan, False)[0])
     pixels, step, expected = math.prod(plan.spatial), 1, []
     for n in plan.spatial[::-1]:
@@ -53,9 +53,9 @@ def pays_to_tile(plan: Plan, memory: Memory, image: np.dtype[Any], values: np.dt
 
 
 def reaches(plan: Plan) -> tuple[int, ...]:
-    """How far taps reach beyond an image along each axis, x first, where all find 0 there.
+    """Return how wide margins are along each axis, x first: as wide as taps reach, or 0.
 
-    No method may round: ties are left to the edges, and then there are none.
+    Margins replace edges, under `zeros` only.  No method may round then, because ties are edges.
     """
     zeros = plan.extrapolate and set(plan.boundaries) == {"zeros"}
     margin = zeros and not any(method.rounds for method in plan.methods)
@@ -63,9 +63,9 @@ def reaches(plan: Plan) -> tuple[int, ...]:
 
 
 def lay_out(spatial: Shape, margins: Shape, few: int) -> tuple[Shape, Array, int]:
-    """A tile with margins: its strides, x first; the pixel where each line begins; its pixels.
+    """Return a tile's strides, x first; the pixel at which each line starts; and its pixels.
 
-    Without margins the lines are one.
+    Without margins, all lines are one.
     """
     sizes = [n + 2 * margin for n, margin in zip(spatial[::-1], margins, strict=True)]
     steps = [math.prod(sizes[:a]) for a in range(len(sizes))]
@@ -80,7 +80,7 @@ def lay_out(spatial: Shape, margins: Shape, few: int) -> tuple[Shape, Array, int
 
 
 def tiling_of(plan: Plan, few: int, planes: int) -> tuple[Shape, Shape, Tiling]:
-    """The margins of tiles of so many channels, x first, their strides, and how they are laid."""
+    """Return the margins of tiles of ``few`` channels, their strides, x first, and their layout."""
     margins = reaches(plan)
     strides, lines, whole = lay_out(plan.spatial, margins, few)
     pixels = math.prod(plan.spatial) // len(lines)
@@ -90,7 +90,7 @@ def tiling_of(plan: Plan, few: int, planes: int) -> tuple[Shape, Shape, Tiling]:
 def pays_to_tile_back(
     plan: Plan, source: Memory, shadow: Memory, image: np.dtype[Any], values: np.dtype[Any]
 ) -> bool:
-    """As `pays_to_tile`, for two tiles: one of the image and one of its gradient."""
+    """Whether to use two tiles: one of the image and one of its gradient; see `pays_to_tile`."""
     return (
         not plan.nearest
         and pays_to_tile(plan, source, image, values)

@@ -1,7 +1,7 @@
-"""LLVM's vectors: what kernels do to a few numbers at once, in registers.
+"""LLVM's vectors: operations on a few numbers at once, in registers.
 
-The compiler would find some of it by itself, but not always, and at a price: with a loop for each
-number of neighbours, and a check of lengths before each.
+The compiler would find some of these operations itself, but not always, and at a cost: it generates
+a loop for each vector length, and a check of lengths before each loop.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from llvmlite import ir
 from gridsample.kernels.compile.extending import declare
 from gridsample.kernels.memory import BFLOAT_NAN, bfloat_bits
 
-# Bytes that are stored past the caches together.
+# The number of bytes that a store past the caches writes at once.
 CACHE_LINE = 64
 # A product and a sum may fuse into one rounding.
 FUSE = ("contract",)
@@ -24,31 +24,31 @@ REALS = {ir.FloatType(): 4, ir.DoubleType(): 8}
 
 
 def bytes_of(number: Any) -> int:
-    """The size of a type of numbers."""
+    """Return the size of a number type."""
     return number.width // 8 if isinstance(number, ir.IntType) else REALS[number]
 
 
 def vector_name(vector: Any) -> str:
-    """What LLVM calls a vector in its intrinsics' names."""
+    """Return the name of a vector type in LLVM's intrinsics."""
     return f"v{vector.count}{vector.element.intrinsic_name}"
 
 
 def repeat(builder: Any, value: Any, width: int) -> Any:
-    """A vector of one number again and again."""
+    """Return a vector that repeats one number."""
     vector, i32 = ir.VectorType(value.type, width), ir.IntType(32)
     first = builder.insert_element(ir.Constant(vector, ir.Undefined), value, i32(0))
     return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(i32, width), None))
 
 
 class Bits:
-    """Integers of 32 bits that a builder computes with, one or a vector: what formulas take."""
+    """32-bit integers, one or a vector, with the operators that formulas need."""
 
     def __init__(self, builder: Any, value: Any) -> None:
-        """Those of an LLVM value."""
+        """Wrap an LLVM value."""
         self.builder, self.value = builder, value
 
     def _constant(self, number: int) -> Any:
-        """A number, as often as there are integers."""
+        """Return a constant with as many entries as there are integers."""
         kind = self.value.type
         one = I32(number)
         return repeat(self.builder, one, kind.count) if isinstance(kind, ir.VectorType) else one
@@ -64,13 +64,13 @@ class Bits:
         return Bits(self.builder, self.builder.and_(self.value, self._constant(mask)))
 
     def where(self, condition: Any, other: int) -> Bits:
-        """These where a condition holds, another number elsewhere."""
+        """Return these integers where a condition holds, and another number elsewhere."""
         value = self.builder.select(condition, self.value, self._constant(other))
         return Bits(self.builder, value)
 
 
 def round_to_bfloat(builder: Any, numbers: Any) -> Any:
-    """A number, or a vector, as the bits of bfloat16; NaN stays NaN."""
+    """Convert a number, or a vector, to bfloat16 bits; NaN stays NaN."""
 
     def alike(element: Any) -> Any:
         kind = numbers.type
@@ -84,12 +84,12 @@ def round_to_bfloat(builder: Any, numbers: Any) -> Any:
 
 
 def shuffle(builder: Any, a: Any, b: Any, places: list[int]) -> Any:
-    """The numbers of two vectors that are at some places of both, one after the other."""
+    """Select numbers from two vectors by their places in both, one after the other."""
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, len(places)), places))
 
 
 def widen(builder: Any, value: Any, element: Any, signed: bool) -> Any:
-    """A vector in a wider type of integers, if it is not of that type."""
+    """Convert a vector to a wider integer type, if it does not have that type."""
     wide = ir.VectorType(element, value.type.count)
     if value.type == wide:
         return value
@@ -97,14 +97,14 @@ def widen(builder: Any, value: Any, element: Any, signed: bool) -> Any:
 
 
 class Numbers:
-    """A vector in the code that is emitted, with the operators of a number."""
+    """A vector in the emitted code, with the operators of a number."""
 
     def __init__(self, builder: Any, value: Any) -> None:
-        """``value`` is LLVM's."""
+        """Wrap an LLVM value."""
         self.builder, self.value = builder, value
 
     def like(self, other: Any) -> Any:
-        """The value of a vector, or a vector of one number."""
+        """Return the value of a vector, or a vector that repeats a number."""
         if isinstance(other, Numbers):
             return other.value
         kind = self.value.type
@@ -126,25 +126,25 @@ class Numbers:
         return self._new("fmul", self.value, self.like(other))
 
     def holds(self, symbol: str, other: Any) -> Any:
-        """Where a comparison holds; nowhere for NaN."""
+        """Return where a comparison holds; it does not hold for NaN."""
         return self.builder.fcmp_ordered(symbol, self.value, self.like(other))
 
     def kept(self, where: Any) -> Numbers:
-        """The numbers at some places, and 0 at others."""
+        """Return the numbers at some places, and 0 at the others."""
         return Numbers(self.builder, self.builder.select(where, self.value, self.like(0)))
 
     def least(self, other: Any) -> Numbers:
-        """The smaller of two numbers; NaN stays."""
+        """Return the smaller of two numbers; NaN stays NaN."""
         chosen = self.builder.fcmp_ordered("<", self.like(other), self.value)
         return Numbers(self.builder, self.builder.select(chosen, self.like(other), self.value))
 
     def most(self, other: Any) -> Numbers:
-        """The greater of two numbers; NaN stays."""
+        """Return the greater of two numbers; NaN stays NaN."""
         chosen = self.builder.fcmp_ordered(">", self.like(other), self.value)
         return Numbers(self.builder, self.builder.select(chosen, self.like(other), self.value))
 
     def called(self, name: str) -> Numbers:
-        """The result of one of LLVM's intrinsics."""
+        """Return the result of one of LLVM's intrinsics."""
         kind = self.value.type
         function = ir.FunctionType(kind, [kind])
         name = f"{name}.{vector_name(kind)}"
@@ -154,35 +154,35 @@ class Numbers:
         )
 
     def truncated(self) -> Any:
-        """As integers of 32 bits."""
+        """Convert to 32-bit integers."""
         return self.builder.fptosi(self.value, ir.VectorType(I32, self.value.type.count))
 
 
 class Block(NamedTuple):
-    """What is worked on together: so many lines of so many neighbours."""
+    """The shape of numbers that are processed together: lines of contiguous numbers."""
 
     lines: int
     width: int
-    taps: int = 0  # how many a sum has, if that is known
-    # Whether taps are neighbours, and what lies past a line, up to a power of two, may be touched.
+    taps: int = 0  # the number of taps of a sum, if it is known
+    # Whether taps are adjacent, and memory past a line, up to a power of two, may be accessed.
     spills: bool = False
-    # Whether a line is stored past the caches, which do not hold all of the result anyhow: what is
-    # there need not be read before. Such a line begins where a line of the cache does.
+    # Whether a line is stored past the caches, because they cannot hold the result anyway.  Then
+    # the memory need not be read before it is overwritten.  Such a line starts at a cache line.
     streams: bool = False
 
     @property
     def lanes(self) -> int:
-        """The length of the vector that a line is worked on in."""
+        """The length of the vector that holds a line."""
         return 1 << (self.width - 1).bit_length()
 
     def places(self, builder: Any, begin: Any, pitch: Any) -> Iterator[Any]:
-        """Where each line begins."""
+        """Yield where each line starts."""
         for _ in range(self.lines):
             yield begin
             begin = builder.add(begin, pitch)
 
     def load(self, builder: Any, data: Any, begin: Any) -> Any:
-        """A line."""
+        """Load a line."""
         place, kind, size = self._vector(builder, data, begin)
         if self.lanes == self.width or self.spills:
             return builder.load(place, align=size)
@@ -220,14 +220,14 @@ class Block(NamedTuple):
         builder.call(function, [line, place, I32(size), self._mask])
 
     def _vector(self, builder: Any, data: Any, begin: Any) -> tuple[Any, Any, int]:
-        """A pointer to a line's vector, its type, and the bytes of a number."""
+        """Return a pointer to a line's vector, its type, and the bytes of a number."""
         number = data.type.pointee
         kind = ir.VectorType(number, self.lanes)
         place = builder.bitcast(builder.gep(data, [begin]), kind.as_pointer())
         return place, kind, bytes_of(number)
 
     def _halves(self, size: int) -> tuple[int, int] | None:
-        """The bytes of a line as those of two integers, or None.
+        """Return the bytes of two integers that make up a line, or None.
 
         Processors mask numbers of one or two bytes slowly, or not at all.
         """
@@ -238,7 +238,7 @@ class Block(NamedTuple):
         return (first, rest) if fits else None
 
     def _part(self, builder: Any, place: Any, offset: int, word: Any) -> Any:
-        """A pointer to an integer, so many bytes from where a line begins."""
+        """Return a pointer to an integer, ``offset`` bytes from the start of a line."""
         base = builder.bitcast(place, ir.IntType(8).as_pointer())
         return builder.bitcast(builder.gep(base, [I32(offset)]), word.as_pointer())
 
@@ -250,6 +250,6 @@ class Block(NamedTuple):
 
 
 def masked(what: str, builder: Any, vector: Any, result: Any, *kinds: Any) -> Any:
-    """LLVM's load or store of some numbers of a vector."""
+    """Declare LLVM's masked load or store of a vector."""
     name = f"llvm.masked.{what}.{vector_name(vector)}.p0"
     return declare(builder.module, ir.FunctionType(result, kinds), name)

@@ -1,7 +1,7 @@
-"""How a call is cut up: into blocks that stay in cache, and into tasks for threads.
+"""How a call is divided: into blocks that stay in cache, and into tasks for threads.
 
-A task is a list of ranges, of items, points and planes, each for one call of a driver.  Ranges of
-points begin at multiples of a block, and no two tasks write to the same place, so that results do
+A task is a list of ranges of items, points and planes, each for one call of a driver.  Ranges of
+points start at multiples of a block.  No two tasks write to the same place, so that results do
 not depend on the number of threads.
 """
 
@@ -21,24 +21,24 @@ from gridsample.kernels.memory import frozen
 
 Array = np.ndarray[Any, Any]
 
-# Taps that are worth a thread of their own, and at most how many are worked on between two looks
-# at Ctrl-C.
+# The number of taps that justifies a thread of its own, and the most taps that are processed
+# between two checks for Ctrl-C.
 FEW, MANY = 1 << 16, 1 << 25
-# Points of a block, and reals that it works on, at most: it should stay in the second-level cache.
+# The most points of a block, and the most reals for it: it should stay in the second-level cache.
 BLOCK, BLOCK_REALS = 512, 16384
-# Points of a block that are copied and no more: the more of an image's rows are read in one go, the
-# fewer are read again.
+# The most points of a block whose pixels are only copied: the more rows of an image are read in one
+# go, the fewer are read again.
 COPIED = 8192
-# Points of a strip of a row, where each has one tap or more: what they need of an image should stay
-# in the first-level cache.
+# The points of a strip of a row, for one tap per point and for more: the pixels that they need
+# should stay in the first-level cache.
 STRIPS = 512, 256
-# Rows of an image that a row of points crosses from which it is cut into strips; and where points
-# are copied in one go, which a longer block serves better.
+# The number of image rows that a row of points must cross to be cut into strips; and the same
+# number for points that are copied in one go, for which longer blocks are better.
 DEEP, DEEPER = 128, 1024
 
 
 class Axes(NamedTuple):
-    """The axes as the drivers know them."""
+    """The axes as the drivers take them."""
 
     integers: Array  # (axis, COLUMNS), flat
     reals: Array  # (axis, MEASURES), flat
@@ -48,7 +48,7 @@ class Axes(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def describe_axes(plan: Plan, order: tuple[int, ...]) -> Axes:
-    """A plan's axes, for a derivative order along each."""
+    """Describe a plan's axes to the drivers, for a derivative order along each."""
     counts = tuple(method.taps for method in plan.methods)
     powers = max(method.powers for method in plan.methods)
     tables = np.zeros((len(counts), blocks.ORDERS, max(counts), powers), plan.real)
@@ -67,19 +67,19 @@ def describe_axes(plan: Plan, order: tuple[int, ...]) -> Axes:
 
 @functools.lru_cache(maxsize=256)
 def shifts(counts: tuple[int, ...], strides: tuple[int, ...]) -> Array:
-    """How far each tap of an inside point is from the first, x running fastest."""
+    """Return the distances of an inside point's taps from the first tap, with x running fastest."""
     along = [np.arange(n, dtype=np.int64) * s for n, s in zip(counts, strides, strict=True)]
     return frozen(functools.reduce(lambda at, one: np.add.outer(one, at), along).reshape(-1))
 
 
 class Group(NamedTuple):
-    """How items whose points are few share blocks: their points are one list, item after item.
+    """Items that share blocks because they have few points; their points form one list.
 
     Attributes:
         shared: points of an item.
         apart: distance from one item's image to the next one's.
-        gap: how many more points apart two items' values are than if they came one after the other.
-        items: how many there are.
+        gap: by how many points the distance of two items' values exceeds the points of an item.
+        items: the number of items.
     """
 
     shared: int = 0
@@ -88,14 +88,14 @@ class Group(NamedTuple):
     items: int = 1
 
 
-# Each item has blocks of its own.
+# Each item has its own blocks.
 ALONE = Group()
-# Points of an item from which it has: what a block costs is then little beside them.
+# The number of points from which an item does: the overhead of a block is then small.
 CROWDED = 2048
 
 
 class Work(NamedTuple):
-    """How a call is cut into blocks, and what a block needs."""
+    """How a call is divided into blocks, and what a block needs."""
 
     axes: Axes
     taps: int  # of a point
@@ -106,12 +106,12 @@ class Work(NamedTuple):
 
     @property
     def step(self) -> int:
-        """What ranges of points begin at multiples of: blocks, or rows that blocks are cut from."""
+        """The number of points that ranges start at multiples of: a block, or a row that is cut."""
         return int(self.block[blocks.ROW]) or self.width
 
     @property
     def record(self) -> Block:
-        """A block as drivers take it, but for room to work in."""
+        """A block as drivers take it, without its scratch memory."""
         axes = self.axes
         return Block(
             table=self.block, axes=axes.integers, measures=axes.reals, tables=axes.tables,
@@ -120,12 +120,12 @@ class Work(NamedTuple):
 
     @property
     def scratch_bytes(self) -> tuple[int, int]:
-        """The bytes that a task works in: for indices, in whole lines of the cache, and reals."""
+        """The bytes of a task's scratch memory for indices and for reals, in whole cache lines."""
         indices, reals = (size * kind.itemsize for size, kind in (self.indices, self.reals))
         return -(-indices // 64) * 64, -(-reals // 64) * 64
 
     def with_margins(self, margins: tuple[int, ...]) -> Work:
-        """For images with margins of zeros, so wide that every point is inside, or out."""
+        """Adapt to images with margins of zeros that are so wide that no point is an edge."""
         if not any(margins):
             return self
         integers, reals = self.axes.integers.copy(), self.axes.reals.copy()
@@ -133,7 +133,7 @@ class Work(NamedTuple):
             integers[a * COLUMNS + FIRST] += margin
             one = reals[a * MEASURES :][:MEASURES]
             one[FROM] -= margin
-            # The greatest number below that there is a tap for.
+            # The greatest number below the first position that would need a tap beyond the margin.
             one[TO] = np.nextafter(np.ceil(one[TO]) + margin, one.dtype.type(0))
             one[BEFORE], one[AFTER] = one[FROM], one[TO]
         block = self.block.copy()
@@ -142,12 +142,12 @@ class Work(NamedTuple):
         return self._replace(axes=axes, block=frozen(block))
 
     def tiled(self, pixels: int, channels: int) -> Work:
-        """With room for a tile of so many pixels and channels, and what is made of it."""
+        """Add scratch memory for a tile of so many pixels and channels, and for its results."""
         size, kind = self.reals
         return self._replace(reals=(size + channels * (3 + self.width + pixels), kind))
 
     def scratch(self) -> tuple[Array, Array]:
-        """Memory for one task to work in."""
+        """Allocate scratch memory for one task."""
         return np.empty(*self.indices), np.empty(*self.reals)
 
 
@@ -155,12 +155,12 @@ def organize(
     plan: Plan, order: tuple[int, ...], kinds: int, bits: int, run: int, twice: bool = False,
     in_rows: bool = True, group: Group = ALONE, slides: bool = False,
 ) -> Work:  # fmt: skip
-    """Blocks so wide that what is worked out for one stays in cache.
+    """Determine blocks of such a width that their scratch memory stays in cache.
 
-    ``kinds`` are the kinds of products of weights, ``bits`` the width of an index, ``run`` the
-    channels side by side or 0, ``twice`` whether for second derivatives, ``in_rows`` whether blocks
-    may be strips of rows, ``group`` the items that share blocks, ``slides`` whether there are loops
-    for taps that slide.
+    ``kinds`` is the number of kinds of products of weights, ``bits`` the width of an index, and
+    ``run`` the number of contiguous channels, or 0.  ``twice`` is set for second derivatives,
+    ``in_rows`` if blocks may be strips of rows, and ``slides`` if there are loops for taps that
+    slide.  ``group`` describes the items that share blocks.
     """
     axes = describe_axes(plan, order)
     each = math.prod(axes.counts)
@@ -170,7 +170,9 @@ def organize(
     powers = max(method.powers for method in plan.methods)
     inside = axes.reals.reshape(len(axes.counts), -1)
     fits = bool((inside[:, FROM] <= inside[:, TO]).all())
-    table, indices, reals = blocks.plan_block(axes.counts, powers, fits, kinds, width, run, twice)
+    table, indices, reals = blocks.plan_block(
+        axes.counts, powers, fits, kinds, width, run, twice, plan.votes
+    )
     kind = np.dtype(np.int32 if bits == 32 else np.int64)
     table[blocks.FILLS] = not plan.sums_to_one
     alone = in_rows and group == ALONE
@@ -183,13 +185,13 @@ def organize(
 
 
 def may_slide(plan: Plan) -> bool:
-    """Whether taps may slide: outside is 0, and there are two pixels, exactly counted, to read."""
+    """Whether taps may slide: the outside is 0, and sizes are at least 2 and exact in float32."""
     zeros = plan.extrapolate and set(plan.boundaries) == {"zeros"}
     return zeros and all(2 <= n < 1 << 22 for n in plan.spatial)
 
 
 def cut_row(plan: Plan, width: int) -> tuple[int, int]:
-    """The points of a row that may be cut into strips, and those of a strip; 0 if none may."""
+    """Return the points of a row that may be cut into strips (0 if none may), and of a strip."""
     strip = min(width, STRIPS[not plan.nearest])
     if len(plan.spatial) < 2 or len(plan.out) < 2 or plan.out[-1] <= strip:
         return 0, width
@@ -199,24 +201,24 @@ def cut_row(plan: Plan, width: int) -> tuple[int, int]:
 
 # First and last item, first and last point, first plane and last.
 Range = tuple[int, int, int, int, int, int]
-# Whether a plane has several, first offset, last offset.
+# Whether the plane is divided into several bands, first offset, last offset.
 Band = tuple[int, int, int]
 
 
 def few_threads(cost: int, threads: int) -> int:
-    """As many threads as there is work for, of so many taps."""
+    """Return the number of threads that is worthwhile for a number of taps."""
     return max(1, min(threads, cost // FEW))
 
 
 def fair(cost: int, threads: int) -> int:
-    """How many taps a range should have, of so many in all: several ranges for each thread."""
+    """Return the number of taps for a range, such that there are several ranges per thread."""
     return min(MANY, max(FEW, cost // (4 * threads)))
 
 
 def divide(
     items: range, points: int, planes: range, cost: int, width: int, ideal: int
 ) -> list[Range]:
-    """Cut items x points, of so many taps a point, into ranges; points at multiples of a block."""
+    """Divide items x points, at ``cost`` taps per point, into ranges of whole blocks."""
     ends = planes.start, planes.stop
     if points * cost <= ideal:
         step = max(1, ideal // (points * cost))
@@ -230,9 +232,9 @@ def divide(
 
 
 def divide_group(group: Group, planes: range, cost: int) -> list[Range]:
-    """Cut the one list of a group's points, of so many taps a point, into ranges of whole items.
+    """Divide a group's list of points, at ``cost`` taps per point, into ranges of whole items.
 
-    They do not depend on the number of threads, as the order of sums must not.
+    The ranges do not depend on the number of threads, because the order of sums must not.
     """
     each = group.shared * cost
     step = max(1, min(MANY, max(FEW, each * group.items // 64)) // each)
@@ -246,10 +248,10 @@ def divide_group(group: Group, planes: range, cost: int) -> list[Range]:
 def portions(
     items: range, apart: bool, planes: int, whole: int, threads: int
 ) -> list[tuple[range, range, Band]]:
-    """Share out what is scattered to, so that each thread has places of its own.
+    """Divide the target of a scatter, so that no two threads write to the same place.
 
-    By item where each has its own image (``apart``), then by plane, then by bands of a plane's
-    ``whole`` extent.
+    It is divided by item if each has its own image (``apart``), then by plane, then into bands of a
+    plane's ``whole`` extent.
     """
     groups = [items[i : i + 1] for i in range(len(items))] if apart and threads > 1 else [items]
     cuts = min(planes, -(-threads // len(groups)))

@@ -1,14 +1,14 @@
-"""GPU kernels: gather, both gradients of it, and the backward of those, each in one sweep.
+"""GPU kernels: gather, its two gradients, and the derivatives of those, each in one sweep.
 
-The contract is that of `gridsample.kernels`, on tensors of any library whose tensors tell
-``shape``, ``stride()``, ``dtype`` and ``data_ptr()``, and which are flat along the points: a grid
-is (N, points, D), values are (N, C, points).  Memory is the caller's to allocate: outputs come in
-as arguments, those that are added to as zeros of the type ``plan.real``.
+The contract is that of `gridsample.kernels`, for tensors of any library that provides ``shape``,
+``stride()``, ``dtype`` and ``data_ptr()``.  Their points are flattened: a grid is (N, points, D),
+values are (N, C, points).  The caller allocates memory: outputs are arguments, and those that are
+added to are zeros of the type ``plan.real``.
 
-This file decides how a launch is shaped: what a kernel is compiled for, how many points and
-channels a program takes, and into how many programs a point's channels are split.  Nothing is tuned
-at run time: a first call takes no longer than its compilation.  What follows from a plan and the
-layouts of tensors is kept (`Call`), so that a next call only fills tensors in.
+This file determines the launch configuration: what a kernel is compiled for, how many points and
+channels a program processes, and into how many programs a point's channels are split.  Nothing is
+tuned at run time, so that a first call takes no longer than its compilation.  All that depends only
+on a plan and the layouts of tensors is cached (`Call`), so that later calls only fill in tensors.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from gridsample.kernels.gpu.records import (
 
 Order = tuple[int, ...]
 Tensor = Any
-# Calls a kernel: by default as it is, but a framework may want to see it first.
+# Calls a kernel.  By default it is called directly, but a framework may need to wrap it.
 Wrap = Callable[[Any], Any]
 
-# Programs from which a GPU is full: a few for each of the places that some 150 processors have.
+# The number of programs that fill a GPU: a few for each slot of about 150 multiprocessors.
 FULL = 4096
-# Offsets stay below this in 32 bits.
+# Offsets below this fit in 32 bits.
 FAR = 2**31 - 64
-# Visits to pixels, for one number of the output, above which lines of taps are gone through in a
-# loop.
+# The number of reads and writes of pixels per output value above which lines of taps are processed
+# in a loop.
 MANY = 32
-# Of how many points each pixel's neighbours may be before successive ones are joined.
+# The number of points per pixel above which values of successive points are summed first.
 CROWDED = 8
-# Numbers that a program collects.
+# The numbers that a program of `collect` processes.
 FLAT = 1024
 
 
@@ -63,10 +63,10 @@ FLAT = 1024
 
 @functools.lru_cache(maxsize=1024)
 def axes(plan: Plan, order: Order, tables: int) -> dict[str, tuple[float, ...]]:
-    """The axes x, y and z as kernels are compiled for them: their choices, and coefficients.
+    """Return the axes x, y and z as kernels are compiled for them: their choices and coefficients.
 
-    Those are of so many tables: that of the order, and on.  Axes that the image has not have one
-    pixel.
+    The coefficients are those of ``tables`` successive orders, from the given one on.  Axes that
+    the image lacks have one pixel.
     """
     known: list[tuple[float, ...]] = [
         (*describe(plan, a, n).choices, *coefficients(plan.methods[a], n, tables))
@@ -77,7 +77,7 @@ def axes(plan: Plan, order: Order, tables: int) -> dict[str, tuple[float, ...]]:
 
 
 def coefficients(method: Method, order: int, tables: int) -> Iterator[float]:
-    """Those of so many tables, one after the other."""
+    """Yield the coefficients of ``tables`` successive orders."""
     for raised in range(tables):
         for row in method.derivative(order + raised):
             yield from row
@@ -89,12 +89,12 @@ def odd(plan: Plan) -> bool:
 
 
 class How(NamedTuple):
-    """What holds for any launch.
+    """Options of any launch.
 
     Attributes:
-        affine: the grid is (N, D, D + 1), the rows of maps of the plan's output.
-        interpreted: tensors are in the CPU's memory, and Triton's interpreter runs the kernel.
-        wrap: what calls the kernel.
+        affine: the grid is (N, D, D + 1), the rows of affine maps of the plan's output.
+        interpreted: tensors are in CPU memory, and Triton's interpreter runs the kernel.
+        wrap: wraps the kernel before it is called.
     """
 
     affine: bool = False
@@ -103,12 +103,13 @@ class How(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """What is needed to add to the pixels of a shadow in any order, with the same result.
+    """The buffers for exact sums: values are added in any order, with the same result.
 
     Attributes:
-        bounds: integers as wide as the shadow's floats, and as many, all 0.
-        limbs: 64-bit integers, as many for each limb, all 0: one limb for 32-bit floats, else two.
-        room: bits of a limb that one addition may use.
+        bounds: zeros, integers of the width and number of the shadow's floats.
+        limbs: zeros, 64-bit integers, as many for each limb: one limb for 32-bit floats,
+            otherwise two.
+        room: the bits of a limb that one addition may use.
     """
 
     bounds: Tensor
@@ -116,26 +117,26 @@ class Sums(NamedTuple):
     room: int
 
     def arguments(self, shadow: Tensor) -> dict[str, Any]:
-        """What a shadow's record has of it."""
+        """Return the fields of a shadow's record."""
         return {
             "bounds": self.bounds, "limbs": self.limbs, "limb": shadow.numel(), "room": self.room,
         }  # fmt: skip
 
 
-# Of a shadow that values are added to as they come.
+# For a shadow to which values are added directly.
 NO_SUMS: dict[str, Any] = {"bounds": None, "limbs": None, "limb": 0, "room": 0}
 USUAL = How()
 
 
 class Launch(NamedTuple):
-    """How a kernel is launched.
+    """The configuration of a launch.
 
     Attributes:
         block: points of a program.
-        depth: channels that it takes at a time.
-        warps: warps of 32 threads of a program.
+        depth: channels that it processes at a time.
+        warps: warps (of 32 threads) of a program.
         splits: programs that share the channels of a block.
-        units: chunks of channels, of all items that the grid serves.
+        units: chunks of channels of all items that use the same item of the grid.
     """
 
     block: int
@@ -149,12 +150,13 @@ class Launch(NamedTuple):
 def shape_launch(
     points: int, channels: int, grid_items: int, shared: int, last: bool, visits: int, size: int
 ) -> Launch:
-    """The launch for so many points an item, and ``shared`` images for each item of the grid.
+    """Determine the launch for ``points`` per item, and ``shared`` images per item of the grid.
 
-    Channels first: a thread takes a point, so that neighbours write to neighbours, and so many
-    channels of it that some 32 loads wait together.  Channels last: a thread takes four channels of
-    a point, which are one load, or eight, while its registers hold them.  ``visits`` are those of
-    pixels, for one number of the output; ``size`` is that of a real, in bytes.
+    Channels first: a thread processes one point, so that neighbouring threads write to neighbouring
+    places, and enough of its channels to keep about 32 loads in flight.  Channels last: a thread
+    processes four channels of a point with one load, or eight if they fit in its registers.
+    ``visits`` counts reads and writes of pixels per output value; ``size`` is the size of a real in
+    bytes.
     """
     if last:
         each = (8 if visits <= 4 else 4) * 4 // size
@@ -174,76 +176,76 @@ def shape_launch(
 
 
 def power_of_two(n: int) -> int:
-    """The smallest power of two that is at least n."""
+    """Return the smallest power of two that is at least n."""
     return 1 << max(0, n - 1).bit_length()
 
 
 class Layout(NamedTuple):
-    """How a tensor lies in memory: all that is asked before it is launched for."""
+    """The memory layout of a tensor: all that a launch depends on."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 
 
 def layouts(*tensors: Tensor | None) -> Iterator[Layout | None]:
-    """Those of tensors; None of what there is not."""
+    """Yield the layouts of tensors; None for those that are None."""
     for one in tensors:
         yield None if one is None else Layout(tuple(one.shape), tuple(one.stride()))
 
 
 def reach(tensor: Layout) -> int:
-    """The greatest offset in an item of a tensor."""
+    """Return the greatest offset within an item of a tensor."""
     return sum((n - 1) * s for n, s in zip(tensor.shape[1:], tensor.strides[1:], strict=True))
 
 
 def side_by_side(tensor: Layout) -> bool:
-    """Whether a pixel's channels are neighbours in memory, and its points are not."""
+    """Whether a pixel's channels are contiguous in memory, and its points are not."""
     return tensor.shape[1] > 1 and tensor.strides[1] == 1 and tensor.strides[-1] != 1
 
 
 def item_step(tensor: Layout, items: int) -> int:
-    """The distance between items; one that serves all is not moved from."""
+    """Return the distance between items; 0 if one item serves all."""
     return tensor.strides[0] if tensor.shape[0] == items else 0
 
 
 def planes(tensor: Layout, items: int) -> Planes:
-    """(N, C, *spatial) as kernels take it, but for its memory; strides along no axis are 0."""
+    """Describe (N, C, *spatial) to kernels, without its memory; absent axes have stride 0."""
     _, channel, *rest = tensor.strides
     x, y, z = (*rest[::-1], 0, 0, 0)[:3]
     return Planes(None, item_step(tensor, items), channel, x, y, z)
 
 
 def shadow_of(tensor: Layout, items: int) -> Shadow:
-    """As `planes`, to be added to."""
+    """Describe (N, C, *spatial), to which values are added, without its memory."""
     return Shadow(*planes(tensor, items), **NO_SUMS)
 
 
 def values_of(tensor: Layout, items: int) -> Values:
-    """(N, C, points) as kernels take it, but for its memory."""
+    """Describe (N, C, points) to kernels, without its memory."""
     _, channel, point = tensor.strides
     return Values(None, item_step(tensor, items), channel, point)
 
 
 def grid_of(grid: Layout, affine: bool = False) -> Grid:
-    """(N, points, D) as kernels take it, but for its memory; or maps (N, D, D + 1)."""
+    """Describe (N, points, D), or maps (N, D, D + 1), to kernels, without their memory."""
     item, point, axis = grid.strides
     return Grid(None, item, axis, point) if affine else Grid(None, item, point, axis)
 
 
 class Call:
-    """A call of a kernel: its arguments but for the tensors, and how it is launched.
+    """A call of a kernel: its arguments except for the tensors, and its launch configuration.
 
-    Calls are kept, by all that they are made of, so that the next one like it takes no time.
+    Calls are cached by everything that they depend on, so that a similar call costs nothing.
     """
 
     def __init__(
         self, name: str, plan: Plan, order: Order, grid: Layout, tensors: Sequence[Layout],
         last: bool, affine: bool, fill: Layout | None, visits: int, tables: int, **records: Any,
     ) -> None:  # fmt: skip
-        """``tensors`` are all that are gone through, beside the grid.
+        """``tensors`` are all tensors that are read or written, except the grid.
 
-        ``records`` are the kernel's own, of tensors but for their memory.  A tap is visited so
-        often: read, or added to, for which exact sums read and add more.
+        ``records`` are the kernel's own records, without the memory of their tensors.  ``visits``
+        is the number of reads and writes per tap; exact sums need more of them.
         """
         import triton.language as tl
 
@@ -260,7 +262,7 @@ class Call:
         out = (*plan.out[::-1], 1, 1) if affine or displaced else (1, 1, 1)
         self.name, self.rolled, self.warps = name, visits > MANY, shape.warps
         self.programs = blocks * plan.grid_items * shape.splits
-        # Every program has a place of its own in a gradient.
+        # Every program has its own place in a gradient.
         each = (blocks, rank, rank + 1) if affine else (plan.points, rank)
         self.gradient_shape = (shape.splits, plan.grid_items, *each)
         work = Work(
@@ -290,7 +292,7 @@ class Call:
     def add_up(
         self, how: How, sums: Sums | None, shadow: Tensor | None, **tensors: Tensor | None
     ) -> None:
-        """Run a kernel that adds to a shadow; before exact sums, once to see how large they are."""
+        """Run a kernel that adds to a shadow; for exact sums, run it before to measure values."""
         tensors["shadow"] = shadow
         if sums is None or shadow is None:
             self.run(how, **tensors)
@@ -301,7 +303,7 @@ class Call:
         self.but(**exact, needs_SUMS=EXACT).run(how, **tensors)
 
     def but(self, **arguments: Any) -> Call:
-        """The same call with some other arguments, of those that the kernel takes."""
+        """Return a copy of the call with some arguments replaced, where the kernel takes them."""
         other = copy.copy(self)
         other.arguments = {
             name: arguments.get(name, value) for name, value in self.arguments.items()
@@ -309,14 +311,14 @@ class Call:
         return other
 
 
-# Parameters that are no records, and are given when a kernel is launched.
+# Parameters that are not records and are given at launch.
 NEITHER = frozenset({"gradient"})
 
 
 def launch(
     name: str, rolled: bool, programs: int, warps: int, known: dict[str, Any], how: How
 ) -> None:
-    """Launch so many programs of a kernel, with its known arguments, by name."""
+    """Launch ``programs`` programs of a kernel with arguments by name."""
     from gridsample.kernels.gpu.build import kernels
 
     kernel = getattr(kernels(rolled, how.interpreted), name)
@@ -329,7 +331,7 @@ def launch(
 
 
 def room_for(plan: Plan) -> int:
-    """Bits of a limb that one addition may use, so that even a pixel that gets all of them fits."""
+    """Return the bits of a limb that one addition may use, such that even the sum of all fits."""
     taps = math.prod(method.taps for method in plan.methods)
     shared = plan.items if plan.image_items == 1 else 1
     return 62 - math.ceil(math.log2(max(1, plan.points * shared * taps)))
@@ -347,8 +349,8 @@ def gather(
 ) -> None:
     """Sample real images, (N, C, *spatial), into ``out`` (N, C, points).
 
-    ``fill`` (C,) or (1,) has the fill value: in the image's type where a pixel is copied
-    (`copies`), else in plan.real; without, it is 0.
+    ``fill`` (C,) or (1,) has the fill value, in the image's dtype if pixels are copied (`copies`),
+    otherwise in plan.real.  If it is None, the fill value is 0.
     """
     call = gather_call(plan, order, *layouts(image, grid, out, fill), how.affine)
     call.run(how, image=image, grid=grid, out=out, fill=fill)
@@ -359,7 +361,7 @@ def gather_call(
     plan: Plan, order: Order, image: Layout, grid: Layout, out: Layout, fill: Layout | None,
     affine: bool,
 ) -> Call:  # fmt: skip
-    """How `gather` is launched."""
+    """Make the call for `gather`."""
     plain, copied, (low, high) = not any(order), copies(plan, order), (0, 0)
     rounds = plain and not is_differentiable(plan.dtype)
     if rounds:
@@ -369,19 +371,20 @@ def gather_call(
         "gather", plan, order, grid, (image, out), side_by_side(image), affine, fill, 1, 1,
         image=planes(image, plan.items), out=values_of(out, plan.items),
         outputs=Outputs(
-            COPY=copied, HOLE=not rounds and plain, ROUND=rounds and not copied,
+            COPY=copied and not plan.votes, VOTE=plan.votes,
+            HOLE=not rounds and plain, ROUND=rounds and not copied,
             BACKED=plain and fill is not None, LOW=int(low), HIGH=int(high),
         ),
     )  # fmt: skip
 
 
 def copies(plan: Plan, order: Order) -> bool:
-    """Whether numbers go from the image to the output as they are."""
-    return plan.nearest and not any(order)
+    """Whether values are copied from the image to the output unchanged."""
+    return (plan.nearest or plan.votes) and not any(order)
 
 
 def crowded(plan: Plan) -> bool:
-    """Whether so many points go to a pixel that those of a block are worth joining."""
+    """Whether there are so many points per pixel that those of a block should be summed first."""
     return plan.points > CROWDED * math.prod(plan.spatial)
 
 
@@ -400,10 +403,10 @@ def backward(
 ) -> Tensor | None:
     """Add values (N, C, points) to their taps in ``shadow`` (N, C, *spatial), if there is one.
 
-    With ``sums`` what is finite is added to those, for `collect`.  With ``empty``, which makes
-    tensors of the type ``plan.real``, also returns the grid's gradient, for which there has to be
-    an image: (splits, N, points, D), or for maps (splits, N, blocks, D, D + 1); it is the sum over
-    splits, and blocks, of that.
+    With ``sums``, finite values are added to those instead, for `collect`.  With ``empty``, which
+    makes tensors of the type ``plan.real``, and an image, also return the grid's gradient: a tensor
+    (splits, N, points, D), to be summed over splits, or for maps (splits, N, blocks, D, D + 1), to
+    be summed over splits and blocks.
     """
     needs = shadow is not None, empty is not None, sums is not None
     tensors = layouts(values, image, grid, shadow, fill)
@@ -420,7 +423,7 @@ def backward_call(
     plan: Plan, order: Order, values: Layout, image: Layout | None, grid: Layout,
     shadow: Layout | None, fill: Layout | None, needs: tuple[bool, bool, bool], affine: bool,
 ) -> Call:  # fmt: skip
-    """How `backward` is launched, for what it needs: image, grid, exact sums."""
+    """Make the call for `backward`; ``needs`` are those of image, grid and exact sums."""
     (need_image, need_grid, exact), items = needs, plan.items
     first, second = image or shadow, shadow or image
     assert first is not None and second is not None
@@ -448,10 +451,11 @@ def twice(
     fill: Tensor | None = None,
     how: How = USUAL,
 ) -> Tensor | None:
-    """The backward of backward in one sweep: see `gridsample.kernels.gpu.sweeps.twice`.
+    """Compute the derivatives of backward in one sweep: see `gridsample.kernels.gpu.sweeps.twice`.
 
-    Upstream are ``by_image``, of the image's shape, and ``by_grid`` (N, points, D).  What is needed
-    is stored in ``onto`` (N, C, points), added to ``shadow``, and returned, as by `backward`.
+    The upstream gradients are ``by_image``, with the image's shape, and ``by_grid`` (N, points, D).
+    Results are stored in ``onto`` (N, C, points), added to ``shadow``, and returned as by
+    `backward`.
     """
     needs = onto is not None, shadow is not None, empty is not None, sums is not None
     tensors = layouts(values, image, grid, by_image, by_grid, onto, shadow, fill)
@@ -470,10 +474,10 @@ def twice_call(
     by_grid: Layout | None, onto: Layout | None, shadow: Layout | None, fill: Layout | None,
     needs: tuple[bool, bool, bool, bool],
 ) -> Call:  # fmt: skip
-    """How `twice` is launched, for what it needs: values, image, grid, exact sums."""
+    """Make the call for `twice`; ``needs`` are those of values, image, grid and exact sums."""
     (need_values, need_image, need_grid, exact), items = needs, plan.items
     up, under, target = by_image or image, shadow or image, onto or values
-    # Where no axis has a derivative, nothing changes as the grid moves.
+    # If no axis has a derivative, the result does not depend on the grid.
     moves = any(n + 1 < method.powers for n, method in zip(order, plan.methods, strict=True))
     return Call(
         "twice", plan, order, grid, (values, image, up, under, target), side_by_side(image), False,
@@ -489,7 +493,7 @@ def twice_call(
 
 
 def collect(sums: Sums, shadow: Tensor, out: Tensor, *, how: How = USUAL) -> None:
-    """Exact sums -> ``out``, laid out in dense memory as the shadow, of any floating type."""
+    """Convert exact sums to ``out``, which has the shadow's dense layout and any floating dtype."""
     import triton.language as tl
 
     count = shadow.numel()

@@ -1,8 +1,8 @@
-"""Lowers axis.py and the kernels beside it to Triton: for a GPU, or for Triton's interpreter.
+"""Lower axis.py and the kernels beside it to Triton: for a GPU, or for Triton's interpreter.
 
-Triton reads the *source* of a function, in which it wants no annotations but its own, and no
-records for pointers; so a function is lowered by flattening and stripping its source, and binding
-what it mentions to Triton's names.
+Triton reads the *source* of a function, which must not contain other annotations than Triton's own,
+nor records.  A function is therefore lowered by flattening its source, removing annotations, and
+binding its global names to Triton's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gridsample.kernels.gpu.records import Work
 
 Function = Callable[..., Any]
 
-# In an order in which each mentions only those before it.
+# Ordered so that each function uses only those before it.
 FUNCTIONS: tuple[Function, ...] = (
     *(taps.where, taps.minimum, taps.maximum, taps.floor, taps.rint, taps.remainder),
     taps.row,
@@ -32,7 +32,7 @@ FUNCTIONS: tuple[Function, ...] = (
     *sweeps.FUNCTIONS,
 )
 
-# Arguments for whose values no kernel is compiled anew.
+# Arguments whose values do not cause recompilation.
 COUNTS = [
     *(f"work_{name}" for name in Work._fields if name != "channels"),
     *("shadow_limb", "shadow_room", "count"),
@@ -40,17 +40,17 @@ COUNTS = [
 
 
 class Strip(ast.NodeTransformer):
-    """Takes annotations and the docstring off a function; ``Static`` becomes Triton's word.
+    """Remove the annotations and docstring of a function; ``Static`` becomes ``tl.constexpr``.
 
-    The function gets the name that others know it by; ``unrolled``, its loops are done when it is
-    compiled.
+    The function is renamed to ``name``.  If it is ``unrolled``, its loops are executed at compile
+    time.
     """
 
     def __init__(self, name: str, unrolled: bool) -> None:
         self.name, self.unrolled = name, unrolled
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """Say which loop is meant."""
+        """Replace ``range`` by Triton's unrolled range."""
         if self.unrolled and node.id == "range":
             return ast.parse("tl.static_range", mode="eval").body
         return node
@@ -78,9 +78,9 @@ class Strip(ast.NodeTransformer):
 
 
 def nested(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Statements in which what follows a choice that returns is the other choice.
+    """Move the statements after an ``if`` that returns to its ``else`` branch.
 
-    Triton compiles only one of two choices that it knows, but whatever follows them.
+    Triton compiles only one branch of a static condition, but always compiles what follows it.
     """
     for i, one in enumerate(body):
         if isinstance(one, ast.If) and isinstance(one.body[-1], ast.Return) and body[i + 1 :]:
@@ -91,22 +91,22 @@ def nested(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def kept(annotation: ast.expr | None) -> ast.expr | None:
-    """What is left of an annotation."""
+    """Return the annotation that remains."""
     static = isinstance(annotation, ast.Name) and annotation.id == "Static"
     return ast.parse("tl.constexpr", mode="eval").body if static else None
 
 
 def strip(function: Function, scope: dict[str, Any], alias: str, unrolled: bool) -> Function:
-    """The function anew, from its bare source, in another scope and by another name.
+    """Compile a function again from its bare source, in another scope and under another name.
 
-    Sources must be all that there is to them, but for names that are bound to Triton's own:
-    torch.compile writes them into programs.
+    The source must be complete, except for names bound to Triton's own, because torch.compile
+    copies it into programs.
     """
     bare = Strip(alias, unrolled).visit(flat_definition(function))
     source = ast.unparse(ast.fix_missing_locations(ast.Module([bare], []))) + "\n"
     kind = "unrolled" if unrolled else "rolled"
     name = f"<{function.__module__}.{function.__name__}, {kind}, for Triton>"
-    # Where `inspect.getsource`, by which Triton reads it, looks first.
+    # `inspect.getsource`, with which Triton reads the source, looks here first.
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     exec(compile(source, name, "exec"), scope)
     made: Function = scope[alias]
@@ -115,7 +115,7 @@ def strip(function: Function, scope: dict[str, Any], alias: str, unrolled: bool)
 
 
 def constants() -> dict[str, Any]:
-    """The numbers that the functions mention."""
+    """Return the constants that the functions use."""
     return {
         name: value
         for module in (axis, axes, taps, parts, sweeps)
@@ -126,10 +126,10 @@ def constants() -> dict[str, Any]:
 
 @functools.cache
 def kernels(rolled: bool = False, interpreted: bool = False) -> SimpleNamespace:
-    """Every lowered function by its name.
+    """Return every lowered function by its name.
 
-    ``rolled`` ones go through the lines of taps in a loop, others have it unrolled; ``interpreted``
-    ones run on the CPU, slowly.
+    If ``rolled``, kernels process the lines of taps in a loop, otherwise the loop is unrolled.  If
+    ``interpreted``, they run on the CPU, slowly.
     """
     import triton.language as tl
 

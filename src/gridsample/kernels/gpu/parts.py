@@ -1,6 +1,6 @@
-"""What the kernels share: which points and channels a program takes, and where their taps are.
+"""What the kernels share: a program's points and channels, and the places of their taps.
 
-These are plain Python, lowered to Triton by `build`; see `gridsample.kernels.gpu.sweeps`.
+The functions are plain Python, lowered to Triton by `build`; see `gridsample.kernels.gpu.sweeps`.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from gridsample.kernels.gpu.taps import (
     where,
 )
 
-# Where coordinates are from: a grid; a map, of the output's own places; or they are to be added to
-# those, counted in pixels.
+# Where coordinates come from: a grid; affine maps of the output's own positions; or a grid of
+# displacements, which are added to those positions and count pixels.
 GIVEN, MAPPED, DISPLACED = range(3)
 
 
-# How values are added to pixels: as they come; not at all, but the largest one is found; exactly.
+# How values are added to pixels: directly; only the greatest magnitude is recorded; exactly.
 AS_THEY_COME, MEASURED, EXACT = range(3)
 
 
 def plus(a: Any, b: Any) -> Any:
-    """The sum of two numbers, to reduce by."""
+    """Return the sum of two numbers, for reductions."""
     return a + b
 
 
 def over_points(vector: Any, LAST: Static) -> Any:
-    """A number for each point, as a tile."""
+    """Return one number per point as a tile."""
     if LAST:
         return vector[:, None]
     else:
@@ -44,7 +44,7 @@ def over_points(vector: Any, LAST: Static) -> Any:
 
 
 def over_channels(vector: Any, LAST: Static) -> Any:
-    """A number for each channel, as a tile."""
+    """Return one number per channel as a tile."""
     if LAST:
         return vector[None, :]
     else:
@@ -52,7 +52,7 @@ def over_channels(vector: Any, LAST: Static) -> Any:
 
 
 def assignment(work: Work, BLOCK: Static) -> Any:
-    """What this program is to do: its points, those that there are, their item, and its split."""
+    """Return this program's points, a mask of those that exist, their item, and the split."""
     blocks = (work.points + BLOCK - 1) // BLOCK
     number = tl.program_id(0)
     point = (number % blocks) * BLOCK + tl.arange(0, BLOCK)
@@ -66,7 +66,7 @@ def assignment(work: Work, BLOCK: Static) -> Any:
 
 
 def place(point: Any, out: Any, AXIS: Static) -> Any:
-    """The points' index along an axis of an output of ``out`` (x, y, z) points."""
+    """Return the points' index along an axis of an output of ``out`` (x, y, z) points."""
     index = point
     for before in tl.static_range(AXIS):
         index = index // out[before]
@@ -74,16 +74,16 @@ def place(point: Any, out: Any, AXIS: Static) -> Any:
 
 
 def ruler(point: Any, out: Any, AXIS: Static, tile: Tile) -> Any:
-    """Where the points are along an axis of the output, from -1 to 1.
+    """Return where the points are along an axis of the output, from -1 to 1.
 
-    As `gridsample.identity_grid`: (2 i + 1 - n) / n, or over n - 1 for aligned corners.
+    As in `gridsample.identity_grid`: (2 i + 1 - n) / n, or over n - 1 for aligned corners.
     """
     span = maximum(out[AXIS] - (1 if tile.X[COORDS] == TO_CENTRES else 0), 1)
     return (2 * place(point, out, AXIS) + 1 - out[AXIS]).to(tile.REAL) / tl.cast(span, tile.REAL)
 
 
 def mapped(maps: Grid, item: Any, point: Any, out: Any, tile: Tile) -> Any:
-    """The points' coordinates, made of affine maps (item, D, D + 1) of the output's own places."""
+    """Compute the points' coordinates by affine maps (item, D, D + 1) of the output's positions."""
     coordinates: Any = ()
     for axis in tl.static_range(tile.RANK):
         start = maps.memory + item * maps.item + axis * maps.axis
@@ -97,10 +97,10 @@ def mapped(maps: Grid, item: Any, point: Any, out: Any, tile: Tile) -> Any:
 
 
 def find(coordinates: Any, point: Any, present: Any, work: Work, tile: Tile) -> Any:
-    """The points' taps on every axis: pixels, which are kept, and what they are weighed by.
+    """Find the points' taps along every axis: pixels, whether they are kept, and their scales.
 
-    Also which points are somewhere, and which of those may have taps: no tap of others is kept.
-    On an axis that the image has not there is a single pixel, and all points are on it.
+    Also return which points are not nowhere, and which of these may have taps: no tap of the others
+    is kept.  An axis that the image lacks has a single pixel, at which all points are.
     """
     pixels: Any = ()
     kept: Any = ()
@@ -134,7 +134,7 @@ def find(coordinates: Any, point: Any, present: Any, work: Work, tile: Tile) -> 
 
 
 def weigh_all(scales: Any, tile: Tile, RX: Static, RY: Static, RZ: Static) -> Any:
-    """The weights of all axes' taps, each axis's order raised by so much."""
+    """Return the weights of all axes' taps, for orders raised by RX, RY and RZ."""
     return (
         weigh(scales[0][0], scales[0][1], scales[0][2], tile.X, RX),
         weigh(scales[1][0], scales[1][1], scales[1][2], tile.Y, RY),
@@ -143,25 +143,25 @@ def weigh_all(scales: Any, tile: Tile, RX: Static, RY: Static, RZ: Static) -> An
 
 
 def rises(METHOD: Static, BY: Static) -> Any:
-    """Whether an axis's weights have a derivative, of its order raised by so much, but zero.
+    """Whether the derivative of an axis's weights, for its order raised by BY, is not always zero.
 
-    Where they have none, no pixel has a part in it, not even one that is NaN.
+    If it is zero, no pixel takes part in it, not even one that is NaN.
     """
     return METHOD[ORDER] + BY < METHOD[POWERS]
 
 
 def lines(Y: Static, Z: Static) -> Any:
-    """How many lines of taps a point has."""
+    """Return the number of lines of taps that a point has."""
     return Y[COUNT] * Z[COUNT]
 
 
 def entry(choices: Any, k: Any, SIZE: Static) -> Any:
-    """An entry of a tuple, of a number that is known when compiling."""
+    """Return an entry of a tuple, for an index that is known at compile time."""
     return choices[k]
 
 
 def entry_rolled(choices: Any, k: Any, SIZE: Static) -> Any:
-    """An entry of a tuple, of any number."""
+    """Return an entry of a tuple, for any index."""
     chosen = choices[0]
     for other in tl.static_range(1, SIZE):
         chosen = where(k == other, choices[other], chosen)
@@ -169,30 +169,30 @@ def entry_rolled(choices: Any, k: Any, SIZE: Static) -> Any:
 
 
 def line_of(y: Any, z: Any, line: Any, Y: Static, Z: Static) -> Any:
-    """What belongs to a line, of what belongs to the taps of y and to those of z."""
+    """Select a line's entries from those of the taps along y and along z."""
     return entry(y, line % Y[COUNT], Y[COUNT]), entry(z, line // Y[COUNT], Z[COUNT])
 
 
 def line_start(pixels: Any, y_step: Any, z_step: Any, line: Any, Y: Static, Z: Static) -> Any:
-    """Where a line is in a plane."""
+    """Return the offset of a line in a plane."""
     y, z = line_of(pixels[1], pixels[2], line, Y, Z)
     return z * z_step + y * y_step
 
 
 def line_weight(y: Any, z: Any, line: Any, Y: Static, Z: Static) -> Any:
-    """The weight of a line: the product of those of its taps."""
+    """Return the weight of a line: the product of its taps' weights along y and z."""
     one, other = line_of(y, z, line, Y, Z)
     return one * other
 
 
 def line_kept(kept: Any, near: Any, line: Any, Y: Static, Z: Static) -> Any:
-    """Where a line is kept."""
+    """Return for which points a line is kept."""
     one, other = line_of(kept[1], kept[2], line, Y, Z)
     return one & other & near
 
 
 def channels_of(unit: Any, item: Any, work: Work, tile: Tile) -> Any:
-    """The item that a unit of work belongs to, its channels, and those that there are, as tiles."""
+    """Return a unit's item, its channels, and a mask of those that exist, as tiles."""
     chunks = (work.channels + tile.DEPTH - 1) // tile.DEPTH
     channel = (unit % chunks) * tile.DEPTH + tl.arange(0, tile.DEPTH)
     return (
@@ -205,7 +205,7 @@ def channels_of(unit: Any, item: Any, work: Work, tile: Tile) -> Any:
 def look_up(
     source: Any, at: Any, there: Any, real: Any, backdrop: Any, tile: Tile, FILLED: Static
 ) -> Any:
-    """A tile of pixels; in the place of dropped ones, 0 or, where it is FILLED, the fill value."""
+    """Load a tile of pixels; dropped ones become 0, or the fill value if FILLED."""
     mask = over_points(there, tile.LAST) & real
     pixel = tl.load(source + over_points(at, tile.LAST), mask=mask, other=0).to(tile.REAL)
     if FILLED:
@@ -213,16 +213,53 @@ def look_up(
     return pixel
 
 
+def vote(
+    source: Any, steps: Any, pixels: Any, kept: Any, near: Any, weights: Any, real: Any,
+    backdrop: Any, tile: Tile,
+) -> Any:  # fmt: skip
+    """A tile of labels: those with the largest sums of weights, and the smallest that tie.
+
+    The total of a tap is the sum of the weights of all from it on that have its label.  So the
+    first tap of a label has the whole sum, and the others have no more.
+    """
+    labels: Any = ()
+    shares: Any = ()
+    for line in tl.static_range(tl.constexpr(tile.Y[COUNT] * tile.Z[COUNT])):
+        start = line_start(pixels, steps[1], steps[2], line, tile.Y, tile.Z)
+        inside = line_kept(kept, near, line, tile.Y, tile.Z)
+        w = line_weight(weights[1], weights[2], line, tile.Y, tile.Z)
+        for i in tl.static_range(tl.constexpr(tile.X[COUNT])):
+            there = over_points(inside & kept[0][i], tile.LAST)
+            at = over_points(start + pixels[0][i] * steps[0], tile.LAST)
+            label = tl.load(source + at, mask=there & real, other=0)
+            if tile.FILLED:
+                label = where(there, label, backdrop)
+            labels = labels + (label,)
+            shares = shares + (over_points(w * weights[0][i], tile.LAST),)
+    TAPS: Static = tile.X[COUNT] * tile.Y[COUNT] * tile.Z[COUNT]
+    winner = labels[0]
+    most = tl.full(winner.shape, -1, tile.REAL)
+    for t in tl.static_range(TAPS):
+        total = tl.full(winner.shape, 0, tile.REAL) + shares[t]
+        for other in tl.static_range(TAPS):
+            if other > t:
+                total += where(labels[other] == labels[t], shares[other], 0)
+        wins = (total > most) | ((total == most) & (labels[t] < winner))
+        winner = where(wins, labels[t], winner)
+        most = where(wins, total, most)
+    return winner
+
+
 def settle(total: Any, LOW: Static, HIGH: Static, KIND: Static) -> Any:
-    """Sums as an integer type stores them: rounded, half to even, and saturated."""
+    """Convert sums to an integer type: round half to even, and saturate."""
     whole = rint(total)
-    # NaN, which only a fill value can be, is 0.
+    # NaN, which only a fill value can be, becomes 0.
     inside = minimum(maximum(where(whole == whole, whole, 0), LOW), HIGH).to(KIND)
-    # The limits of 64 bits are no floats: what reaches them is not converted.
+    # The limits of 64-bit integers are not floats: values that reach them are not converted.
     return where(whole >= HIGH, HIGH, where(whole <= LOW, LOW, inside))
 
 
 def blank(total: Any, sure: Any, tile: Tile) -> Any:
-    """NaN in the place of points that are nowhere."""
+    """Replace points that are nowhere by NaN."""
     nothing = tl.full([], float("nan"), tile.REAL).to(total.dtype)
     return where(over_points(sure, tile.LAST), total, nothing)

@@ -1,7 +1,7 @@
-"""What kernels take: records, each field of which becomes an argument of its own.
+"""The records that kernels take.  Each field becomes a separate argument.
 
 A launch makes them by field name; see `gridsample.kernels.compile.records`.  Distances in memory
-are counted in numbers, and are 0 where an item or an axis is broadcast.
+count elements, and are 0 along broadcast items and axes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Planes(NamedTuple):
 
 
 class Shadow(NamedTuple):
-    """An image that is added to, and what exact sums take beside it; see `sweeps.add`."""
+    """An image to which values are added, and the buffers for exact sums; see `sweeps.add`."""
 
     memory: Any
     item: Any
@@ -31,14 +31,14 @@ class Shadow(NamedTuple):
     x: Any
     y: Any
     z: Any
-    bounds: Any  # the greatest size of what comes to each pixel, as bits
+    bounds: Any  # the greatest magnitude of the values added to each pixel, as bits
     limbs: Any  # the sums, as integers
-    limb: Any  # how many of them a limb has
-    room: Any  # bits of a limb that one addition may use
+    limb: Any  # the number of integers in a limb
+    room: Any  # the bits of a limb that one addition may use
 
 
 class Grid(NamedTuple):
-    """A grid (N, points, D), or affine maps (N, D, D + 1), whose columns are its points."""
+    """A grid (N, points, D), or affine maps (N, D, D + 1), whose columns replace the points."""
 
     memory: Any
     item: Any
@@ -56,14 +56,14 @@ class Values(NamedTuple):
 
 
 class Fill(NamedTuple):
-    """The fill value of each channel, or of all."""
+    """The fill value of each channel, or one for all channels."""
 
     memory: Any
     channel: Any
 
 
 class Work(NamedTuple):
-    """How much there is to do, and how it is shared out to programs."""
+    """The size of the work, and how it is divided among programs."""
 
     size_x: Any  # pixels along each axis of the image
     size_y: Any
@@ -72,50 +72,51 @@ class Work(NamedTuple):
     out_y: Any
     out_z: Any
     channels: Any
-    points: Any  # of an item
+    points: Any  # per item
     grid_items: Any
-    units: Any  # chunks of channels; those of all items, where one grid serves the whole batch
-    splits: Any  # programs that share the chunks of a block of points
+    units: Any  # chunks of channels, counted over all items if one grid serves the whole batch
+    splits: Any  # the number of programs that share the chunks of a block of points
 
 
 class Tile(NamedTuple):
-    """What a kernel is compiled for, whatever it does."""
+    """What every kernel is compiled for."""
 
     X: Static  # the axes: see `gridsample.kernels.axes.Axis`
     Y: Static
     Z: Static
     RANK: Static
-    SOURCE: Static  # where coordinates are from
-    LAST: Static  # whether channels are neighbours in memory, and so in a tile
-    REAL: Static  # the type of positions, weights and sums
-    INDEX: Static  # the integers that offsets within an item are worked out in
-    BLOCK: Static  # points of a program
-    DEPTH: Static  # channels of a tile
-    FILLED: Static  # whether dropped taps count with the fill value
+    SOURCE: Static  # where coordinates come from
+    LAST: Static  # whether channels are contiguous in memory, and therefore in a tile
+    REAL: Static  # the dtype of positions, weights and sums
+    INDEX: Static  # the integer type of offsets within an item
+    BLOCK: Static  # the points of a program
+    DEPTH: Static  # the channels of a tile
+    FILLED: Static  # whether dropped taps contribute the fill value
 
 
 class Outputs(NamedTuple):
     """What `gather` stores."""
 
-    COPY: Static  # each point has one tap, of weight one: its number is copied as it is
+    COPY: Static  # each point has one tap, of weight one, whose value is copied
+    VOTE: Static  # numbers are labels, for which taps vote
     BACKED: Static  # points without taps have the fill value
-    HOLE: Static  # points that are nowhere become NaN; else they are without taps
+    HOLE: Static  # points that are nowhere become NaN; otherwise they have no taps
     ROUND: Static  # the output holds integers
-    LOW: Static  # the least of them
+    LOW: Static  # the least integer
     HIGH: Static  # and the greatest
 
 
 class Needs(NamedTuple):
-    """What `backward` works out, and how it adds to pixels."""
+    """What `backward` computes, and how it adds to pixels."""
 
     IMAGE: Static  # the image's gradient
     GRID: Static  # the grid's gradient
-    JOIN: Static  # whether successive points' values for one pixel are joined before
+    JOIN: Static  # whether values of successive points for the same pixel are summed first
     SUMS: Static  # how values are added to pixels
 
 
 class SecondNeeds(NamedTuple):
-    """What `twice` is given, what it works out, and how it adds to pixels."""
+    """What `twice` receives and computes, and how it adds to pixels."""
 
     FROM_IMAGE: Static  # whether there is an upstream image
     FROM_GRID: Static  # whether there is an upstream grid

@@ -1,22 +1,23 @@
-"""The kernels: one program works on a block of points, and on one chunk of channels after another.
+"""The kernels: each program processes a block of points, one chunk of channels after another.
 
-All share one shape.  A program finds its points' taps once, axis by axis, and uses them for every
-chunk: ``BLOCK`` points by ``DEPTH`` channels make a tile.  Numbers that are neighbours in memory
-are neighbours in a tile: its second axis is the channels' where they lie side by side (``LAST``),
-so that a thread loads several with one instruction, and otherwise the points'.
+All have the same structure.  A program finds its points' taps once, axis by axis, and uses them for
+every chunk: ``BLOCK`` points by ``DEPTH`` channels make a tile.  Contiguous numbers are adjacent in
+a tile: its second axis is that of channels if they are contiguous (``LAST``), so that a thread
+loads several with one instruction, and otherwise that of points.
 
-    item, split     which item's points these are, and which of the chunks: from ``split`` on, every
-                    ``splits``-th, so that few points with many channels fill a GPU too
+    item, split     the item of these points, and which of the chunks to process: from ``split``
+                    on, every ``splits``-th, so that few points with many channels also fill a
+                    GPU
 
-A dropped tap is not read (a masked load gives 0 in its place) and not written to, and where it
-would be multiplied by what may be infinite, the product is not taken.  A point that is nowhere is
-one whose taps are all dropped.
+A dropped tap is neither read (a masked load gives 0 in its place) nor written to, and no product is
+taken of it with a value that may be infinite.  A point that is nowhere is one whose taps are all
+dropped.
 
-Kernels load coordinates themselves: torch.compile looks for what a kernel writes to, and takes a
-pointer that is handed to a function for part of all that comes back.  A tensor that a launch does
-not need is None, and the static choices see to it that it is not used.
+Kernels load coordinates themselves: torch.compile looks for the pointers that a kernel writes to,
+and assumes that a pointer passed to a function is part of its result.  A tensor that a launch does
+not need is None, and the static choices exclude its use.
 
-As in `taps`, these are plain Python, lowered to Triton by `build`; what it binds is named there.
+As in `taps`, the functions are plain Python, lowered to Triton by `build`, which binds their names.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from gridsample.kernels.gpu.parts import (
     rises,
     ruler,
     settle,
+    vote,
     weigh_all,
 )
 from gridsample.kernels.gpu.records import (
@@ -69,7 +71,7 @@ from gridsample.kernels.gpu.taps import maximum, minimum, tl, where
 def gather(
     image: Planes, grid: Grid, out: Values, fill: Fill, work: Work, tile: Tile, outputs: Outputs
 ) -> None:
-    """Sample: out = sum over taps of weight * pixel; see `Outputs`."""
+    """Sample: out = sum over taps of weight * pixel, or their vote; see `Outputs`."""
     point, present, item, split = assignment(work, tile.BLOCK)
     if tile.SOURCE == MAPPED:
         coordinates = mapped(grid, item, point, (work.out_x, work.out_y, work.out_z), tile)
@@ -94,6 +96,9 @@ def gather(
             total = tl.load(source + over_points(at, tile.LAST), mask=there & real, other=0)
             if tile.FILLED:
                 total = where(there, total, backdrop)
+        elif outputs.VOTE:
+            steps = (image.x, image.y, image.z)
+            total = vote(source, steps, pixels, kept, near, (wx, wy, wz), real, backdrop, tile)
         else:
             total = tl.full(
                 [tile.BLOCK, tile.DEPTH] if tile.LAST else [tile.DEPTH, tile.BLOCK], 0, tile.REAL
@@ -109,7 +114,7 @@ def gather(
                         tile.FILLED,
                     )  # fmt: skip
                     part = over_points(w * wx[i], tile.LAST) * pixel
-                    if tile.FILLED:  # an infinite fill value that weighs nothing counts nothing
+                    if tile.FILLED:  # an infinite fill value with weight 0 contributes nothing
                         part = where(over_points(there | (w * wx[i] != 0), tile.LAST), part, 0)
                     total += part
         if outputs.BACKED:
@@ -128,14 +133,14 @@ def gather(
 
 
 def follow(run_a: Any, sum_a: Any, run_b: Any, sum_b: Any) -> Any:
-    """Sums along runs, to scan by: what comes before is added within one run."""
+    """Add sums along runs of points, for a scan: the sum so far is added within the same run."""
     return run_b, sum_b + where(run_a == run_b, sum_a, 0)
 
 
 def join_runs(at: Any, kept: Any, value: Any, BLOCK: Static, LAST: Static) -> Any:
-    """Add up the values of successive points that go to one pixel: at the last of them, all are.
+    """Sum the values of successive points that go to the same pixel, at the last of these points.
 
-    Returns who is to be written, and what.
+    Return which points are to be written, and their values.
     """
     value = where(over_points(kept, LAST), value, 0)
     place = tl.arange(0, BLOCK)
@@ -149,7 +154,7 @@ def join_runs(at: Any, kept: Any, value: Any, BLOCK: Static, LAST: Static) -> An
 
 
 def two_to(exponent: Any, REAL: Static) -> Any:
-    """Powers of two, as floats whose exponents are of the type's normal ones."""
+    """Return powers of two as floats, for exponents of normal numbers of the type."""
     if REAL.primitive_bitwidth == 64:
         return ((exponent + 1023).to(tl.int64) << 52).to(tl.float64, bitcast=True)
     else:
@@ -157,9 +162,9 @@ def two_to(exponent: Any, REAL: Static) -> Any:
 
 
 def halves(bound: Any, room: Any, REAL: Static) -> Any:
-    """Two exponents that take what is of the size of ``bound``, a float's bits, below 2**room.
+    """Return two exponents that scale values of the size ``bound``, a float's bits, below 2**room.
 
-    Their sum may be too large for one power of two.
+    There are two, because their sum may be too large for one power of two.
     """
     if REAL.primitive_bitwidth == 64:
         exponent = room + 1022 - (bound >> 52).to(tl.int32)
@@ -172,16 +177,17 @@ def add(
     shadow: Shadow, onto: Any, at: Any, value: Any, kept: Any, real: Any, tile: Tile,
     JOIN: Static, SUMS: Static,
 ) -> None:  # fmt: skip
-    """Add a tile of values to pixels, those of kept points and of real channels.
+    """Add a tile of values to pixels, for kept points and existing channels.
 
     Planes begin at ``onto`` in the shadow, in its bounds and in its limbs.
 
-    Atomic additions of floats come in any order, and so round in any way; the largest of them, and
-    the sum of integers, are the same in any order.  So ``MEASURED`` finds the largest finite size
-    of what comes to each pixel (as bits: those of positive floats are in the order of the floats),
-    and then ``EXACT`` adds integers: multiples of that size's power of two times 2**-room, and
-    what they leave over to a second limb, where REAL has 53 bits.  What is not finite is added to
-    the floats, where it wins in any order too.
+    Atomic additions of floats happen in any order, so that the rounding varies.  The greatest of
+    some floats, and the sum of integers, do not depend on the order.  Therefore ``MEASURED`` finds
+    the greatest finite magnitude of the values added to each pixel (as bits: those of positive
+    floats are ordered like the floats).  Then ``EXACT`` adds integers: multiples of that
+    magnitude's power of two times 2**-room, and, if REAL has 53 bits, the remainders in a second
+    limb.  Values that are not finite are added to the floats, where they also dominate in any
+    order.
     """
     if JOIN:
         kept, value = join_runs(at, kept, value, tile.BLOCK, tile.LAST)
@@ -213,7 +219,7 @@ def add(
 
 
 def collect(shadow: Shadow, out: Any, count: Any, REAL: Static, BLOCK: Static) -> None:
-    """Integer sums -> floats, to which what was not finite is added."""
+    """Convert integer sums to floats, and add the values that were not finite."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     there = at < count
     one, other = halves(tl.load(shadow.bounds + at, mask=there, other=0), shadow.room, REAL)
@@ -230,10 +236,10 @@ def backward(
     values: Values, image: Planes, grid: Grid, shadow: Shadow, gradient: Any, fill: Fill,
     work: Work, tile: Tile, needs: Needs,
 ) -> None:  # fmt: skip
-    """Both gradients of gather: values to their taps in ``shadow``, and ``gradient`` of the grid.
+    """Compute both gradients of gather: add to the image's in ``shadow``, store the grid's.
 
-    The gradient (splits, item, point, axis) has a place for what each split finds; for an affine
-    map it is (splits, item, block, axis, column).
+    The grid's ``gradient`` (splits, item, point, axis) has a separate place for each split.  For
+    affine maps, it is (splits, item, block, axis, column).
     """
     point, present, item, split = assignment(work, tile.BLOCK)
     if tile.SOURCE == MAPPED:
@@ -293,16 +299,16 @@ def backward(
 
 
 def share(products: Any, counted: Any, LAST: Static) -> Any:
-    """The sums over channels of a tile, of points that count."""
+    """Return the sums of a tile over channels, for points that count."""
     return where(counted, tl.reduce(products, 1 if LAST else 0, plus), 0)
 
 
 def add_slopes(
     x: Any, y: Any, z: Any, shared: Any, along_x: Any, along_y: Any, along_z: Any, tile: Tile
 ) -> Any:
-    """Sums along each axis, and what a tap adds: its share times how its weight changes along it.
+    """Add a tap's contribution along each axis: its share times its weight's derivative.
 
-    Where no weight changes, nothing is added, not even of a share that is NaN.
+    If the weights have no derivative, nothing is added, not even a share that is NaN.
     """
     if rises(tile.X, 1):
         x += shared * along_x
@@ -316,7 +322,7 @@ def add_slopes(
 def keep_gradient(
     gradient: Any, found: Any, row: Any, point: Any, present: Any, work: Work, tile: Tile
 ) -> None:
-    """Store the points' gradients; for an affine map, the sums of what they give to its entries."""
+    """Store the points' gradients; for an affine map, their sums for each entry of the map."""
     out = (work.out_x, work.out_y, work.out_z)
     for axis in tl.static_range(tile.RANK):
         if tile.SOURCE == MAPPED:
@@ -337,17 +343,18 @@ def twice(
     values: Values, image: Planes, grid: Grid, by_image: Planes, by_grid: Grid, onto: Values,
     shadow: Shadow, gradient: Any, fill: Fill, work: Work, tile: Tile, needs: SecondNeeds,
 ) -> None:  # fmt: skip
-    """All that backward's own backward gives, in one sweep.
+    """Compute the derivatives of `backward` in one sweep.
 
-    Upstream are u, an image (``by_image``), and m, a direction for each point (``by_grid``). With
-    w a tap's weight, w_k the same differentiated along axis k, and Dw = sum over k of m_k w_k,
+    The upstream gradients are u, an image (``by_image``), and m, a direction for each point
+    (``by_grid``).  With w a tap's weight, w_k its derivative along axis k, and Dw = sum over k of
+    m_k w_k,
 
         onto     = sum over taps of u w + v Dw       for the values g
         shadow  += g Dw                              for the image v
         gradient_j = sum over channels of g * sum over taps of u w_j + v (Dw)_j
 
-    In v dropped taps count with the fill value; in u, which stands for a change of the image, they
-    do not.  All is 0 at points that are nowhere.
+    In v, dropped taps have the fill value.  In u, a change of the image, they do not.  All results
+    are 0 at points that are nowhere.
     """
     point, present, item, split = assignment(work, tile.BLOCK)
     here = item * grid.item + point.to(tile.INDEX) * grid.point
@@ -387,7 +394,7 @@ def twice(
             w = line_weight(wy, wz, line, tile.Y, tile.Z)
             w_y = line_weight(dy, wz, line, tile.Y, tile.Z)
             w_z = line_weight(wy, dz, line, tile.Y, tile.Z)
-            # What m makes of a line's weights as they are, and differentiated along each axis.
+            # A line's weights under m: as they are, and differentiated along each axis.
             m = my * w_y + mz * w_z
             w_yz = line_weight(dy, dz, line, tile.Y, tile.Z)
             m_y = my * line_weight(ey, wz, line, tile.Y, tile.Z) + mz * w_yz
@@ -439,7 +446,7 @@ def twice(
 def direction(
     by_grid: Grid, item: Any, point: Any, near: Any, scales: Any, tile: Tile, THERE: Static
 ) -> Any:
-    """Upstream of a grid's gradient, in pixels: 0 where no weight changes along an axis."""
+    """Return the upstream gradient of the grid's gradient, in pixels: 0 along constant axes."""
     parts: Any = ()
     for axis in tl.static_range(3):
         part = tl.full(point.shape, 0, tile.REAL)
@@ -457,7 +464,7 @@ def direction(
 def add_bends(
     x: Any, y: Any, z: Any, shared: Any, along_x: Any, along_y: Any, along_z: Any, tile: Tile
 ) -> Any:
-    """As `add_slopes`, of second derivatives: along axes of which some is other than zero."""
+    """Add second derivatives as `add_slopes` adds first ones, along axes where some is not zero."""
     if rises(tile.X, 1) and (rises(tile.X, 2) or rises(tile.Y, 1) or rises(tile.Z, 1)):
         x += shared * along_x
     if rises(tile.Y, 1) and (rises(tile.Y, 2) or rises(tile.X, 1) or rises(tile.Z, 1)):
@@ -467,11 +474,11 @@ def add_bends(
     return x, y, z
 
 
-# In an order in which each mentions only those before it.
+# Ordered so that each function uses only those before it.
 FUNCTIONS = (
     *(plus, over_points, over_channels, assignment, place, ruler, mapped, find, weigh_all, rises),
-    *(lines, entry, line_of, line_start, line_weight, line_kept, channels_of, look_up, settle),
-    *(blank, follow, join_runs, two_to, halves, add, share, add_slopes),
+    *(lines, entry, line_of, line_start, line_weight, line_kept, channels_of, look_up, vote),
+    *(settle, blank, follow, join_runs, two_to, halves, add, share, add_slopes),
     *(keep_gradient, direction, add_bends),
 )
 

@@ -1,11 +1,11 @@
-"""From a block of coordinates to taps, on a GPU: where each tap is, and how much it weighs.
+"""Convert a block of coordinates to taps on a GPU: where each tap is, and its weight.
 
-A program works on a block of points at once; a name stands for a vector with an entry for each
-point.  What is the same for all points (methods, boundaries, orders) is ``Static``: known when a
-kernel is compiled, so that every choice below is made then, and every loop over taps is unrolled.
+A program processes a block of points at once; a variable is a vector with an entry for each point.
+What is the same for all points (methods, boundaries, orders) is ``Static``: it is known at compile
+time, so that every such choice is made then, and every loop over taps is unrolled.
 
-The functions are plain Python; `gridsample.kernels.gpu.build` lowers them, and those of
-`gridsample.definitions.axis`, to Triton.  ``tl`` is `triton.language`, bound there.
+The functions are plain Python.  `gridsample.kernels.gpu.build` lowers them and those of
+`gridsample.definitions.axis` to Triton, and binds ``tl`` to `triton.language`.
 """
 
 from __future__ import annotations
@@ -53,27 +53,27 @@ tl: Any = None  # bound by lowering
 
 
 def where(condition: Any, a: Any, b: Any) -> Any:
-    """Choose, entry by entry."""
+    """Select entry by entry."""
     return tl.where(condition, a, b)
 
 
 def minimum(a: Any, b: Any) -> Any:
-    """The smaller of two numbers, entry by entry."""
+    """Return the smaller of two numbers, entry by entry."""
     return tl.minimum(a, b)
 
 
 def maximum(a: Any, b: Any) -> Any:
-    """The larger of two numbers, entry by entry."""
+    """Return the larger of two numbers, entry by entry."""
     return tl.maximum(a, b)
 
 
 def floor(a: Any) -> Any:
-    """The next integer below, still a float."""
+    """Round down to an integer, as a float."""
     return tl.floor(a)
 
 
 def rint(a: Any) -> Any:
-    """The nearest integer, still a float; ties to even.  Exact, as each step is."""
+    """Round to the nearest integer, as a float; ties to even.  Every step is exact."""
     low = floor(a)
     over = a - low
     odd = floor(low * HALF) * 2 != low
@@ -81,14 +81,14 @@ def rint(a: Any) -> Any:
 
 
 def remainder(a: Any, b: Any) -> Any:
-    """What is left of an integer that is not negative."""
+    """Return the remainder of a nonnegative integer."""
     return a % b
 
 
 def row(AXIS: Static, RAISED: Static, TAP: Static, REAL: Static) -> Any:
-    """A tap's coefficients, of the axis's order raised by so much.
+    """Return a tap's coefficients, for the axis's order raised by RAISED.
 
-    Each is made a number of the type by hand: Triton would make single precision of it.
+    Each is explicitly converted to REAL, because Triton would convert it to single precision.
     """
     coefficients: Any = ()
     for power in tl.static_range(tl.constexpr(AXIS[POWERS])):
@@ -102,9 +102,9 @@ def row(AXIS: Static, RAISED: Static, TAP: Static, REAL: Static) -> Any:
 
 
 def locate(coordinate: Any, size: Any, AXIS: Static, REAL: Static) -> Any:
-    """Coordinates -> base indices, fractions, slopes, and which points are somewhere, and inside.
+    """Return base indices, fractions, slopes, and masks of valid positions and of those within.
 
-    A point is somewhere unless its position has no meaning; inside is whatever may have taps.
+    A position is not valid if the point is nowhere.  Points within may have taps.
     """
     last = tl.cast(size - 1, REAL)
     reach = AXIS[COUNT] + ONE
@@ -118,7 +118,7 @@ def locate(coordinate: Any, size: Any, AXIS: Static, REAL: Static) -> Any:
     if AXIS[BOUNDED]:
         within = inside(pos, last, HALF if AXIS[COORDS] == TO_EDGES else ZERO)
     pos = where(within, pos, ZERO)
-    if AXIS[FOLDS] and AXIS[BOUNDARY] != ZEROS:  # under zeros, fold does what confine does
+    if AXIS[FOLDS] and AXIS[BOUNDARY] != ZEROS:  # under zeros, fold does the same as confine
         pos, sign = fold(pos, last, reach, AXIS[BOUNDARY], AXIS[EDGED])
         steep = sign * steep
     else:
@@ -128,10 +128,10 @@ def locate(coordinate: Any, size: Any, AXIS: Static, REAL: Static) -> Any:
 
 
 def lay(base: Any, size: Any, AXIS: Static) -> Any:
-    """The pixel that each tap of an axis reads, whether the tap is kept, and its sign.
+    """Return the pixel that each tap of an axis reads, whether the tap is kept, and its sign.
 
-    A dropped tap's pixel is 0: a number whose multiples keep their alignment, so that loads of
-    several channels stay single instructions.
+    A dropped tap's pixel is 0: the multiples of 0 stay aligned, so that loads of several channels
+    remain single instructions.
     """
     pixels: Any = ()
     kept: Any = ()
@@ -154,9 +154,9 @@ def any_kept(kept: Any, AXIS: Static) -> Any:
 
 
 def weigh(t: Any, steep: Any, signs: Any, AXIS: Static, RAISED: Static) -> Any:
-    """The weights of an axis's taps, of its order raised by so much, along the *position*.
+    """Return the weights of an axis's taps, for its order raised by RAISED, along the *position*.
 
-    The slopes that belong to the order itself are in them, those of what it is raised by are not.
+    They include the slopes for the order itself, but not those for the raise.
     """
     weights: Any = ()
     for k in tl.static_range(tl.constexpr(AXIS[COUNT])):

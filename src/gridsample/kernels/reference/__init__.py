@@ -1,23 +1,24 @@
-"""Grid sampling in plain loops: the oracle for every kernel, and the page to learn from.
+"""Grid sampling in plain loops: the reference for every kernel, and the best place to learn from.
 
-Nothing here is fast and nothing is shared with the kernels that are. Read it from the top; it
-follows one coordinate until it has become a number:
+Nothing here is fast, and no code is shared with the fast kernels. Read it from the top; it follows
+one coordinate until it has become a number:
 
-1.  `position` turns a coordinate, in which -1 and 1 are the extremes of the image, into pixels.
-    A coordinate may also be a position already, or count pixels from the output's own place:
-    `locate`.
-2.  The boundary folds what lies outside back in: `fold_position` for the methods nearest and
-    linear under PyTorch's three boundaries, `fold_index` for all others. A boundary may also turn
-    the sign of what is outside: `fold_sign`.
-3.  `weigh` says how much each pixel near the position counts: the weights, or a derivative of them.
-4.  `axis_taps` joins these three steps into the taps of one axis: (index, weight) pairs.
-5.  `point_taps` multiplies the axes out: the taps of one point of the grid.
+1.  `position` converts a coordinate, in which -1 and 1 are the ends of the image, to pixels. A
+    coordinate may also be a position already, or a distance in pixels from the output's own
+    position: `locate`.
+2.  The boundary folds positions and taps outside the image back into it: `fold_position` for the
+    methods nearest and linear under PyTorch's three boundaries, `fold_index` for all others. A
+    boundary may also change the sign of pixels outside: `fold_sign`.
+3.  `weigh` computes the weights of the pixels near the position, or derivatives of the weights.
+4.  `axis_taps` combines these three steps into the taps of one axis: (index, weight) pairs.
+5.  `point_taps` combines the taps of all axes into the taps of one point of the grid.
 6.  `gather` sums weight * pixel over the taps, `scatter` adds weight * value to the same taps, and
-    `gradients` does both for the two gradients of sampling.
+    `gradients` does both to compute the two gradients of sampling.
 
-A photo of one row, sampled a quarter of a pixel to the right of its middle pixel, by hand: the size
-is 3, so the coordinate 1/6 has the position ((1/6 + 1) * 3 - 1) / 2 = 1.25; the taps are pixel 1
-with weight 0.75 and pixel 2 with weight 0.25; the sum is 0.75 * 20 + 0.25 * 40 = 25.
+An example by hand: in a photo of one row, we sample a quarter of a pixel to the right of the middle
+pixel. The size is 3, so the coordinate 1/6 has the position ((1/6 + 1) * 3 - 1) / 2 = 1.25. The
+taps are pixel 1 with weight 0.75 and pixel 2 with weight 0.25. The sum is 0.75 * 20 + 0.25 * 40 =
+25.
 
 >>> import numpy as np
 >>> position(1 / 6, size=3, align_corners=False)
@@ -28,14 +29,14 @@ with weight 0.75 and pixel 2 with weight 0.25; the sum is 0.75 * 20 + 0.25 * 40 
 >>> gather(row, np.array([[[1 / 6]]]), ("linear",), ("zeros",), align_corners=False)
 array([[[25.]]])
 
-Shapes, everywhere: an image is (N, C, *spatial) and a grid (N, *out, D), for any D >= 1 and any
-`out`. The last axis of the grid is ordered x, y, z, and x runs along the LAST axis of the image;
-`modes`, `boundaries` and `order` have one entry per axis in that same order. An image and a grid
-whose N differ broadcast where one of them is 1. All arithmetic is in float64.
+Shapes: an image is (N, C, *spatial) and a grid (N, *out, D), for any D >= 1 and any `out`. The last
+axis of the grid is ordered x, y, z, and x runs along the LAST axis of the image. `modes`,
+`boundaries` and `order` have one entry per axis in that same order. If the N of image and grid
+differ, one of them must be 1 and is broadcast. All arithmetic is in float64.
 
-A coordinate that is NaN has no position, nor has an infinite one that repeats for ever. A point
-with such a coordinate is undefined: it gathers NaN, adds nothing to what is scattered, and has
-derivatives of 0, so that masking its output is enough to keep a gradient clean.
+A NaN coordinate has no position, nor has an infinite one if the image repeats. A point with such a
+coordinate is undefined: it gathers NaN, scatters nothing, and has derivatives of 0, so that masking
+its output is enough to keep a gradient free of NaN.
 """
 
 from __future__ import annotations
@@ -107,9 +108,9 @@ def point_taps(
 ) -> list[tuple[Index | None, float]] | None:
     """List the taps of one point of the grid: every combination of one tap from each axis.
 
-    The weight of a combination is the product of the weights. A combination with a tap on no pixel
-    is dropped; one whose weight happens to be 0 is not. Under the boundary "constant" it counts
-    with the fill value instead, unless its weight is 0.
+    The weight of a combination is the product of the weights. A combination is dropped if one of
+    its taps is not on a pixel, but not if its weight happens to be 0. Under the boundary
+    "constant", it contributes the fill value instead, unless its weight is 0.
 
     Args:
         point: the coordinates of the point, in the order x, y, z.
@@ -118,13 +119,13 @@ def point_taps(
         boundaries: a boundary per axis, in the order x, y, z.
         align_corners: what -1 and 1 mean; see `position`.
         order: the order of derivative per axis, in the order x, y, z.
-        coords: what coordinates count; see `locate`.
-        own: the indices of the output's own place, for displacements, in the order x, y, z.
+        coords: the units of coordinates; see `locate`.
+        own: the indices of the output's own position, for displacements, in the order x, y, z.
         extrapolate: False if a position outside the image has the fill value and no other tap.
 
     Returns:
-        (index, weight) pairs; an index is ordered as the image's shape is, and None stands for the
-        fill value. None in place of the list says that the point is undefined.
+        (index, weight) pairs; an index is ordered like the image's shape, and None stands for
+        the fill value. The result is None if the point is undefined.
 
     >>> linear, zeros = ("linear", "linear"), ("zeros", "zeros")
     >>> for tap in point_taps((0.5, 0.0), (2, 2), linear, zeros, True, (0, 0)):
@@ -170,7 +171,7 @@ def point_taps(
 
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
-    """Let a sum overflow or meet inf - inf with no warning: inf and NaN say it in the result."""
+    """Suppress warnings for overflow and inf - inf; the result shows them as inf and NaN."""
     with np.errstate(all="ignore"):
         yield
 
@@ -197,19 +198,19 @@ def gather(
         align_corners: what -1 and 1 mean; see `position`.
         order: the order of derivative per axis, with respect to the coordinates; plain sampling,
             which is all zeros, if None.
-        coords: what coordinates count: "normalized", "pixel" or "displacement"; see `locate`.
+        coords: the units of coordinates: "normalized", "pixel" or "displacement"; see `locate`.
         extrapolate: False if a position outside the image has the fill value; see `outside`.
-        fill: the fill value, a number or one per channel, of "constant" and where nothing is
-            extrapolated.
+        fill: the fill value, a number or one per channel, for "constant" and for
+            extrapolate=False.
 
     Returns:
-        (N, C, *out) in float64, or complex128 for a complex image. Plain sampling of an integer or
-        bool image has the image's dtype: it is rounded half to even and saturates. An undefined
-        point gives NaN, the fill value in an integer image, and 0 in a derivative.
+        (N, C, *out) in float64, or complex128 for a complex image. Plain sampling of an integer
+        or bool image returns the image's dtype, rounded half to even and saturated. An
+        undefined point gives NaN, the fill value in an integer image, and 0 in a derivative.
 
     Raises:
-        ValueError: the shapes do not belong together, a mode, boundary or order is unknown, or the
-            image has an empty spatial axis.
+        ValueError: the shapes do not match, a mode, boundary or order is unknown, or the image
+            has an empty spatial axis.
 
     >>> import numpy as np
     >>> image = np.array([[[[1.0, 2.0], [3.0, 4.0]]]])
@@ -264,8 +265,8 @@ def scatter(
     """Add values to an image: result[n, c, tap] += weight * values[n, c, point] at every tap.
 
     This is the transpose of `gather` with the same grid, methods, boundaries and order, and the
-    fill value 0: sum(gather(image) * values) = sum(image * scatter(values)), and so the gradient of
-    `gather` with respect to the image. It is also what is called splatting.
+    fill value 0: sum(gather(image) * values) = sum(image * scatter(values)). It is therefore the
+    gradient of `gather` with respect to the image. The operation is also called splatting.
 
     Args:
         values: (N, C, *out), real or complex.
@@ -275,17 +276,17 @@ def scatter(
         boundaries: a name in `BOUNDARIES` per axis, in the order x, y, z.
         align_corners: what -1 and 1 mean; see `position`.
         order: the order of derivative per axis, with respect to the coordinates; all zeros if None.
-        batch: N of the result, the broadcast N if None; with 1 all items are added together.
-        coords: what coordinates count: "normalized", "pixel" or "displacement"; see `locate`.
+        batch: N of the result; if None, the broadcast N. If it is 1, all items are summed.
+        coords: the units of coordinates: "normalized", "pixel" or "displacement"; see `locate`.
         extrapolate: False if a position outside the image has the fill value; see `outside`.
 
     Returns:
-        (batch, C, *spatial_size) in float64, or complex128 for complex values. An undefined point
-        adds nothing.
+        (batch, C, *spatial_size) in float64, or complex128 for complex values. An undefined
+        point adds nothing.
 
     Raises:
-        ValueError: the shapes do not belong together, a mode, boundary or order is unknown, or a
-            spatial size is 0.
+        ValueError: the shapes do not match, a mode, boundary or order is unknown, or a spatial
+            size is 0.
 
     >>> import numpy as np
     >>> values, point = np.array([[[8.0]]]), np.array([[[0.5]]])
@@ -332,14 +333,14 @@ def gradients(
 ) -> tuple[Array, Array]:
     """Return the gradients of plain sampling with respect to the image and to the grid.
 
-    With g the gradient of the output, at every point and for every tap:
+    With g the gradient of the output, for every point and every tap:
 
         grad_input[n, c, tap]     += g[n, c, point] * weight
         grad_grid[n, point, axis] += g[n, c, point] * (weight differentiated along axis)
                                                     * image[n, c, tap]
 
-    A complex image counts as two real ones, its real and imaginary part. Its grad_grid is their
-    sum, the real part of conj(g) * d output / d coordinate.
+    A complex image is treated as two real ones, its real and imaginary parts. Its grad_grid is the
+    sum of theirs, the real part of conj(g) * d output / d coordinate.
 
     Args:
         grad_output: (N, C, *out), complex if the image is.
@@ -348,19 +349,19 @@ def gradients(
         modes: a method per axis, in the order x, y, z: a name in `MODES`, or such a tuple.
         boundaries: a name in `BOUNDARIES` per axis, in the order x, y, z.
         align_corners: what -1 and 1 mean; see `position`.
-        coords: what coordinates count: "normalized", "pixel" or "displacement"; see `locate`.
+        coords: the units of coordinates: "normalized", "pixel" or "displacement"; see `locate`.
         extrapolate: False if a position outside the image has the fill value; see `outside`.
-        fill: the fill value, a number or one per channel, of "constant" and where nothing is
-            extrapolated.
+        fill: the fill value, a number or one per channel, for "constant" and for
+            extrapolate=False.
 
     Returns:
-        (grad_input, grad_grid) of the shapes of the image and the grid, so summed over the items
-        of one that was broadcast; float64, but grad_input is complex128 for a complex image. An
-        undefined point adds nothing to grad_input and has a grad_grid of 0.
+        (grad_input, grad_grid) with the shapes of the image and the grid; the gradient of a
+        broadcast array is summed over items. Both are float64, but grad_input is complex128 for
+        a complex image. An undefined point adds nothing to grad_input and has a grad_grid of 0.
 
     Raises:
-        ValueError: the shapes do not belong together, a mode or boundary is unknown, or the image
-            has an empty spatial axis.
+        ValueError: the shapes do not match, a mode or boundary is unknown, or the image has an
+            empty spatial axis.
 
     >>> import numpy as np
     >>> image, point = np.array([[[10.0, 20.0, 40.0]]]), np.array([[[0.5]]])
@@ -430,32 +431,32 @@ def walk(
 
 
 def add_up(taps: Taps, plane: Array, fill: float) -> float:
-    """Sum weight * pixel over the taps, with the fill value for a tap that is on no pixel."""
+    """Sum weight * pixel over the taps, with the fill value for a tap that is not on a pixel."""
     return sum(weight * (fill if i is None else plane[*i].item()) for i, weight in taps)
 
 
 def broadcast_items(a: Array, b: Array) -> tuple[Array, Array]:
-    """Give two arrays one first axis: views of both in which an N of 1 is repeated."""
+    """Broadcast the first axes of two arrays; the results are views."""
     (n,) = np.broadcast_shapes(a.shape[:1], b.shape[:1])
     return np.broadcast_to(a, (n, *a.shape[1:])), np.broadcast_to(b, (n, *b.shape[1:]))
 
 
 def sum_items(array: Array, batch: int) -> Array:
-    """Undo `broadcast_items` for a gradient: what one item was repeated for adds up in it."""
+    """Sum a gradient over the items that `broadcast_items` repeated."""
     if batch not in (1, array.shape[0]):
         raise ValueError(f"batch is {batch}; accepted are 1 and N = {array.shape[0]}")
     return array if batch == array.shape[0] else array.sum(axis=0, keepdims=True)
 
 
 def join(real: Array, imag: Array) -> Array:
-    """Make complex numbers of two parts, whatever the parts are (1j * inf would add a NaN)."""
+    """Combine two parts to complex numbers, also infinite ones (for which 1j * inf adds a NaN)."""
     result = np.empty(real.shape, np.complex128)
     result.real, result.imag = real, imag
     return result
 
 
 def saturate(value: float, dtype: np.dtype[Any]) -> int:
-    """Round a number half to even, then to the nearest that an integer or bool dtype holds.
+    """Round a number half to even, then clamp it to the range of an integer or bool dtype.
 
     >>> import numpy as np
     >>> [saturate(v, np.dtype(np.uint8)) for v in (-3.7, 2.5, 3.5, 300.2)]
@@ -473,7 +474,7 @@ def check(
     order: Sequence[int] | None,
     coords: str,
 ) -> tuple[int, ...]:
-    """Refuse arguments that do not belong together; return the order with its default filled in."""
+    """Reject arguments that do not match; return the order with its default filled in."""
     rank = len(spatial)
     order = (0,) * rank if order is None else tuple(order)
     if rank == 0 or 0 in spatial:

@@ -19,7 +19,7 @@ BOUNDARIES = {
     "antimirror": "d -c -b | a b c d | -c -b a",
     "dst1": "-b -a 0 | a b c d | 0 -d -c",
 }
-"""What is outside an image a b c d; f is the fill value."""
+"""The values outside an image a b c d; f is the fill value."""
 
 
 MODES: dict[str, tuple[Any, ...]] = {
@@ -31,11 +31,11 @@ MODES: dict[str, tuple[Any, ...]] = {
     **{f"spline{n}": ("spline", n) for n in range(8)},
     **{f"lanczos{a}": ("lanczos", a) for a in (2, 3, 4)},
 }
-"""The methods: a family, and its parameters. Such a tuple can be a mode itself."""
+"""The methods: a family and its parameters. Such a tuple is also a valid mode."""
 
 
 ENDS = ("zeros", "constant", "border")
-"""The boundaries under which an infinite position has a limit."""
+"""The boundaries under which sampling at an infinite position has a limit."""
 
 
 FOLDS_POSITION = ("zeros", "border", "reflection")
@@ -62,11 +62,11 @@ def degree(mode: Mode) -> float:
 
 
 def position(x: float, size: int, align_corners: bool) -> float:
-    """Turn a coordinate into a position: where it falls along an axis, in pixels.
+    """Convert a coordinate to a position along an axis, in pixels.
 
     Pixel i has its centre at position i. With `align_corners` the coordinates -1 and 1 are the
     centres of the first and last pixel; without, they are the outer edges of those pixels, half a
-    pixel further out. A single pixel whose corners are aligned is where every coordinate falls.
+    pixel further out. With aligned corners and a single pixel, every coordinate has the position 0.
 
     >>> [position(x, 4, align_corners=True) for x in (-1, 0, 1)]
     [0.0, 1.5, 3.0]
@@ -92,13 +92,14 @@ def slope(size: int, align_corners: bool) -> float:
 def locate(
     x: float, own: int, size: int, align_corners: bool, coords: str = "normalized"
 ) -> tuple[float, float]:
-    """Return a coordinate's position and d position / d coordinate, whatever coordinates count.
+    """Return a coordinate's position and d position / d coordinate, in any units of coordinates.
 
     Args:
         x: the coordinate.
-        own: the index of the output's own place along this axis, from which a displacement counts.
+        own: the index of the output's own position along this axis, to which displacements are
+            added.
         size: the number of pixels along the axis.
-        align_corners: what -1 and 1 mean, of a normalized coordinate; see `position`.
+        align_corners: what -1 and 1 mean for normalized coordinates; see `position`.
         coords: "normalized", "pixel" or "displacement".
 
     >>> locate(0.5, 3, 8, False), locate(0.5, 3, 8, False, "pixel")
@@ -112,9 +113,9 @@ def locate(
 
 
 def outside(p: float, size: int, align_corners: bool, coords: str = "normalized") -> bool:
-    """Tell whether a position lies outside the image, as it counts where nothing is extrapolated.
+    """Return whether a position is outside the image, for `extrapolate=False`.
 
-    The image ends at the outer edges of its outermost pixels where -1 and 1 mean those, and at the
+    The image ends at the outer edges of its outermost pixels if these are at -1 and 1, and at the
     centres of these pixels otherwise.
 
     >>> [outside(-0.4, 8, align_corners) for align_corners in (False, True)]
@@ -129,7 +130,7 @@ def outside(p: float, size: int, align_corners: bool, coords: str = "normalized"
 def clamp(p: float, size: int) -> tuple[float, int]:
     """Clamp a position to [0, size - 1]; return it with d clamped / d p.
 
-    At the two ends themselves the derivative counts as 0.
+    The derivative is 0 at the two ends themselves.
 
     >>> clamp(-0.3, 4), clamp(1.2, 4), clamp(3.0, 4)
     ((0.0, 0), (1.2, 1), (3.0, 0))
@@ -144,13 +145,13 @@ def clamp(p: float, size: int) -> tuple[float, int]:
 def reflect(p: float, size: int, align_corners: bool) -> tuple[float, int]:
     """Mirror a position into the image; return it with d mirrored / d p.
 
-    That derivative is 1 or -1, or 0 between two mirrors in the same place: a single aligned pixel.
+    That derivative is 1 or -1, or 0 if both mirrors are at the same place: a single aligned pixel.
 
-    The mirrors stand where the coordinates -1 and 1 are: at the centres of the outermost pixels,
-    or at their outer edges. Two reflections make a shift by twice the span between the mirrors. So
-    we take the nearest number of whole shifts out, which `math.remainder` does exactly however far
-    p is, and then again counted from the lower mirror: what is left is a distance of at most the
-    span to the right of that mirror, or to its left, behind it.
+    The mirrors are at the coordinates -1 and 1: at the centres of the outermost pixels, or at their
+    outer edges. Two reflections add up to a shift by twice the distance between the mirrors, the
+    span. So we first remove the nearest number of whole shifts, which `math.remainder` does exactly
+    for any p, and then do so again relative to the lower mirror. What remains is a distance of at
+    most the span, to the right of that mirror or to its left, behind it.
 
     >>> [reflect(p, 4, align_corners=True) for p in (-1.0, 4.0, 7.0)]
     [(1.0, -1), (2.0, -1), (1.0, 1)]
@@ -166,10 +167,10 @@ def reflect(p: float, size: int, align_corners: bool) -> tuple[float, int]:
 
 
 def fold_position(p: float, size: int, boundary: str, align_corners: bool) -> tuple[float, int]:
-    """Fold a position as nearest and linear need it; return it with d folded / d p.
+    """Fold a position for nearest and linear; return it with d folded / d p.
 
-    After a reflection about the pixels' outer edges the position may still lie up to half a pixel
-    outside the outermost centres; it is clamped there, and the derivative is 0 over that rim.
+    After a reflection at the outer edges of pixels, the position may still be up to half a pixel
+    outside the outermost centres. It is clamped there, and the derivative in this rim is 0.
 
     >>> fold_position(-1.25, 4, "zeros", align_corners=False)
     (-1.25, 1)
@@ -188,7 +189,7 @@ def fold_position(p: float, size: int, boundary: str, align_corners: bool) -> tu
 
 
 def fold_index(i: int, size: int, boundary: str, align_corners: bool) -> int | None:
-    """Fold the index of a tap; None is a tap that is not on a pixel.
+    """Fold the index of a tap; the result is None if the tap is not on a pixel.
 
     >>> [fold_index(i, 4, "zeros", align_corners=False) for i in range(-3, 7)]
     [None, None, None, 0, 1, 2, 3, None, None, None]
@@ -223,11 +224,11 @@ def fold_sign(i: int, size: int, boundary: str) -> int:
 
 
 def images(size: int, boundary: str, align_corners: bool, i: int) -> tuple[int | None, int]:
-    """Find the pixel and the sign at index i of an image that repeats for ever.
+    """Return the pixel and the sign at index i of an image that repeats for ever.
 
-    One period is written down pixel by pixel: the image, and behind it what its mirror image adds,
-    which is all of it, or without the two pixels that the mirrors stand on, or with a pixel of 0 on
-    each side, which is no pixel of the image and has no sign.
+    One period is listed pixel by pixel: the image, followed by the part of its mirror image that is
+    repeated. That is all of it, or all but the two pixels at the mirrors; or there is a pixel of 0
+    on each side, which is not a pixel of the image and has no sign.
 
     >>> [images(3, "antimirror", False, i) for i in range(5)]
     [(0, 1), (1, 1), (2, 1), (1, -1), (0, 1)]
@@ -283,12 +284,12 @@ def weigh(p: float, mode: Mode, order: int = 0) -> list[tuple[int, float]]:
     """List the taps of a position before its boundary: (index, weight) pairs.
 
     The weight is differentiated `order` times with respect to the position. Where a derivative
-    jumps, which is at pixel centres, the value just to the right counts; that of a spline of even
-    order jumps half way between pixels, and there the even pixel counts as the near one. A
-    derivative above the method's degree has no taps at all: no pixel has a part in it.
+    jumps, which is at pixel centres, it takes the value just to the right. That of a spline of even
+    order jumps half way between pixels, where the even pixel is treated as the nearer one. A
+    derivative above the method's degree has no taps at all: it does not depend on any pixel.
 
-    Nearest rounds a position half way between two pixels to the even one, and weighs it with the
-    integer 1, so that integer pixels stay exact.
+    Nearest rounds a position half way between two pixels to the even one. The weight is the integer
+    1, so that integer pixels stay exact.
 
     >>> weigh(2.5, "nearest"), weigh(3.5, "nearest")
     ([(2, 1)], [(4, 1)])
@@ -312,8 +313,8 @@ def weigh(p: float, mode: Mode, order: int = 0) -> list[tuple[int, float]]:
         return [(base, low), (base + 1, high)]
     if name == "cubic":
         near, far = cubic_near(*parameters), cubic_far(*parameters)
-        # The distance to a tap on the left grows with the position; to one on the right it
-        # shrinks, and each derivative turns the sign.
+        # The distance to a tap on the left grows with the position; the distance to one on the
+        # right shrinks, so that each derivative changes the sign.
         turn = (-1) ** order
         return [
             (base - 1, polynomial(far, 1 + t, order)),
@@ -323,7 +324,7 @@ def weigh(p: float, mode: Mode, order: int = 0) -> list[tuple[int, float]]:
         ]
     if name == "spline":
         (n,) = parameters
-        if n % 2 == 0:  # the middle tap is the nearest pixel: t is counted from half a pixel before
+        if n % 2 == 0:  # the middle tap is the nearest pixel: t starts half a pixel before
             base, t = round(p), p - round(p) + 0.5
         return list(enumerate(spline(n, t, order), base - n // 2))
     (a,) = parameters
@@ -331,11 +332,11 @@ def weigh(p: float, mode: Mode, order: int = 0) -> list[tuple[int, float]]:
 
 
 def spline(n: int, t: float, order: int) -> list[float]:
-    """Weigh the n + 1 taps of a B-spline of order n, t of the way through its interval.
+    """Return the n + 1 weights of a B-spline of order n at the fraction t of an interval.
 
-    A B-spline is made of two of one order less, which are weighed by the distances to the ends of
-    its support; its derivative is their difference (C. de Boor, "A practical guide to splines",
-    1978). On this interval the shorter ones have n taps, and their neighbours to both sides none.
+    A B-spline is a sum of two of one order less, weighted by the distances to the ends of its
+    support; its derivative is their difference (C. de Boor, "A practical guide to splines", 1978).
+    On this interval the lower-order splines have n taps, and no further taps on either side.
 
     >>> spline(1, 0.25, order=0), spline(3, 0.0, order=1)
     ([0.75, 0.25], [-0.5, 0.0, 0.5, 0.0])
@@ -350,11 +351,11 @@ def spline(n: int, t: float, order: int) -> list[float]:
 
 
 def lanczos(a: int, t: float, order: int) -> list[float]:
-    """Weigh the 2 a taps of Lanczos' windowed sinc, so that they sum to one.
+    """Return the 2 a weights of Lanczos' windowed sinc, normalised to a sum of one.
 
     The weight of a tap at the distance s is w(s) = sinc(s) sinc(s / a), divided by the sum W of
-    all: r = w / W. To differentiate it, differentiate r W = w by Leibniz' rule, which gives r's
-    derivative of each order from those below.
+    all: r = w / W. Its derivatives follow from r W = w by Leibniz' rule, which gives each order
+        from the lower ones.
 
     >>> [round(weight, 4) for weight in lanczos(2, 0.5, order=0)]
     [-0.0625, 0.5625, 0.5625, -0.0625]
@@ -375,15 +376,15 @@ def lanczos(a: int, t: float, order: int) -> list[float]:
 
 
 def product(f: Callable[[float, int], float], s: float, a: float, order: int) -> float:
-    """Differentiate f(s) f(s / a): Leibniz' rule, for an f that knows its own derivatives."""
+    """Return a derivative of f(s) f(s / a) by Leibniz' rule; f(s, k) is f's k-th derivative."""
     return sum(math.comb(order, k) * f(s, order - k) * f(s / a, k) / a**k for k in range(order + 1))
 
 
 def sinc(s: float, order: int) -> float:
     """Return the derivative of the given order of sin(pi s) / (pi s).
 
-    Far from 0 it follows from s sinc(s) = sin(pi s) / pi, differentiated by Leibniz' rule; near 0,
-    where that would divide by little, it is the power series' derivative.
+    Away from 0 it follows from s sinc(s) = sin(pi s) / pi, differentiated by Leibniz' rule. Near 0,
+    where that would divide by a small number, it is the derivative of the power series.
 
     >>> round(sinc(0.5, 0) * math.pi, 12), sinc(0.0, 0), sinc(0.0, 1)
     (2.0, 1.0, 0.0)
@@ -420,12 +421,12 @@ def axis_taps(
         boundary: a name in `BOUNDARIES`.
         align_corners: what -1 and 1 mean; see `position`.
         order: how many times the weights are differentiated with respect to the coordinate.
-        coords: what a coordinate counts; see `locate`.
-        own: the index of the output's own place along the axis, for displacements.
+        coords: the units of coordinates; see `locate`.
+        own: the index of the output's own position along the axis, for displacements.
 
     Returns:
-        (index, weight) pairs, in which the index None marks a tap that is on no pixel. None in
-        place of the list says that the coordinate is undefined.
+        (index, weight) pairs, in which the index None marks a tap that is not on a pixel. The
+        result is None if the coordinate is undefined.
 
     >>> axis_taps(-1.0, 4, "linear", "zeros", align_corners=False)
     [(None, 0.5), (0, 0.5)]
@@ -461,10 +462,10 @@ def axis_taps(
 def infinite_taps(
     p: float, size: int, mode: Mode, boundary: str, order: int
 ) -> list[tuple[int | None, float]]:
-    """List the taps infinitely far outside, as the limit of ever farther ones.
+    """List the taps of an infinite position, as the limit of positions ever farther outside.
 
-    Zeros has none; border has the edge pixel with weight 1, which does not change from there on,
-    and constant the fill value.
+    Zeros has none. Border has the edge pixel with weight 1, because the sample is constant from
+    there on. Constant has the fill value.
     """
     if boundary == "zeros" or order > degree(mode):
         return []

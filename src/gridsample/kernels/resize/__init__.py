@@ -1,12 +1,13 @@
-"""CPU kernels of resizing: one axis after the other, a piece of the image at a time.
+"""CPU kernels for resizing: one axis after the other, one piece of the image at a time.
 
     resize(maps, source, out)     out = (map of the last axis x ... x map of the first) source
 
-with an `AxisMap` for each spatial axis.  The adjoint is the same with the adjoint maps.
+with an `AxisMap` for each spatial axis.  The adjoint uses the adjoint maps in the same way.
 
-A piece is some planes, or a band of rows (in a volume, slices) of one.  It goes through all axes
-before the next one is begun, so that what lies between two axes stays in cache, and needs little
-memory.  No two pieces write to the same place, and results do not depend on the number of threads.
+A piece is a few planes, or a band of rows (in a volume, slices) of one plane.  It passes through
+all axes before the next piece is started, so that intermediate results stay in cache and need
+little memory.  No two pieces write to the same place, and results do not depend on the number of
+threads.
 """
 
 from __future__ import annotations
@@ -25,24 +26,25 @@ from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import as_parts, frozen, stored
 from gridsample.kernels.prefilter import filter_axis
 from gridsample.kernels.resize.build import CHUNK, LANES, ROWS, Spec, driver_for
+from gridsample.kernels.resize.votes import vote
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 
-# Numbers between two axes that a piece should have at most, and rows that its band should have at
-# least, per tap: rows at the edges of bands are computed twice.
+# The maximum size of a piece between two axes, in numbers, and the minimum number of rows per tap
+# in its band: rows at the edges of bands are computed twice.
 PIECE, ROWS_PER_TAP = 1 << 19, 6
-# Neighbours in memory from which a line is long enough to be worked on as it lies.
+# The number of contiguous values from which a line is long enough to be processed in place.
 LONG = 16
-# Bytes between two axes that a thread keeps.
+# The size, in bytes, of the buffer between two axes that a thread keeps.
 KEPT = 8 * PIECE
-# Bytes of a result from which it is stored past the caches.
+# The size of a result, in bytes, from which stores bypass the caches.
 STREAM = 1 << 25
-# What a turn costs, in products.
+# The cost of transposing a number, in products.
 TURN = 3.0
-# What a product costs that takes part of a vector.
+# The cost of a product that uses only a part of a vector.
 PART = 2.5
-# Channels of a pixel that are copied together, and that are summed together.
+# Numbers of channels of a pixel that are copied together, and that are summed together.
 GROUPS, PIXELS = (3, 4), (2, 3, 4)
 
 
@@ -50,36 +52,36 @@ GROUPS, PIXELS = (3, 4), (2, 3, 4)
 
 
 def is_channels_last(array: Array) -> bool:
-    """Whether the channels of a pixel of (N, C, *spatial) are neighbours in memory."""
+    """Whether the channels of a pixel of (N, C, *spatial) are contiguous in memory."""
     return array.shape[1] > 1 and array.strides[1] == array.itemsize and not is_packed(array)
 
 
 def is_packed(array: Array) -> bool:
-    """Whether an array is contiguous, in the machine's order of bytes."""
+    """Whether an array is contiguous, aligned and in native byte order."""
     return array.flags.c_contiguous and is_plain(array)
 
 
 def is_plain(array: Array) -> bool:
-    """Whether numbers are aligned, and in the machine's order of bytes."""
+    """Whether an array is aligned and in native byte order."""
     return array.flags.aligned and array.dtype.isnative
 
 
 def packed(array: Array) -> Array:
-    """The array itself, or a copy that is packed."""
+    """Return the array itself if it is packed, otherwise a packed copy."""
     if is_packed(array):
         return array
     return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
 
 
 def as_planes(array: Array, last: bool) -> Array:
-    """(N, C, *spatial) as (N, *spatial, C) or (N * C, *spatial, 1); a view where that is one."""
+    """View (N, C, *spatial) as (N, *spatial, C) or (N * C, *spatial, 1); copy if necessary."""
     if last:
         return array.transpose(0, *range(2, array.ndim), 1)
     return array.reshape(-1, *array.shape[2:], 1)
 
 
 def as_numbers(planes: Array) -> Array:
-    """Planes (outer, *spatial, inner) of real numbers, in a type that kernels have."""
+    """View planes (outer, *spatial, inner) as real numbers of a dtype that kernels have."""
     if planes.dtype.kind == "c":
         parts = as_parts(planes)
         return parts.reshape(*planes.shape[:-1], 2 * planes.shape[-1])
@@ -87,33 +89,34 @@ def as_numbers(planes: Array) -> Array:
 
 
 def code(dtype: np.dtype[Any]) -> str:
-    """A storage type as Spec writes it; a complex type is stored as its parts."""
+    """Return the code of a storage type in a Spec; a complex type is stored as its parts."""
     return f"f{dtype.itemsize // 2}" if dtype.kind == "c" else f"{dtype.kind}{dtype.itemsize}"
 
 
 # Numbers ------------------------------------------------------------------------------------------
 
-# Fixed point: weights have 14 bits after the point, numbers between two axes 6, so that a product
-# takes 30, and a sum that overshoots by less than a factor of two has room.
+# In fixed point, weights have 14 bits after the point and intermediate results have 6.  A product
+# thus needs 30 bits, which leaves room for a sum that overshoots by less than a factor of two.
 WEIGHT_BITS, BETWEEN_BITS = 14, 6
-# Where numbers between two axes are bytes: Pillow's weights have the bits that bytes leave in 32;
-# PyTorch's are of 16, and have as many after the point as the largest weight leaves.
+# If intermediate results are bytes, Pillow's weights have the bits that bytes leave in 32.
+# PyTorch's weights have 16 bits, with as many after the point as the largest weight allows.
 PILLOW_BITS = 22
-# A weight is off by 2**-15, a product with 255 by 1/128; 64 taps in all keep within half a unit.
+# A weight's error is at most 2**-15, so that of a product with 255 is at most 1/128; with 64 taps
+# in total, the error stays within half a unit.
 FIXED_TAPS = 64
-# The sum of absolute weights that all of these have room for.
+# The greatest sum of absolute weights for which all of these have enough bits.
 FIXED_GAIN = 1.9
 
 
 class Numbers(NamedTuple):
-    """What sums are made in, and what is kept between two axes."""
+    """The type of sums and that of intermediate results between two axes."""
 
     sums: str
     between: str
     rounding: str = "exact"
 
     def bits(self, band: Band) -> int:
-        """How many bits a band's weights have after the point."""
+        """Return the number of bits after the point in a band's weights."""
         if self.rounding == "exact":
             return WEIGHT_BITS
         if self.rounding == "pillow":
@@ -122,10 +125,11 @@ class Numbers(NamedTuple):
         return next((n for n in range(PILLOW_BITS) if 0.5 + most * 2 ** (n + 1) >= 2**15), 22)
 
     def weights(self, band: Band) -> Array:
-        """A band's weights as factors.
+        """Return a band's weights as factors.
 
-        Rounded to fixed point such that their running sums are right, and so that of all; but each
-        by itself, and halves away from zero, as Pillow and PyTorch do it.
+        By default, fixed-point weights are rounded such that their running sums are right, and
+        therefore their total.  Pillow and PyTorch round each weight separately, and halves away
+        from zero.
         """
         if self.sums != "i4":
             return band.weights.astype(self.sums)
@@ -138,25 +142,25 @@ class Numbers(NamedTuple):
         return np.where(taken, np.diff(running, axis=1, prepend=0), 0).astype(np.int16)
 
     def shift(self, band: Band, source: str, target: str) -> int:
-        """By how many bits a sum is too large for what it is stored as."""
+        """Return by how many bits a sum must be shifted right before it is stored."""
         bits = {"u1": 0, "i2": BETWEEN_BITS}
         return self.bits(band) + bits[source] - bits[target] if self.sums == "i4" else 0
 
 
 def are_plain(maps: Sequence[AxisMap]) -> bool:
-    """Whether maps are bands alone."""
+    """Whether all maps are bands only, without filters before or after."""
     return all(one.before is None and one.after is None for one in maps)
 
 
 def are_fixed(stored_as: str, maps: Sequence[AxisMap]) -> bool:
-    """Whether an image can be summed in fixed point: bytes, by bands that do not overshoot much."""
+    """Whether to sum an image in fixed point: bytes, with bands that do not overshoot much."""
     return stored_as == "u1" and are_plain(maps) and all(m.band.gain < FIXED_GAIN for m in maps)
 
 
 def choose_numbers(
     stored_as: str, real: np.dtype[Any], maps: Sequence[AxisMap], rounding: str
 ) -> Numbers:
-    """Fixed point for bytes, while it is exact enough; else the type of the sums for all."""
+    """Choose fixed point for bytes if it is exact enough; otherwise keep the dtype of sums."""
     if are_fixed(stored_as, maps):
         if rounding != "exact":
             return Numbers("i4", "u1", rounding)
@@ -169,7 +173,7 @@ def choose_numbers(
 
 
 class Pass(NamedTuple):
-    """One axis: its number, its band, and the factors that stand for the weights."""
+    """One axis: its index, its band, and the factors that represent the weights."""
 
     axis: int
     band: Band
@@ -178,19 +182,19 @@ class Pass(NamedTuple):
     weights: Array
 
     def needs(self, rows: slice) -> slice:
-        """The inputs that some outputs need."""
+        """Return the range of inputs that a range of outputs needs."""
         low = int(self.first[rows.start])
         return slice(low, max(low, int(self.first[rows.stop - 1] + self.counts[rows.stop - 1])))
 
     def shape(self, given: Shape, rows: slice) -> Shape:
-        """The shape (outer, *spatial, inner) of some outputs."""
+        """Return the shape (outer, *spatial, inner) of a range of outputs."""
         k = self.axis + 1
         return *given[:k], rows.stop - rows.start, *given[k + 1 :]
 
     def run(
         self, numbers: Numbers, data: Array, rows: slice, base: int, result: Array, streams: bool
     ) -> None:
-        """Resize one axis of (outer, *spatial, inner), whose first input is ``base``."""
+        """Resize one axis of (outer, *spatial, inner); ``base`` is the index of its first input."""
         k = self.axis + 1
         outer, inner = math.prod(data.shape[:k]), math.prod(data.shape[k + 1 :])
         source, target = code(data.dtype), code(result.dtype)
@@ -216,17 +220,17 @@ class Pass(NamedTuple):
 
 
 class Scratch(threading.local):
-    """Memory between two axes, which each thread's next piece uses again: it is still in cache.
+    """Buffers for intermediate results, which each thread reuses while they are still in cache.
 
-    Each thread keeps what a usual piece needs, also for the next call.
+    Each thread keeps the buffers of a piece of usual size, also between calls.
     """
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Start without buffers."""
         self.kept: dict[int, Array] = {}
 
     def array(self, number: int, shape: Shape, kind: str) -> Array:
-        """An array for what follows a pass."""
+        """Return an array for the result of a pass."""
         size = math.prod(shape)
         needed = size * int(kind[1:])
         memory = self.kept.get(number)
@@ -242,9 +246,10 @@ scratch = Scratch()
 
 @functools.lru_cache(maxsize=512)
 def reach(band: Band, outputs: int) -> int:
-    """The most inputs that so many neighbouring outputs need.
+    """Return the greatest number of inputs that ``outputs`` adjacent outputs need.
 
-    Wherever they begin: a band of rows need not begin where a plane does.
+    This is the maximum over all first outputs, because a band of rows may start anywhere in a
+    plane.
     """
     last = np.minimum(np.arange(band.outputs) + outputs, band.outputs) - 1
     return int((band.first[last] + band.count[last] - band.first).max(initial=0))
@@ -252,13 +257,13 @@ def reach(band: Band, outputs: int) -> int:
 
 @functools.lru_cache(maxsize=512)
 def make_pass(axis: int, band: Band, numbers: Numbers) -> Pass:
-    """A pass; kept, because the same sizes come again."""
+    """Make a pass; it is cached, because the same sizes recur."""
     return Pass(axis, band, frozen(band.first), frozen(band.count), frozen(numbers.weights(band)))
 
 
 @functools.lru_cache(maxsize=512)
 def best_order(bands: tuple[Band, ...], inner: int) -> tuple[int, ...]:
-    """The order of axes that costs least; axes that are not resized are left out."""
+    """Return the order of axes with the lowest cost; axes that are not resized are left out."""
 
     def cost(order: Sequence[int]) -> float:
         shape = [band.inputs for band in bands]
@@ -283,9 +288,9 @@ def best_order(bands: tuple[Band, ...], inner: int) -> tuple[int, ...]:
 
 
 def are_squares(passes: Sequence[Pass], shape: Shape, numbers: Numbers) -> bool:
-    """Whether all that is done to (outer, height, width, inner) is to sum 2 x 2 pixels.
+    """Whether the resizing of (outer, height, width, inner) only sums 2 x 2 pixels per output.
 
-    Then nothing is gained by doing it one axis after the other.
+    In that case, there is no advantage in processing one axis after the other.
     """
     return (
         numbers.sums != "i4"
@@ -298,7 +303,7 @@ def are_squares(passes: Sequence[Pass], shape: Shape, numbers: Numbers) -> bool:
 def resize_squares(
     passes: Sequence[Pass], kind: str, data: Array, rows: slice, base: int, result: Array
 ) -> None:
-    """Resize both axes of (outer, height, width, inner), as `Pass.run` does one."""
+    """Resize both axes of (outer, height, width, inner); `Pass.run` resizes one."""
     down, across = sorted(passes, key=lambda one: one.axis)
     outer, height, width, inner = data.shape
     driver_for(Spec("squares", kind, kind, kind, inner))(
@@ -313,9 +318,9 @@ def resize_squares(
 def pieces(
     outer: int, size: int, rows: int, least: int, threads: int, whole: bool = False
 ) -> Iterator[tuple[slice, slice]]:
-    """Cut planes of so many numbers, and rows, into pieces: (planes, rows).
+    """Divide planes of ``size`` numbers, and their rows, into pieces: (planes, rows).
 
-    Where nothing lies between two axes, it is ``whole`` for one thread.
+    If there is no intermediate result, a single thread gets one ``whole`` piece.
     """
     if not outer:
         return
@@ -329,7 +334,7 @@ def pieces(
         return
     step = max(least, rows * target // size)
     if step > LANES:
-        step -= step % LANES  # whole groups of rows to put side by side
+        step -= step % LANES  # whole groups of rows to transpose
     for plane in range(outer):
         for begin in range(0, rows, step):
             yield slice(plane, plane + 1), slice(begin, min(begin + step, rows))
@@ -342,18 +347,23 @@ def resize(
     real: np.dtype[Any],
     threads: int | None = None,
     rounding: str = "exact",
+    votes: bool = False,
 ) -> None:
-    """Resize (N, C, *spatial) into ``out``, of the same type: see above.
+    """Resize (N, C, *spatial) into ``out``, which has the same dtype; see above.
 
     Args:
-        maps: what happens along each spatial axis, in the array's order.
-        source: the image, with any strides; what is not packed is copied, where that will do a
-            piece at a time.
-        out: where the result goes.
-        real: the type of the sums.
-        threads: how many threads to use at most.
+        maps: the map of each spatial axis, in the array's order.
+        source: the image, with any strides; if it is not packed, it is copied, one piece at a time
+            where possible.
+        out: receives the result.
+        real: the dtype of sums.
+        threads: the maximum number of threads.
         rounding: "exact", or "pillow" or "torch" to round integers after each axis.
+        votes: whether inputs vote for their values, which are labels.
     """
+    if votes:
+        vote(maps, source, out, threads)
+        return
     last = is_channels_last(source)
     given = as_planes(source, last)
     wanted = as_planes(out, last)
@@ -371,13 +381,13 @@ def run(
     maps: Sequence[AxisMap], given: Array, result: Array, real: np.dtype[Any], threads: int,
     rounding: str = "exact",
 ) -> None:  # fmt: skip
-    """Resize planes (outer, *spatial, inner) into packed ones."""
+    """Resize planes (outer, *spatial, inner) into packed planes."""
     copies = all(one.band.copies and one.before is one.after is None for one in maps)
     rounds = rounding != "exact" and not copies and given.dtype.kind in "iub"
     if rounds and not are_fixed(code(given.dtype), maps):
         run_stepwise(maps, given, result, real, threads, rounding)
         return
-    # Others are packed a piece at a time.
+    # Other arrays are packed one piece at a time.
     if copies or any(one.before for one in maps) or not is_plain(given):
         given = packed(given)
     if copies:
@@ -412,7 +422,7 @@ def run_stepwise(
     maps: Sequence[AxisMap], given: Array, result: Array, real: np.dtype[Any], threads: int,
     rounding: str,
 ) -> None:  # fmt: skip
-    """As `run`, one axis after the other, each with a result of its own."""
+    """Resize as `run` does, but one whole axis after the other, with a separate result for each."""
     axes = [k for k, one in enumerate(maps) if not (one.band.is_identity and are_plain([one]))]
     sizes = given.shape[1:-1], result.shape[1:-1]
     axes = [axis for axis in rounded_order(*sizes, rounding) if axis in axes]
@@ -426,7 +436,7 @@ def run_stepwise(
 
 @functools.lru_cache(maxsize=64)
 def unchanged(n: int) -> AxisMap:
-    """The map of an axis that stays as it is."""
+    """Return the identity map of an axis."""
     return AxisMap(None, chosen(np.arange(n), n), None)
 
 
@@ -434,7 +444,7 @@ def resize_bands(
     bands: Sequence[Band], source: Array, target: Array, numbers: Numbers,
     kinds: tuple[str, str], threads: int,
 ) -> None:  # fmt: skip
-    """All bands, of planes (outer, *spatial, inner) that are stored as ``kinds`` say."""
+    """Apply all bands to planes (outer, *spatial, inner), whose storage types are ``kinds``."""
     order = best_order(tuple(bands), source.shape[-1])
     if numbers.rounding != "exact":
         sizes = [band.inputs for band in bands], [band.outputs for band in bands]
@@ -466,7 +476,7 @@ def resize_bands(
         if not direct:
             change(data, final, numbers.sums, kinds[1])
 
-    # Rows at the edges of bands are computed twice, unless they are resized first.
+    # Rows at the edges of bands are computed twice unless their axis comes first.
     least = ROWS_PER_TAP * leading.band.taps if leading and passes[0] is not leading else 1
     size = between(passes, source.shape[1:], direct)
     cut = pieces(len(source), size, target.shape[1], least, threads, squares)
@@ -474,9 +484,9 @@ def resize_bands(
 
 
 def between(passes: Sequence[Pass], shape: Shape, direct: bool) -> int:
-    """The most numbers that a plane has after a pass.
+    """Return the size of the largest intermediate result of a plane, in numbers.
 
-    But for the last where there are several, and it goes to the result directly.
+    The result of the last of several passes does not count if it is stored directly in ``out``.
     """
     sizes, now = [], list(shape)
     for one in passes:
@@ -486,14 +496,14 @@ def between(passes: Sequence[Pass], shape: Shape, direct: bool) -> int:
 
 
 def change(source: Array, target: Array, before: str, after: str) -> None:
-    """Store packed numbers as another type."""
+    """Convert packed numbers to another dtype."""
     sums = after if after in ("f4", "f8") else before
     driver = driver_for(Spec("convert", before, after, sums))
     driver(frozen(source.reshape(-1)), target.reshape(-1))
 
 
 def widen(source: Array, kind: str, sums: str) -> Array:
-    """Packed numbers in the type of the sums."""
+    """Convert packed numbers to the dtype of sums."""
     wide = np.empty(source.shape, sums)
     change(source, wide, kind, sums)
     return wide
@@ -523,17 +533,17 @@ def solve(one: Solve | Prefilter | None, data: Array, axis: int, threads: int) -
 
 @functools.lru_cache(maxsize=512)
 def columns_of(band: Band, inner: int, group: int) -> Array:
-    """Where the outputs of a line begin, of ``inner`` numbers each, that are copied in groups."""
+    """Return where each group of a line's outputs starts; an output has ``inner`` numbers."""
     columns: Array = band.first[:, np.newaxis] * inner + np.arange(0, inner, group)
     return frozen(columns.reshape(-1))
 
 
 def copy_pixels(bands: Sequence[Band], given: Array, result: Array, threads: int) -> None:
-    """All bands, where each output is one input: whatever the type, its bits are copied."""
+    """Apply bands in which each output is one input: copy the bits, whatever the dtype."""
     parts = 2 if given.dtype.itemsize == 16 else 1
     bits = np.dtype(f"u{given.dtype.itemsize // parts}")
     shape = (*given.shape[:-1], parts * given.shape[-1])
-    # Always three axes; the last is pixels and the numbers of each.
+    # There are always three axes; the last one holds the numbers of all its pixels.
     missing = 3 - len(bands)
     outer, inner = shape[0], shape[-1]
     depth, height, width = [1] * missing + list(shape[1:-1])
@@ -547,7 +557,7 @@ def copy_pixels(bands: Sequence[Band], given: Array, result: Array, threads: int
 
     def task(planes: slice, band: slice) -> None:
         given = source[planes]
-        # A band is of slices, or of rows where there is one slice.
+        # A band consists of slices, or of rows if there is one slice.
         cut = (slices[band], rows) if len(slices) > 1 else (slices, rows[band])
         part = target[planes, band] if len(slices) > 1 else target[planes, :, band]
         driver(

@@ -1,24 +1,29 @@
-"""Lowers the loops of resizing to Numba: one compiled driver for each pair of storage types."""
+"""Lower the loops for resizing to Numba: one compiled driver for each pair of storage types."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numba as nb
 import numpy as np
 
+from gridsample.kernels.compile.extending import tail
 from gridsample.kernels.compile.jit import (
     compile_driver,
     compile_inner,
     compile_loop,
     compile_piece,
+    compile_separate,
 )
 from gridsample.kernels.compile.lower import fingerprint, lower, rebind
+from gridsample.kernels.cpu import labels as votes
 from gridsample.kernels.cpu import lanes, tiles
 from gridsample.kernels.cpu.build import loader, storer
+from gridsample.kernels.cpu.intrinsics import minimum, where
 from gridsample.kernels.cpu.vectors import Block
-from gridsample.kernels.resize import loops
+from gridsample.kernels.resize import labels, loops
 from gridsample.kernels.resize.vectors import (
     block_weigher,
     group_copier,
@@ -27,28 +32,31 @@ from gridsample.kernels.resize.vectors import (
     to_cache_line,
 )
 
-# Outer lines put side by side where lines are short; the longest piece of a line that is worked
-# on at once, so that a few stay in cache; outputs between two turns; rows of pixels that are worked
-# on together.
+# The number of short outer lines that are transposed together; the longest piece of a line that is
+# processed at once, so that a few stay in cache; the outputs between two transpositions; and the
+# rows of pixels that are processed together.
 LANES, LINE, CHUNK, ROWS = 16, 8192, 64, 4
+# Outputs of a row whose inputs vote together; and the difference of two sums of weights up to
+# which they tie: exact sums would be equal.
+WIDTH, TIE = 256, 1e-9
 
 
 class Spec(NamedTuple):
-    """What is compiled into a driver.  Types go by NumPy's codes; "V2" is bfloat16.
+    """What is compiled into a driver.  Types are NumPy's codes; "V2" is bfloat16.
 
-    Sums in "i4" are of fixed point; see `gridsample.kernels.resize.Numbers`.
+    Sums in "i4" are in fixed point; see `gridsample.kernels.resize.Numbers`.
     """
 
     driver: str
     source: str
     target: str
     sums: str
-    pixel: int = 1  # neighbours that are worked on together, where lines are short
+    pixel: int = 1  # contiguous numbers that are processed together if lines are short
 
 
 @functools.cache
 def real_store(code: str) -> Any:
-    """A real sum to a storage type."""
+    """Make the function that converts a real sum to a storage type."""
     store = storer(code)["store"]
 
     def store_real(total: Any, shift: Any) -> Any:
@@ -59,7 +67,7 @@ def real_store(code: str) -> Any:
 
 @functools.cache
 def reader(source: str, sums: str) -> Any:
-    """A stored value as what sums are made in."""
+    """Make the function that converts a stored value to the dtype of sums."""
     load, kind = loader(source)["load"], nb.from_dtype(np.dtype(sums))
 
     def read_number(value: Any) -> Any:
@@ -70,7 +78,7 @@ def reader(source: str, sums: str) -> Any:
 
 @functools.cache
 def driver_for(spec: Spec) -> Any:
-    """The compiled driver for a spec."""
+    """Return the compiled driver for a spec."""
     names: dict[str, Any] = {
         "unsigned": nb.uint64,
         "ZERO": np.dtype(spec.sums).type(0),
@@ -118,4 +126,23 @@ def driver_for(spec: Spec) -> Any:
                 for n in (1, 3, 4)
             ),
         )
+    if spec.driver.startswith("vote"):
+        include_votes(spec, names, include)
+        return compile_driver(rebind(getattr(labels, spec.driver), names, tag))
     return compile_driver(rebind(getattr(loops, spec.driver), names, tag))
+
+
+def include_votes(spec: Spec, names: dict[str, Any], include: Callable[..., None]) -> None:
+    """What drivers that resize labels are made of."""
+    keys = nb.int32 if spec.driver == "vote_few" and spec.source != "u8" else nb.int64
+    names |= {
+        "integer": keys, "int64": nb.int64, "WIDTH": WIDTH, "TIE": TIE, "tail": tail,
+        "where": where, "minimum": minimum,
+    }  # fmt: skip
+    include(votes.key_of, compile_=compile_inner)
+    if spec.driver == "vote_few":
+        loops_apart = (votes.differ, votes.copy_keys, votes.add_votes, votes.compare)
+        include(*loops_apart, labels.weigh_line, compile_=compile_separate)
+        include(votes.elect, votes.settle_keys, labels.collect_line, compile_=compile_loop)
+    else:
+        include(labels.find_slot, labels.cast, labels.find_winner, labels.count_line)

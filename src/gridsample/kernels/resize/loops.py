@@ -1,9 +1,9 @@
-"""The loops of resizing: plain Python, lowered by `build`.
+"""The loops for resizing: plain Python, lowered by `build`.
 
-There is one inner loop, `weigh_block`: a weighted sum of lines that lie a fixed step apart.  A line
-is as many neighbours in memory as all axes inside the resized one hold together.  Where these are
-few, several outer lines are worked on at once: pixels of some channels as they lie, with the same
-weights; others are first put side by side, with `turn`, and afterwards put back.
+There is one inner loop, `weigh_block`: a weighted sum of lines that are a fixed step apart.  A line
+consists of the contiguous numbers of all axes inside the resized one.  If lines are short, several
+outer lines are processed together.  Pixels of a few channels are processed in place, all with the
+same weights.  Other lines are first transposed with `turn`, and transposed back at the end.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ FUNCTION: Any = None
 
 
 def number(value: Any) -> Any:
-    """A stored value as what sums are made in."""
+    """Convert a stored value to the dtype of sums."""
     return value
 
 
 def settle(total: Any, shift: int) -> Any:
-    """A sum as it is stored."""
+    """Convert a sum to its storage type."""
     return total
 
 
@@ -34,17 +34,17 @@ def weigh_block(
     out: Array, to: int, out_pitch: int, src: Array, at: int, src_pitch: int, step: int,
     weights: Array, first: int, taps: int, shift: int,
 ) -> None:  # fmt: skip
-    """The sum over t < taps of weights[first + t] * src[at + t * step + k * src_pitch + j].
+    """Sum weights[first + t] * src[at + t * step + k * src_pitch + j] over t < taps.
 
-    It goes to out[to + k * out_pitch + j], for lines k and neighbours j of a block.
+    The sum is stored in out[to + k * out_pitch + j], for the lines k and columns j of a block.
     """
 
 
-# Blocks of one line and so many neighbours; and one that is stored past the caches.
+# Blocks of one line and 16 or 32 columns; `stream_32` stores its results past the caches.
 weigh_16 = weigh_32 = stream_32 = weigh_block
-# Blocks of PIXEL neighbours in ROWS lines.
+# Blocks of PIXEL columns in ROWS lines.
 weigh_pixels = weigh_block
-# `resize_run` for so many taps; for any number; and where nothing beside a pixel may be touched.
+# `resize_run` for 2, 4 or any number of taps; `run_exact` touches no memory next to a pixel.
 run_2 = run_4 = run_any = run_exact = FUNCTION
 
 
@@ -54,28 +54,28 @@ def weigh_square(
 ) -> None:  # fmt: skip
     """out[to + j] = the sum over s, t < 2 of rows[row + s] * columns[column + t] * a number.
 
-    It is src[at + s * pitch + t * step + j], for the PIXEL neighbours j.
+    The number is src[at + s * pitch + t * step + j], for the PIXEL channels j.
     """
 
 
-# The same; and where nothing beside a pixel may be touched.
+# The same, without touching memory next to a pixel.
 weigh_square_exact = weigh_square
 
 
 def to_cache_line(array: Array, place: int) -> int:
-    """How many numbers there are from a place to where the next line of the cache begins."""
+    """Return how many numbers there are from a place to the start of the next cache line."""
     return 0
 
 
 def settle_streams() -> None:
-    """Have what was stored past the caches be seen by all who are told of it afterwards."""
+    """Make the stores that bypassed the caches visible to other threads."""
 
 
 def copy_group(dst: Array, to: int, src: Array, at: int) -> None:
-    """Copy GROUP numbers; some more may be copied, up to a power of two."""
+    """Copy GROUP numbers; up to the next power of two may be copied."""
 
 
-# `pick_groups` for so many in a GROUP.
+# `pick_groups` for a GROUP of 1, 3 or 4.
 pick_groups_1 = pick_groups_3 = pick_groups_4 = FUNCTION
 
 
@@ -86,12 +86,12 @@ def weigh_lines(
     out: Array, to: int, src: Array, at: int, step: int, weights: Array, first: int, taps: int,
     n: int, shift: int, streams: bool,
 ) -> None:  # fmt: skip
-    """`weigh_block` for j < n, which are at least 16; past the caches, if that is asked for."""
+    """Call `weigh_block` for j < n, where n >= 16; ``streams`` makes stores bypass the caches."""
     j = 0
     if streams:
         head = min(to_cache_line(out, to), n)
         for k in range(0, head, 16):
-            j = min(k, n - 16)  # some of them once more
+            j = min(k, n - 16)  # some columns are computed twice
             weigh_16(out, to + j, 0, src, at + j, 0, step, weights, first, taps, shift)
         j = head
         while j + 32 <= n:
@@ -117,7 +117,7 @@ def along_lines(
 ) -> None:  # fmt: skip
     """Resize (outer, n_in, inner) to (outer, outputs, inner), where lines are long.
 
-    Input 0 in ``src`` is the one that the table calls ``base``.
+    Input 0 in ``src`` has the index ``base`` in the table.
     """
     outputs, taps = weights.shape
     for o in range(outer):
@@ -135,7 +135,7 @@ def across_lines(
     src: Array, dst: Array, first: Array, count: Array, weights: Array, shift: int, base: int,
     outer: int, n_in: int, inner: int, before: Array, after: Array,
 ) -> None:  # fmt: skip
-    """As `along_lines`, where lines are short: LANES outer ones are worked on side by side."""
+    """Resize as `along_lines` does, for short lines: LANES outer lines are processed together."""
     outputs, taps = weights.shape
     wide = inner * LANES
     for o in range(0, outer, LANES):
@@ -158,7 +158,7 @@ def resize_run(
     src: Array, dst: Array, first: Array, count: Array, weights: Array, shift: int, at: int,
     to: int, n_in: int, begin: int, end: int,
 ) -> None:  # fmt: skip
-    """Some outputs of ROWS rows of pixels, which begin at ``at`` and ``to``."""
+    """Compute some outputs of ROWS rows of pixels; the rows start at ``at`` and ``to``."""
     outputs, taps = weights.shape
     for i in range(begin, end):
         weigh_pixels(
@@ -171,16 +171,16 @@ def across_pixels(
     src: Array, dst: Array, first: Array, count: Array, weights: Array, shift: int, base: int,
     outer: int, n_in: int, inner: int,
 ) -> None:  # fmt: skip
-    """As `along_lines`, where a line is the few channels of a pixel: ROWS outer ones at a time.
+    """Resize as `along_lines` does, if a line is the few channels of a pixel, ROWS rows at a time.
 
-    There are that many.
+    There are at least ROWS rows.
     """
     outputs = len(first)
-    safe = outputs - 1  # the outputs beside which, and beside whose inputs, there are others
+    safe = outputs - 1  # the outputs that have others next to them, and whose inputs have
     while safe > 0 and first[safe - 1] + count[safe - 1] >= base + n_in:
         safe -= 1
     for row in range(0, outer, ROWS):
-        o = min(row, outer - ROWS)  # the last ones once more, rather than fewer
+        o = min(row, outer - ROWS)  # compute some rows twice rather than fewer at a time
         at, to = (o * n_in - base) * PIXEL, o * outputs * PIXEL
         begin = 0
         while begin < safe:
@@ -201,9 +201,9 @@ def squares(
     src: Array, dst: Array, rows: Array, row_weights: Array, columns: Array,
     column_weights: Array, base: int, outer: int, height: int, width: int,
 ) -> None:  # fmt: skip
-    """Resize two axes at once, (outer, height, width, PIXEL), where all outputs have 2 x 2 taps.
+    """Resize two axes of (outer, height, width, PIXEL) at once, if all outputs have 2 x 2 taps.
 
-    Row 0 in ``src`` is the one that the table calls ``base``.
+    Row 0 in ``src`` has the index ``base`` in the table.
     """
     down, across = len(rows), len(columns)
     safe = across - 1  # see `across_pixels`
@@ -238,7 +238,7 @@ def solve_lines(data: Array, recursion: Array, outer: int, n: int, inner: int) -
         for begin in range(0, inner, LINE):
             width = min(LINE, inner - begin)
             at = o * n * inner + begin
-            # The first line has none before it: any other serves, times 0.
+            # No line precedes the first: use any other line, times 0.
             eliminate(data[at:], data[at + inner :], one - one, recursion[1, 0], width)
             for i in range(1, n):
                 line, other = data[at + i * inner :], data[at + (i - 1) * inner :]
@@ -251,7 +251,7 @@ def solve_lines(data: Array, recursion: Array, outer: int, n: int, inner: int) -
 def solve_across(
     data: Array, recursion: Array, outer: int, n: int, inner: int, side: Array
 ) -> None:
-    """As `solve_lines`, where lines are short."""
+    """Solve as `solve_lines` does, for short lines."""
     for o in range(0, outer, LANES):
         rows = min(LANES, outer - o)
         at = o * n * inner
@@ -271,11 +271,11 @@ def pick(
 ) -> None:  # fmt: skip
     """Copy (outer, depth, height, width), the ``shape``, to (outer, slices, rows, columns).
 
-    A column is ``group`` numbers from there on.
+    Each column stands for ``group`` contiguous numbers that start there.
     """
     outer, depth, height, width = shape
     line = len(columns) * group
-    safe = len(columns) - 1  # the columns beside which, and beside whose inputs, there are others
+    safe = len(columns) - 1  # the columns that have others next to them, and whose inputs have
     while safe > 0 and columns[safe - 1] + group >= width:
         safe -= 1
     to = 0
@@ -301,7 +301,7 @@ def copy_line(out: Array, src: Array, n: int) -> None:
 
 
 def pick_groups(dst: Array, to: int, src: Array, at: int, columns: Array, safe: int) -> None:
-    """GROUP numbers of src from each column on."""
+    """Copy GROUP numbers of src from each column on."""
     for j in range(unsigned(safe)):
         copy_group(dst, to + j * GROUP, src, at + columns[j])
     for j in range(safe, len(columns)):

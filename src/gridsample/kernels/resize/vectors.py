@@ -1,6 +1,6 @@
-"""What the loops of resizing do to a few numbers at once, as LLVM's vectors.
+"""Operations of the resizing loops on a few numbers at once, as LLVM vectors.
 
-Written as such, sums stay in registers for any number of taps.
+Written this way, sums stay in registers for any number of taps.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from gridsample.kernels.cpu.vectors import (
 
 
 class Terms(NamedTuple):
-    """The terms of a weighted sum, as they are added to vectors of sums.
+    """The terms of a weighted sum, and how they are added to vectors of sums.
 
     Attributes:
-        block: what is summed.
-        builder: of the function that sums.
+        block: the shape of the sum.
+        builder: the builder of the function that sums.
         element: the type of the sums.
-        factors: where the weights are.
-        first: the number of the first weight.
-        source: where the numbers are.
-        at: the number of the first.
-        step: from one tap to the next.
-        pitch: from one line to the next.
-        signed: whether integers are.
+        factors: the address of the weights.
+        first: the index of the first weight.
+        source: the address of the numbers.
+        at: the index of the first number.
+        step: the distance from one tap to the next.
+        pitch: the distance from one line to the next.
+        signed: whether integers are signed.
     """
 
     block: Block
@@ -79,10 +79,10 @@ class Terms(NamedTuple):
         ]
 
     def add_pair(self, totals: list[Any], tap: Any) -> list[Any]:
-        """Add two taps: processors have an instruction for two products of 16 bits and their sum.
+        """Add two taps with the instruction that sums two products of 16-bit numbers.
 
-        They want the two numbers side by side, and LLVM finds it where sums of neighbours are
-        written in this way.
+        The instruction needs the two numbers next to each other, and LLVM recognises it when sums
+        of adjacent numbers are written in this way.
         """
         builder, lanes = self.builder, self.block.lanes
         place = builder.gep(self.factors, [builder.add(self.first, tap)])
@@ -100,9 +100,9 @@ class Terms(NamedTuple):
         return sums
 
     def pairs(self, tap: Any) -> Iterator[Any]:
-        """What two taps read, the two of each place side by side."""
+        """Yield what two taps read, with the two numbers of each place next to each other."""
         builder, block = self.builder, self.block
-        if block.spills:  # taps are neighbours: one load has both
+        if block.spills:  # taps are adjacent: one load reads both
             double = block._replace(width=2 * block.lanes)
             places = [k // 2 + k % 2 * block.width for k in range(double.width)]
             for line in self.lines(tap, double):
@@ -114,13 +114,13 @@ class Terms(NamedTuple):
             yield shuffle(builder, a, b, places)
 
     def lines(self, tap: Any, block: Block) -> list[Any]:
-        """What a tap reads."""
+        """Return the lines that a tap reads."""
         begin = self.builder.add(self.at, self.builder.mul(tap, self.step))
         places = block.places(self.builder, begin, self.pitch)
         return [block.load(self.builder, self.source, place) for place in places]
 
     def total(self, taps: Any) -> list[Any]:
-        """All of so many taps."""
+        """Return the sums over ``taps`` taps."""
         builder = self.builder
         none = ir.Constant(ir.VectorType(self.element, self.block.lanes), None)
         totals = [none] * self.block.lines
@@ -147,7 +147,7 @@ class Terms(NamedTuple):
 
 @intrinsic
 def to_cache_line(context: Any, array: Any, place: Any) -> Any:
-    """How many numbers there are from a place to where the next line of the cache begins."""
+    """Return how many numbers there are from a place to the start of the next cache line."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = pointer(context, builder, array, arguments[0])
@@ -161,7 +161,7 @@ def to_cache_line(context: Any, array: Any, place: Any) -> Any:
 
 @intrinsic
 def settle_streams(context: Any) -> Any:
-    """Have what was stored past the caches be seen by all who are told of it afterwards."""
+    """Make the stores that bypassed the caches visible to other threads."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         builder.fence("seq_cst")
@@ -171,7 +171,7 @@ def settle_streams(context: Any) -> Any:
 
 
 def settle_fixed(builder: Any, total: Any, shift: Any, target: str) -> Any:
-    """Sums in 32 bits without their last ``shift`` bits: rounded, and confined."""
+    """Drop the last ``shift`` bits of 32-bit sums: round, and clamp to the target's range."""
     width, i32, ends = total.type.count, total.type.element, np.iinfo(target)
     half = builder.shl(i32(1), builder.sub(shift, i32(1)))
     total = builder.add(total, repeat(builder, half, width))
@@ -188,14 +188,14 @@ def settle_fixed(builder: Any, total: Any, shift: Any, target: str) -> Any:
 
 @functools.cache
 def block_weigher(block: Block, target: str) -> Any:
-    """`loops.weigh_block` for a block: sums in registers, for any number of taps."""
+    """Make `loops.weigh_block` for a block: sums stay in registers, for any number of taps."""
 
     @intrinsic
     def weigh_block(
         context: Any, out: Any, to: Any, out_pitch: Any, src: Any, at: Any, src_pitch: Any,
         step: Any, weights: Any, first: Any, taps: Any, shift: Any,
     ) -> Any:  # fmt: skip
-        """The weighted sum of blocks of numbers that lie a fixed step apart."""
+        """Sum blocks of numbers a fixed step apart, with weights."""
         kinds = out, to, out_pitch, src, at, src_pitch, step, weights, first, taps, shift
         fixed = weights.dtype in (nb.int16, nb.int32)
 
@@ -226,14 +226,14 @@ def block_weigher(block: Block, target: str) -> Any:
 
 @functools.cache
 def square_weigher(block: Block) -> Any:
-    """`loops.weigh_square` for a block of two lines."""
+    """Make `loops.weigh_square` for a block of two lines."""
 
     @intrinsic
     def weigh_square(
         context: Any, out: Any, to: Any, src: Any, at: Any, pitch: Any, step: Any, columns: Any,
         column: Any, rows: Any, row: Any,
     ) -> Any:  # fmt: skip
-        """The weighted sum of two by two short runs of numbers."""
+        """Sum two by two short sequences of numbers, with weights."""
         kinds = out, to, src, at, pitch, step, columns, column, rows, row
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -253,7 +253,7 @@ def square_weigher(block: Block) -> Any:
                     total = builder.fadd(total, product, flags=FUSE)
                 return total
 
-            if block.spills:  # one load has both of a row
+            if block.spills:  # one load reads both blocks of a row
                 double = block._replace(width=2 * block.lanes)
                 places = block.places(builder, at, pitch)
                 lines = [double.load(builder, source, place) for place in places]
@@ -282,12 +282,12 @@ def square_weigher(block: Block) -> Any:
 
 @functools.cache
 def group_copier(width: int) -> Any:
-    """`loops.copy_group` for so many numbers."""
+    """Make `loops.copy_group` for ``width`` numbers."""
     group = Block(1, width, spills=True)
 
     @intrinsic
     def copy_group(context: Any, dst: Any, to: Any, src: Any, at: Any) -> Any:
-        """Copy a few neighbours."""
+        """Copy a few contiguous numbers."""
         kinds = dst, to, src, at
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -1,0 +1,62 @@
+"""Hints on stderr: a file that looks like labels is about to be blended."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsample import io
+from gridsample.definitions.plan import Mode, find_method, listed
+
+# The most values that labels may have, and the rows of a band that are looked at.
+MOST, ROWS = 256, 64
+# The formats in which labels are stored as such.
+FORMATS = ("NIfTI", "TIFF", "NumPy")
+
+
+class LabelHint:
+    """Looks at pixels that are about to be blended, and says so if they look like labels.
+
+    Labels are integers of one channel, of few values, and most neighbours have the same one: more
+    than half of those that are not both background, which is the most common value.
+    """
+
+    def __init__(self, mode: Mode, antialias: bool = False) -> None:
+        """Nothing has been looked at; a mode that copies or votes needs no hint."""
+        methods = [find_method(one, resizing=True) for one in listed(mode)]
+        copying = set() if antialias else {"nearest", "nearest-exact"}
+        self.watching = not all(one.votes or one.name in copying for one in methods)
+        self.pixels: dict[int, int] = {}
+        self.alike: dict[int, int] = {}
+        self.pairs = 0
+
+    def look(self, image: io.Image, rows: NDArray[Any]) -> None:
+        """Count values, and neighbours along x that are alike, in some rows of an image."""
+        labels = rows.dtype.kind in "iu" and image.channels == 1 and image.format in FORMATS
+        self.watching = self.watching and labels
+        if not self.watching:
+            return
+        lines = rows[..., 0].reshape(-1, rows.shape[-2])
+        lines = lines[:: max(1, len(lines) // ROWS)]
+        same = lines[:, 1:][lines[:, 1:] == lines[:, :-1]]
+        for counts, values in ((self.pixels, lines), (self.alike, same)):
+            for value, count in zip(*np.unique(values, return_counts=True), strict=True):
+                counts[int(value)] = counts.get(int(value), 0) + int(count)
+        self.pairs += lines[:, 1:].size
+        self.watching = len(self.pixels) <= MOST
+
+    def say(self) -> None:
+        """Print the hint, if all that was looked at looks like labels."""
+        if not self.watching or len(self.pixels) < 2:
+            return
+        background = max(self.pixels, key=lambda value: self.pixels[value])
+        empty = self.alike.pop(background, 0)
+        if 2 * sum(self.alike.values()) > self.pairs - empty:
+            print(
+                "gridsample: hint: the input looks like labels, which were blended; "
+                "--mode label keeps them",
+                file=sys.stderr,
+            )

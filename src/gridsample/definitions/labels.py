@@ -1,0 +1,63 @@
+"""What ``mode="label"`` accepts: images of labels, and functions that do not sum their pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gridsample.definitions.methods import METHODS, Method
+
+
+def check_labels(
+    methods: Sequence[Method], dtype: Any, is_integer: bool, odd: Sequence[str] = ()
+) -> bool:
+    """Return whether the taps of some axis vote, or raise an error if they cannot.
+
+    Args:
+        methods: the methods of all axes.
+        dtype: the dtype of the image, for the message.
+        is_integer: whether that is bool or an integer dtype.
+        odd: the names of boundaries that change signs.
+
+    Raises:
+        TypeError: the image does not consist of integers.
+        ValueError: the method of some axis blends pixels, or a boundary changes their signs.
+    """
+    if not any([method.votes for method in methods]):
+        return False
+    if not is_integer:
+        raise TypeError(
+            f"mode 'label' is for labels, of bool or any integer dtype, and input has dtype "
+            f"{dtype}; convert labels to an integer dtype, or use 'nearest' or 'bilinear'"
+        )
+    copying = [(one.taps == 1 and one.normalized) or one.name == "nearest-exact" for one in methods]
+    if not all([one.votes or copy for one, copy in zip(methods, copying, strict=True)]):
+        names = tuple([method.name for method in methods])
+        raise ValueError(
+            f"mode {names!r} mixes 'label' with a method that blends pixels, but labels cannot be "
+            "blended; accepted beside 'label': 'nearest'"
+        )
+    if odd:
+        raise ValueError(
+            f"padding_mode {odd[0]!r} changes the sign of pixels, but a label has no opposite; "
+            "accepted with mode 'label': every other padding_mode"
+        )
+    return True
+
+
+def has_labels(mode: Any) -> bool:
+    """Whether a mode, as callers give it, is "label" along some axis."""
+    given = mode if isinstance(mode, (tuple, list)) else (mode,)
+    named = [METHODS.get(one) if isinstance(one, str) else one for one in given]
+    return any([isinstance(one, Method) and one.votes for one in named])
+
+
+def refuse_labels(mode: Any, remark: str) -> None:
+    """Raise an error with a remark if a mode is "label" along some axis."""
+    if has_labels(mode):
+        raise ValueError(f"mode {mode!r}: {remark}")
+
+
+def without_labels(mode: Sequence[str | Method], other: str) -> tuple[str | Method, ...]:
+    """Return a mode with another method along the axes of which it is "label"."""
+    return tuple([other if has_labels(one) else one for one in mode])

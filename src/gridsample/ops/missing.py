@@ -1,0 +1,299 @@
+"""Missing pixels and weights: which pixels count, and how much.
+
+With m the weight of a pixel v (0 where it is missing) and w the weights of a point's taps, a sample
+is the mean
+
+    out = sum(w m v) / sum(w m)
+
+This module has the options, and lays an image out as the two images m v and m (`Planes`), whose
+samples are both sums.  `gridsample.ops.means` samples them, and divides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridsample.backends import Backend
+from gridsample.definitions.methods import Method
+from gridsample.definitions.plan import (
+    MISSING,
+    Shape,
+    check_flag,
+    unknown,
+)
+from gridsample.ops.arrays import (
+    Array,
+    is_differentiable,
+    sum_type,
+)
+
+# What happens to a pixel that is NaN.
+RULES = ("propagate", "ignore")
+
+
+# The options --------------------------------------------------------------------------------------
+
+
+class Rule(NamedTuple):
+    """Which pixels count, and how much.
+
+    Attributes:
+        ignore: whether a NaN pixel counts for nothing.
+        weights: the caller's weights of pixels, or None.
+        least: a result is missing unless the sum of weights is above this.
+        weighted: whether the sum of weights is returned, too.
+        missing: the boundaries under which what is outside counts for nothing: an option
+            ``padding_mode`` in which `MISSING` occurs, or None.
+    """
+
+    ignore: bool
+    weights: Any
+    least: float
+    weighted: bool
+    missing: Any = None
+
+    def counts(self) -> bool:
+        """Whether some pixel or tap may count less than others."""
+        return self.ignore or self.weights is not None or self.missing is not None
+
+
+def as_rule(
+    missing: Any, weights: Any, min_weight: Any, return_weight: Any, padding_mode: Any = "zeros"
+) -> Rule | None:
+    """Check the options; None if every pixel counts as it is and no weight is returned.
+
+    Raises:
+        TypeError: an option has the wrong type.
+        ValueError: a name is unknown, or ``min_weight`` is out of range or used by nothing.
+    """
+    if not isinstance(missing, str):
+        raise TypeError(f"missing must be one of {', '.join(map(repr, RULES))}, got {missing!r}")
+    if missing not in RULES:
+        raise unknown("missing", missing, RULES)
+    number = isinstance(min_weight, (int, float)) and not isinstance(min_weight, bool)
+    if not number and type(min_weight).__module__ != "numpy":
+        raise TypeError(f"min_weight must be a number from 0 to below 1, got {min_weight!r}")
+    if not 0 <= min_weight < 1:
+        raise ValueError(f"min_weight must be at least 0 and below 1, got {min_weight!r}")
+    outside = padding_mode if has_missing(padding_mode) else None
+    weighted = check_flag(return_weight, "return_weight")
+    rule = Rule(missing == "ignore", weights, float(min_weight), weighted, outside)
+    if rule.least and not rule.counts():
+        raise ValueError(
+            f"min_weight {min_weight!r} is used by nothing here; accepted with missing='ignore', "
+            f"weights, or padding_mode {MISSING!r}"
+        )
+    return rule if rule.counts() or rule.weighted else None
+
+
+def has_missing(padding_mode: Any) -> bool:
+    """Whether the boundary of some axis is `MISSING`."""
+    if isinstance(padding_mode, str):
+        return padding_mode == MISSING
+    return isinstance(padding_mode, (tuple, list)) and MISSING in padding_mode
+
+
+def without_missing(padding_mode: Any, other: str) -> Any:
+    """Return the boundaries with another name in place of `MISSING`."""
+    if not has_missing(padding_mode):
+        return padding_mode
+    if isinstance(padding_mode, str):
+        return other
+    return tuple([other if name == MISSING else name for name in padding_mode])
+
+
+# The image as planes of m v and m -----------------------------------------------------------------
+
+
+class Planes(NamedTuple):
+    """An image as the two images of which samples are taken.
+
+    Attributes:
+        values: m v, (N, C, *spatial), and 0 where nothing counts.
+        mask: m, (N or 1, 1 or C, *spatial), real; it has one channel if all channels share it.
+        pixels: v, with 0 in place of what is not a number and does not count.
+        lost: where a pixel is missing, (N, C, *spatial), or None if none can be.
+        holes: whether any pixel is missing: True, or an array of one flag where the values of
+            arrays cannot be inspected; False if no pixel is.
+        weights: the caller's weights in the dtype of the sums, or None.
+    """
+
+    values: Array
+    mask: Array
+    pixels: Array
+    lost: Array | None
+    holes: Any
+    weights: Array | None
+
+
+def has_no_nan(backend: Backend, image: Array) -> bool:
+    """Whether the values of an image can be inspected and are all numbers."""
+    if not is_differentiable(backend, image) or 0 in backend.shape(image):
+        return True
+    if not backend.inspects(image):
+        return False
+    xp, name = backend.xp, backend.type_name(image.dtype)
+    if name == "bfloat16":  # which NumPy does not know
+        image = backend.astype(image, backend.type("float32"))
+    complex_ = name.startswith("complex")
+    # The smallest number of a list with a NaN is NaN, and is found without another array.
+    flag = xp.any(xp.isnan(image)) if complex_ else xp.isnan(xp.min(image))
+    return not bool(flag)
+
+
+def laid_out(
+    backend: Backend, image: Array, weights: Array | None, ignore: bool, kind: Any
+) -> Planes:
+    """Compute the planes of an image (N, C, *spatial) in the dtype ``kind`` of the sums."""
+    xp, real = backend.xp, sum_type(backend, backend.full((), 0, kind, image))
+    pixels = backend.astype(image, kind)
+    found: Any = xp.isnan(pixels) if ignore else None
+    holes: Any = False
+    if found is not None:
+        holes = xp.any(found)
+        if backend.inspects(holes):
+            holes = bool(holes)
+            found = found if holes else None
+    lost = found
+    narrow = weights is None or weights.shape[1] == 1
+    if weights is not None:
+        weights = backend.astype(weights, real)
+        # A pixel of weight 0 is not read into the sum, whatever it holds.
+        unread = xp.logical_and(weights == 0, xp.logical_not(xp.isfinite(pixels)))
+        found = unread if found is None else xp.logical_or(found, unread)
+    if found is not None:
+        pixels = xp.where(found, 0, pixels)
+    if lost is None:
+        mask = backend.full((1, 1, *pixels.shape[2:]), 1, real, image)
+        mask = mask if weights is None else weights
+    else:
+        here = lost
+        if narrow and lost.shape[1] > 1 and backend.inspects(lost):
+            first = lost[:, :1]
+            here = first if bool(xp.all(lost == first)) else lost
+        mask = xp.where(here, 0, backend.full((), 1, real, image) if weights is None else weights)
+    values = pixels if weights is None else xp.multiply(pixels, weights)
+    return Planes(values, mask, pixels, lost, holes, weights)
+
+
+def check_weights(
+    backend: Backend, weights: Array, image: Shape, items: int, last: bool, what: str = "input"
+) -> None:
+    """Raise an error if the caller's weights do not match an image or are not valid.
+
+    Args:
+        backend: the backend.
+        weights: the weights in the caller's layout.
+        image: the shape of the image in the caller's layout.
+        items: N of the result.
+        last: whether the channels come last.
+        what: the argument that holds the image.
+
+    Raises:
+        TypeError: the weights are complex.
+        ValueError: the shape does not match, or a weight is negative or not finite.
+    """
+    name, shape = backend.type_name(weights.dtype, "weights"), backend.shape(weights)
+    if name.startswith("complex"):
+        raise TypeError(f"weights has dtype {weights.dtype}; accepted: real numbers and bool")
+    n, channels = image[0], image[-1 if last else 1]
+    spatial = image[1:-1] if last else image[2:]
+    found = (shape[:1], shape[-1:], shape[1:-1]) if last else (shape[:1], shape[1:2], shape[2:])
+    if (
+        len(shape) != len(image)
+        or found[0][0] not in (1, n, items)
+        or found[1][0] not in (1, channels)
+        or found[2] != spatial
+    ):
+        layout = f"(N or 1, *{spatial}, {channels} or 1)" if last else (
+            f"(N or 1, {channels} or 1, *{spatial})"
+        )  # fmt: skip
+        raise ValueError(f"weights must be {layout} for {what} of shape {image}, got shape {shape}")
+    if name in ("bool", "uint8", "uint16", "uint32", "uint64") or 0 in shape:
+        return
+    if not backend.inspects(weights):
+        return
+    xp = backend.xp
+    wide = backend.astype(weights, sum_type(backend, weights))
+    valid = xp.logical_and(xp.greater_equal(xp.min(wide), 0), xp.less(xp.max(wide), math.inf))
+    if not bool(valid):
+        raise ValueError("weights must be finite and not negative; some are not")
+
+
+def check_rule(methods: Sequence[Method], boundaries: Sequence[str], prefilter: bool) -> None:
+    """Raise an error if methods or boundaries do not go with missing pixels and weights.
+
+    Args:
+        methods: the methods.
+        boundaries: the names of boundaries.
+        prefilter: whether the image would be prefiltered.
+    """
+    if prefilter:
+        raise ValueError(
+            f"mode {tuple([one.name for one in methods])!r} would prefilter the image, and each "
+            "coefficient of a spline depends on all pixels, also on missing ones; accepted with "
+            f"missing='ignore', weights or padding_mode {MISSING!r}: a mode without a prefilter, "
+            "such as 'bicubic' or 'catmull-rom', or an image of coefficients with prefilter=False"
+        )
+    for one in methods:
+        if one.votes:
+            raise ValueError(
+                "mode 'label' counts every pixel once; accepted with missing='ignore', weights or "
+                f"padding_mode {MISSING!r}: modes that blend pixels, and 'nearest'"
+            )
+        if not one.normalized:
+            raise ValueError(
+                f"mode {one.name!r} has weights that do not sum to one, so that they "
+                "make no mean; accepted with missing='ignore', weights or padding_mode "
+                f"{MISSING!r}: methods that are normalized"
+            )
+    if "dst1" in boundaries:
+        raise ValueError(
+            "padding_mode 'dst1' has zeros between the images, which are no pixels; accepted with "
+            f"missing='ignore' and weights: every other boundary, and {MISSING!r}"
+        )
+
+
+# Arrays -------------------------------------------------------------------------------------------
+
+
+def stacked(backend: Backend, parts: Planes) -> Array:
+    """Stack m v and m as the channels of one image."""
+    values, mask, xp = parts.values, parts.mask, backend.xp
+    items = max(values.shape[0], mask.shape[0])
+    each = [
+        one if one.shape[0] == items else xp.broadcast_to(one, (items, *one.shape[1:]))
+        for one in (values, backend.astype(mask, values.dtype))
+    ]
+    return xp.concatenate(each, 1)
+
+
+def numbers(backend: Backend, given: Sequence[Any], like: Array) -> Array:
+    """Create an array (1, C, 1, ...) of a number or one per channel, in the dtype of ``like``."""
+    each = [backend.full((1, 1, *(1,) * (len(like.shape) - 2)), one, like.dtype, like)
+            for one in given]  # fmt: skip
+    return each[0] if len(each) == 1 else backend.xp.concatenate(each, 1)
+
+
+def stored(backend: Backend, result: Array, dtype: Any, fill: Sequence[Any]) -> Array:
+    """Convert means to the image's dtype.
+
+    Integers are rounded half to even and saturate; they are the fill value at NaN.
+    """
+    name, xp = backend.type_name(dtype), backend.xp
+    if not name.startswith(("bool", "int", "uint")):
+        return backend.astype(result, dtype)
+    result = xp.where(xp.isnan(result), numbers(backend, fill, result), result)
+    if name == "bool":
+        return xp.greater(xp.round(result), 0)
+    lowest, highest = int(np.iinfo(name).min), int(np.iinfo(name).max)
+    # The largest integer may not be representable as a float, so it is handled separately.
+    below = math.nextafter(float(highest), 0)
+    with backend.quiet():
+        whole = backend.astype(xp.clip(xp.round(result), lowest, below), dtype)
+    top = backend.full(result.shape, highest, dtype, result)
+    return xp.where(xp.greater_equal(result, highest - 0.5), top, whole)
