@@ -107,6 +107,11 @@ def needed(zoom: Zoom, rows: slice) -> slice:
     return slice(int(first.min()), int(end.max()))
 
 
+def picked(zoom: Zoom) -> Array:
+    """The pixel that each output copies, for order 0 without a Gaussian."""
+    return full_band(zoom.whole)[0].first
+
+
 def shares(zoom: Zoom) -> Array:
     """The part of each output's weights that is inside the image; exactly 1 where all are."""
     return full_band(zoom.whole)[1]

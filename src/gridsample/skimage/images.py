@@ -137,7 +137,9 @@ def clipped(image: Array, values: Array, mode: str, cval: float) -> Array:
             low, high = min(low, cval), max(high, cval)
     if not backend.plain:
         return backend.xp.clip(values, low, high) if low <= high else values
-    return np.clip(values, low, high, out=values) if low <= high else values
+    if low <= high:
+        values.clip(*np.array([low, high]).astype(values.dtype), out=values)
+    return values
 
 
 def limits(backend: Backend, image: Array) -> tuple[float, float]:

@@ -100,8 +100,8 @@ def warp(
     shape = tuple(source.shape) if output_shape is None else as_whole(output_shape, "output_shape")
     if order == 2:
         warnings.warn(
-            "order=2 is SciPy's quadratic spline, for matrices, too; scikit-image recommends order "
-            "1 or 3 instead",
+            "Bi-quadratic interpolation is SciPy's spline of order 2, for matrices, too, because "
+            "of a bug in scikit-image's own; order 1 or 3 is recommended instead",
             stacklevel=2,
         )
     matrix, flat = matrix_of(inverse_map), source.ndim in (2, 3)

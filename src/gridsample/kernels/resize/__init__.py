@@ -32,6 +32,9 @@ Shape = tuple[int, ...]
 # Numbers between two axes that a piece should have at most, and rows that its band should have at
 # least, per tap: rows at the edges of bands are computed twice.
 PIECE, ROWS_PER_TAP = 1 << 19, 6
+# The number of taps from which the leading axis is resized first if a band of so many rows would
+# otherwise be larger than two pieces.
+WIDE = 16
 # Neighbours in memory from which a line is long enough to be worked on as it lies.
 LONG = 16
 # Bytes between two axes that a thread keeps.
@@ -442,6 +445,10 @@ def resize_bands(
     passes = [make_pass(axis, bands[axis], numbers) for axis in order]
     native, direct = (numbers.sums in (kind, "i4") for kind in kinds)
     leading = next((one for one in passes if one.axis == 0), None)
+    if leading and leading.band.taps > WIDE and numbers.rounding == "exact":
+        rows = min(target.shape[1], ROWS_PER_TAP * leading.band.taps)
+        if rows * between(passes, source.shape[1:], False) // target.shape[1] > 2 * PIECE:
+            passes.sort(key=lambda one: one.axis != 0)
     streams = target.nbytes > STREAM
     squares = native and direct and are_squares(passes, source.shape, numbers)
 
