@@ -313,7 +313,7 @@ def resize_slices(slices: Array, size: Sequence[int], order: int, rule: Any = No
 def slabs(out: Array, bytes_each: int) -> Iterator[slice]:
     """Parts of the first axis of an output that need little memory beside it."""
     row = max(1, math.prod(out.shape[1:]) * bytes_each)
-    rows = max(1, max(SLAB, out.nbytes // 16) // row)
+    rows = max(1, max(SLAB, out.nbytes // 48) // row)
     for first in range(0, len(out), rows):
         yield slice(first, min(first + rows, len(out)))
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from gridsample.definitions.axis import split
 from gridsample.definitions.methods import METHODS
-from gridsample.definitions.tables import Axis, Band, clamp, collect, mirror, reflect
+from gridsample.definitions.tables import Axis, Band, chosen, clamp, collect, mirror, reflect
 
 Array = np.ndarray[Any, Any]
 
@@ -123,6 +123,8 @@ def full_band(zoom: Zoom) -> tuple[Band, Array]:
 
     Under "wrap", its indices are not folded: those outside are before or after the image.
     """
+    if zoom.is_identity:
+        return chosen(np.arange(zoom.inputs), zoom.inputs), np.ones(zoom.inputs)
     if zoom.order < 0:
         return means(zoom)
     index, weights = around(zoom)

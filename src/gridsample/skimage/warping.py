@@ -60,8 +60,8 @@ def warp(
             an array or a tensor, real.
         inverse_map: a (3, 3) matrix; one of scikit-image's projective transforms, or its inverse;
             a function of coordinates (P, 2), columns first, all of them in one call, or any other
-            transform object; or coordinates (rank, *out).  For tensors, a function is given a
-            tensor.
+            transform object; or coordinates (rank, *out).  If the image is a tensor, functions
+            are called with a tensor, and scikit-image's transforms with an array.
         map_args: keyword arguments of the function.
         output_shape: the output's (rows, columns); None for the image's.  Not used for coordinates.
         order: the order of the interpolation, 0 (nearest) to 5; None for 1, or 0 for bool.
@@ -105,7 +105,7 @@ def warp(
             stacklevel=2,
         )
     matrix, flat = matrix_of(inverse_map), source.ndim in (2, 3)
-    if matrix is not None and order in METHODS and not map_args and flat:
+    if matrix is not None and order in METHODS and not map_args and flat and len(shape) > 1:
         result = under_matrix(source, matrix, shape[:2], order, how.boundary, cval)
     elif matrix is None and not callable(inverse_map):
         result = map_coordinates(source, inverse_map, order=order, mode=how.ndimage, cval=cval)
@@ -115,6 +115,8 @@ def warp(
                 "Only 2-D images (grayscale or color) are supported if inverse_map is a function "
                 f"or a matrix, got shape {tuple(source.shape)}"
             )
+        if len(shape) < 2:
+            raise ValueError(f"output_shape must be (rows, columns), got {shape}")
         if matrix is None or map_args:
             places = mapped(source, inverse_map, map_args or {}, shape)
         else:
@@ -192,12 +194,22 @@ def shifted(by: Any) -> Any:
     return np.array([[1.0, 0.0, by[0]], [0.0, 1.0, by[1]], [0.0, 0.0, 1.0]])
 
 
-def is_projective(kind: type) -> bool:
-    """Whether a class is one of scikit-image's transforms whose parameters are a matrix."""
+def is_theirs(kind: type, *names: str) -> bool:
+    """Whether a class is one of scikit-image's, or derived from one; of certain names, if given."""
     return any(
-        one.__name__ == "ProjectiveTransform" and one.__module__.startswith("skimage.")
+        one.__module__.startswith("skimage.") and one.__name__ in (names or (one.__name__,))
         for one in kind.__mro__
     )
+
+
+def is_projective(kind: type) -> bool:
+    """Whether a class is one of scikit-image's transforms whose parameters are a matrix."""
+    return is_theirs(kind, "ProjectiveTransform")
+
+
+def numbers(given: Any, like: Any) -> Any:
+    """Convert a matrix or coordinates to real numbers of the library and device of an image."""
+    return as_real(as_numbers(given, like, "inverse_map"), like)
 
 
 def matrix_of(given: Any) -> Any:
@@ -220,7 +232,7 @@ def square(given: Any) -> Any:
 
 def projected(matrix: Any, xy: Any) -> Any:
     """Apply a matrix to points (P, 2), computed as in scikit-image."""
-    xp, matrix = backend_of(xy=xy).xp, as_numbers(matrix, xy, "inverse_map")
+    xp, matrix = backend_of(xy=xy).xp, numbers(matrix, xy)
     ones = xp.ones_like(xy[:, 0])
     found = xp.stack([xy[:, 0], xy[:, 1], ones], -1) @ matrix.T
     return found[:, :-1] / nonzero(xp, found[:, -1:])
@@ -238,8 +250,9 @@ def mapped(
     rows, columns = shape[:2]
     backend = backend_of(image=image)
     xy = np.indices((columns, rows), np.float64).reshape(2, -1).T
-    found = function(xy if backend.plain else as_like(xy, image), **given)
-    found = as_numbers(found, image, "inverse_map")
+    theirs = backend.plain or is_theirs(type(getattr(function, "__self__", function)))
+    found = function(xy if theirs else as_like(xy, image), **given)
+    found = numbers(found, image)
     if tuple(found.shape) != (rows * columns, 2):
         raise ValueError(
             f"inverse_map must return coordinates of shape {(rows * columns, 2)}, one for each "
@@ -273,7 +286,7 @@ def under_matrix(
 ) -> Array:
     """Sample (rows, columns) or (rows, columns, channels) under a matrix."""
     backend = backend_of(image=image)
-    matrix = as_numbers(matrix, image, "inverse_map")
+    matrix = numbers(matrix, image)
     pixels = image[..., None] if image.ndim == 2 else image
     sampled = projective(pixels, matrix, shape, METHODS[order], boundary, cval)
     if order == 1 and backend.plain and np.isnan(image.min()):
