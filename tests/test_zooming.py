@@ -1,4 +1,4 @@
-"""The bands of `gridsample.definitions.zooming` and what `gridsample.ops.zooming` does with them."""
+"""The bands of `gridsample.definitions.zooming`, and what `gridsample.ops.zooming` does."""
 
 import numpy as np
 import pytest

@@ -81,18 +81,18 @@ def resample(
         >>> medical.resample(np.array([2, 7, 7]), [2.0], [1.0], is_label=True, order=1)
         array([2, 2, 7, 7, 7, 7])
     """
-    given, spacings = as_image(data), [check_spacing(spacing), check_spacing(new_spacing)]
-    rank = len(spacings[0])
-    if len(spacings[1]) != rank or given.ndim not in (rank, rank + 1):
+    given, before, after = as_image(data), check_spacing(spacing), check_spacing(new_spacing)
+    rank = len(before)
+    if len(after) != rank or given.ndim not in (rank, rank + 1):
         raise ValueError(
             "spacing and new_spacing need one number for each spatial axis of data, (*spatial) or "
             f"(C, *spatial); got {spacing!r} and {new_spacing!r} for shape {tuple(given.shape)}"
         )
     volume = given[None] if given.ndim == rank else given
-    axes = zip(volume.shape[1:], *spacings, strict=True)
-    shape = [max(1, round(n * before / after)) for n, before, after in axes]
+    axes = zip(volume.shape[1:], before, after, strict=True)
+    shape = [max(1, round(old / new * n)) for n, old, new in axes]
     if separate_axis == "auto":
-        axis = anisotropic_axis(*spacings, ANISOTROPY)
+        axis = anisotropic_axis(before, after, ANISOTROPY)
     else:
         axis = None if separate_axis is None else check_axis(separate_axis, rank)
     orders = check_order(order, "order"), check_order(order_separate, "order_separate")
@@ -280,7 +280,8 @@ def resample_image(
     """Interpolate (C, *spatial) in one piece, and clip it by channel, or by slice."""
     items, size = volume.shape[0], tuple(shape)
     if axis is None:
-        return clip_items(volume, zoom_axes(volume, zooms_for(volume, (items, *size), order)), order)
+        found = zoom_axes(volume, zooms_for(volume, (items, *size), order))
+        return clip_items(volume, found, order)
     backend, rank = backend_of(volume=volume), volume.ndim
     to = [0, axis + 1, *[k for k in range(1, rank) if k != axis + 1]]
     slices = backend.permute(volume, to)

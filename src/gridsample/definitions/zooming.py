@@ -182,9 +182,7 @@ def cardinal(order: int, reach: int) -> Array:
     return found
 
 
-def folded(
-    index: Array, weights: Array, zoom: Zoom, padded: bool = False
-) -> tuple[Band, Array]:
+def folded(index: Array, weights: Array, zoom: Zoom, padded: bool = False) -> tuple[Band, Array]:
     """Fold indices (rows, taps) by the boundary, add the weights of equal ones, and sum all.
 
     ``padded`` means that the line ends `PAD` pixels after the image, where it is reflected.

@@ -295,9 +295,10 @@ def channel_of(given: Any, rank: int) -> int | None:
     if given is None:
         return None
     if np.iterable(given):
-        if len(given) != 1:
+        several = list(given)
+        if len(several) != 1:
             raise ValueError(f"channel_axis: only a single axis is supported, got {given!r}")
-        (given,) = given
+        (given,) = several
     axis = operator.index(given)
     if not -rank <= axis < rank:
         raise np.exceptions.AxisError(axis, rank, "channel_axis")

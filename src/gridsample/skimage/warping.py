@@ -216,7 +216,7 @@ def matrix_of(given: Any) -> Any:
     """The (3, 3) matrix that a map stands for; None if it is something else."""
     if is_projective(type(given)):
         return square(given.params)
-    owner = getattr(given, "__self__", None)  # transforms of old versions have a method `inverse`
+    owner: Any = getattr(given, "__self__", None)  # in old versions, `inverse` is a method
     if getattr(given, "__name__", "") == "inverse" and is_projective(type(owner)):
         return square(np.linalg.inv(owner.params))
     if callable(given) and not hasattr(given, "shape"):
@@ -266,7 +266,7 @@ def at_places(
 ) -> Array:
     """Sample (rows, columns) or (rows, columns, channels) at positions along rows and columns."""
     channels = shape[2] if len(shape) > 2 else image.shape[-1]
-    if image.ndim == 3 and channels != image.shape[2] or image.ndim == 2 and len(shape) > 2:
+    if (image.ndim == 2 and len(shape) > 2) or (image.ndim == 3 and channels != image.shape[2]):
         raise ValueError(
             f"output_shape {shape} must be (rows, columns), or have as many channels as the image, "
             f"whose shape is {tuple(image.shape)}"
