@@ -30,7 +30,8 @@ class Case:
         shape: the image, (N, C, *spatial); channels first or last in memory as ``last`` says.
         operation: "sample" (`grid_sample`), "affine" (`affine_sample`: no grid in memory), "resize"
             (`interpolate`); "remap" and "warpAffine" (`gridsample.cv`); "map_coordinates",
-            "affine_transform" and "zoom" (`gridsample.ndimage`).
+            "affine_transform" and "zoom" (`gridsample.ndimage`); "skimage"
+            (`gridsample.skimage.resize`).
         mode: "nearest", "linear", "cubic", or "spline3" with its prefilter.
         grid: "rotation" (smooth), "noisy" (that, and up to two pixels of noise) or "random".
         direction: "forward"; "input", "grid" or "both": those gradients alone; "step": forward and
@@ -39,7 +40,7 @@ class Case:
         last: whether the channels of a pixel lie side by side.
         tensors: whether torch tensors are sampled; arrays otherwise.
         points: how many points a random grid has; as many as pixels if 0.
-        factor: of "resize" and "zoom".
+        factor: of "resize", "zoom" and "skimage".
     """
 
     shape: Shape
@@ -142,6 +143,8 @@ def make_inputs(case: Case) -> Inputs:
 def make_grid(case: Case, rng: np.random.Generator) -> Array:
     """The grid in float64, (N, *out, D)."""
     items, _, *spatial = case.shape
+    if case.operation == "skimage":  # resizes, which needs none
+        return np.zeros((items, *(1,) * case.rank, case.rank))
     if case.grid == "random" or case.points:
         return rng.uniform(-1, 1, (items, *case.out, case.rank))
     grid = cases.rotation(spatial, False, items)
@@ -241,6 +244,7 @@ def every_case() -> Iterator[Case]:
     yield from pictures()
     yield from fused()
     yield from scipy_names()
+    yield from skimage_names()
     yield from resizing()
 
 
@@ -336,6 +340,13 @@ def scipy_names() -> Iterator[Case]:
                 yield Case(shape, operation, mode, dtype="float64")
             yield Case(shape, "zoom", mode, dtype="float64", factor=factor)
             yield Case(shape, "map_coordinates", mode)
+
+
+def skimage_names() -> Iterator[Case]:
+    """A volume to 200^3, and a picture."""
+    yield Case((1, 1, 256, 256, 256), "skimage", "spline3", factor=200 / 256)
+    for mode in ("linear", "spline3"):
+        yield Case((1, 1, 1024, 1024), "skimage", mode, factor=1.3)
 
 
 def resizing() -> Iterator[Case]:

@@ -118,6 +118,14 @@ def picture_of(case: Case, given: Inputs) -> Array:
     return picture[..., 0] if case.shape[1] == 1 else picture
 
 
+def skimage_call(module: Any, case: Case, given: Inputs) -> Contender:
+    """The function `resize` of a module with scikit-image's names, on one plane."""
+    image = given.image[0, 0]
+    shape = tuple(round(n * case.factor) for n in image.shape)
+    options = {"order": 3 if case.mode == "spline3" else 1, "mode": "edge", "anti_aliasing": False}
+    return Contender(lambda: module.resize(image, shape, **options), read_plane, 1e-5)
+
+
 def opencv_call(module: Any, case: Case, given: Inputs) -> Contender:
     """`remap` or `warpAffine` of a module with OpenCV's names."""
     picture, (height, width) = picture_of(case, given), case.out
@@ -223,6 +231,10 @@ def ours(case: Case, given: Inputs, threads: int) -> Contender:
         from gridsample import ndimage
 
         return scipy_call(ndimage, case, given)
+    if case.operation == "skimage":
+        from gridsample import skimage
+
+        return skimage_call(skimage, case, given)
     names = {"sample": "grid_sample", "affine": "affine_sample", "resize": "interpolate"}
     function = getattr(gridsample, names[case.operation], None)
     if function is None:
@@ -435,7 +447,14 @@ def per_coordinate(case: Case, gradient: Array) -> Array:
 
 
 def skimages(case: Case, given: Inputs, threads: int) -> Contender | None:
-    """scikit-image's `warp`: by a matrix, or by coordinates for one channel; on one thread."""
+    """scikit-image's `resize`, and its `warp`: by a matrix, or by coordinates for one channel.
+
+    On one thread.
+    """
+    if case.operation == "skimage":
+        import skimage.transform
+
+        return skimage_call(skimage.transform, case, given)
     gray = case.operation == "sample" and plain_sampling(case) and case.shape[1] == 1
     picture = case.rank == 2 and case.direction == "forward" and case.mode in ("nearest", "linear")
     if not picture or not (gray or case.operation == "warpAffine"):

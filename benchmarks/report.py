@@ -105,6 +105,7 @@ OPERATIONS = {
     "map_coordinates": "SciPy's names",
     "affine_transform": "SciPy's names",
     "zoom": "SciPy's names",
+    "skimage": "scikit-image's names",
 }
 
 

@@ -199,6 +199,12 @@ TARGETS = (
         threads="one", worst=10.0,
     ),
     Target(
+        "scikit-image's resize of a volume to 200 x 200 x 200, one thread",
+        ratio_of("scikit-image"),
+        lambda case: case.operation == "skimage" and case.rank == 3,
+        threads="one", worst=15.0,
+    ),
+    Target(
         "share of copy, 2048 x 2048 linear rotation, all cores",
         lambda row: float(row["share_of_copy"] * 100),
         lambda case: case == Case(LARGE),

@@ -43,6 +43,7 @@ SMALL = [
     replace(GRAY, operation="map_coordinates", mode="spline3"),
     replace(GRAY, operation="affine_transform", dtype="float64"),
     replace(GRAY, operation="zoom", dtype="float64", factor=1.3),
+    replace(GRAY, operation="skimage", mode="spline3", factor=1.3),
     replace(PLANE, operation="resize", mode="cubic", factor=2.0),
 ]
 

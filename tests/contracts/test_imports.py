@@ -33,6 +33,7 @@ ROOMS = {
     "dask": ["backends/dask"],
     "cupy": ["backends/cupy"],
     "scipy": [],
+    "skimage": [],
     "matplotlib": [],
     "imageio": [],
     "tifffile": [],

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -206,3 +207,15 @@ def test_the_pool_is_reused() -> None:
     for _ in range(50):
         pool.run([lambda: None] * 4, 4)
     assert threading.active_count() == before
+
+
+def test_a_job_that_is_done_keeps_no_array_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    late = pool.Pool()
+    monkeypatch.setattr(late, "grow", lambda helpers: None)  # its threads come too late
+    array = np.zeros(3)
+    alive = weakref.ref(array)
+    late.run([lambda held=array: held.fill(1)] * 2, 2)  # type: ignore[misc]
+    assert not late.jobs.empty()
+    del array
+    assert alive() is None
+    late.jobs.get().work()  # and what comes too late finds nothing to do

@@ -46,6 +46,20 @@ PROJECTS = {
             "tests/skimage/filters/test_window.py",
         ),
     ),
+    "scikit-image-warps": Project(
+        "scikit-image pytest pytest-pretty pooch; a checkout of the same version",
+        "skimage",
+        (
+            "tests/skimage/transform/test_warps.py",
+            "tests/skimage/transform/test_pyramids.py",
+            "tests/skimage/transform/test_radon_transform.py",
+            "tests/skimage/transform/test_integral.py",
+            "tests/skimage/transform/test_finite_radon_transform.py",
+            "tests/skimage/transform/test_thin_plate_splines.py",
+            "tests/skimage/registration",
+            "tests/skimage/filters/test_window.py",
+        ),
+    ),
     "torch-interpol": Project(
         "torch-interpol pytest; a checkout",
         "interpol",

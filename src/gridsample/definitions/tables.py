@@ -246,6 +246,10 @@ def axis_map(axis: Axis, transposed: bool = False) -> AxisMap:
     """Compute the matrix of an axis, or its transpose."""
     if transposed:
         return axis_map(axis).transpose()
+    from gridsample.definitions import zooming  # which is written in terms of this module
+
+    if zooming.is_zoom(axis.method):
+        return AxisMap(None, zooming.zoomed(axis), None)
     method = method_of(axis.method)
     if method.prefilter > 1:
         return spline(axis, method)

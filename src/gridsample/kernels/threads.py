@@ -67,6 +67,8 @@ class Job:
                 break
             except BaseException as interruption:
                 self.failure = interruption
+        with self.lock:  # a thread that comes too late finds nothing, and keeps no array alive
+            self.tasks, self.taken = (), 0
         if self.failure is not None:
             raise self.failure
 

@@ -79,6 +79,22 @@ def for_ndimage(strict: bool) -> None:
         setattr(theirs, name, ours)
 
 
+def for_skimage(strict: bool) -> None:
+    """Our functions for the ones of `skimage.transform` that have their names.
+
+    Modules of scikit-image that import the names later find ours, too.
+    """
+    import skimage.transform as package
+    import skimage.transform._warps as theirs
+
+    from gridsample import skimage
+
+    for name in skimage.__all__:
+        ours = counted(getattr(skimage, name), name, watched=False)
+        setattr(theirs, name, ours)
+        setattr(package, name, ours)
+
+
 def for_interpol(strict: bool) -> None:
     """Our sampling, splatting, counting and differentiating for torch-interpol's.
 
@@ -145,6 +161,7 @@ class OrTheirs:
 SUBSTITUTES: dict[str, Callable[[bool], None]] = {
     "torch": for_torch,
     "ndimage": for_ndimage,
+    "skimage": for_skimage,
     "interpol": for_interpol,
 }
 

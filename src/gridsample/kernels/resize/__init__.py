@@ -34,6 +34,9 @@ Shape = tuple[int, ...]
 # The maximum size of a piece between two axes, in numbers, and the minimum number of rows per tap
 # in its band: rows at the edges of bands are computed twice.
 PIECE, ROWS_PER_TAP = 1 << 19, 6
+# The number of taps from which the leading axis is resized first if a band of so many rows would
+# otherwise be larger than two pieces.
+WIDE = 16
 # The number of contiguous values from which a line is long enough to be processed in place.
 LONG = 16
 # The size, in bytes, of the buffer between two axes that a thread keeps.
@@ -452,6 +455,10 @@ def resize_bands(
     passes = [make_pass(axis, bands[axis], numbers) for axis in order]
     native, direct = (numbers.sums in (kind, "i4") for kind in kinds)
     leading = next((one for one in passes if one.axis == 0), None)
+    if leading and leading.band.taps > WIDE and numbers.rounding == "exact":
+        rows = min(target.shape[1], ROWS_PER_TAP * leading.band.taps)
+        if rows * between(passes, source.shape[1:], False) // target.shape[1] > 2 * PIECE:
+            passes.sort(key=lambda one: one.axis != 0)
     streams = target.nbytes > STREAM
     squares = native and direct and are_squares(passes, source.shape, numbers)
 

@@ -1,0 +1,232 @@
+"""Resizing as SciPy's and scikit-image's users know it, as a band: a Gaussian, then a spline.
+
+Along an axis of n pixels, output o has the position (o + 1/2) * n / outputs - 1/2, and the line
+goes on outside the image as its boundary says.  A spline that meets its pixels is a sum over all
+pixels, whose weights decrease by the factor of its largest pole from pixel to pixel.  They are cut
+off where they no longer count (`Zoom.reach`), so that one narrow band is the prefilter and the
+spline at once, and the image is read as it is.  A Gaussian before it only widens the band.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridsample.definitions.axis import split
+from gridsample.definitions.methods import METHODS
+from gridsample.definitions.tables import Axis, Band, chosen, clamp, collect, mirror, reflect
+
+Array = np.ndarray[Any, Any]
+
+PREFIX = "zoom:"
+# The largest pole of the splines of order 2 to 5.
+POLES = {2: 0.1716, 3: 0.2680, 4: 0.3613, 5: 0.4306}
+# SciPy computes coefficients of a line with so many pixels more at each end, where it has no exact
+# recursion for a boundary.
+PAD = 12
+# Standard deviations after which SciPy cuts off a Gaussian.
+TRUNCATE = 4.0
+
+
+class Zoom(NamedTuple):
+    """How an axis is resized, and which part of it.
+
+    Attributes:
+        order: the order of the spline, 0 to 5; -1 for means of blocks.
+        boundary: "constant", "border", "symmetric", "mirror" or "wrap"; see
+            `gridsample.grid_sample`.  Under "constant", the weights of pixels outside are left out
+            (see `shares`).
+        sigma: the standard deviation in pixels of the Gaussian, or the length of a block.
+        digits: the number of decimal digits to which weights are exact.
+        inputs: the number of pixels along the axis.
+        outputs: the number of outputs along the axis.
+        low: the first pixel of the part that is given; negative for pixels before the image, which
+            only "wrap" needs.
+        begin: the first output of the part that is wanted.
+    """
+
+    order: int
+    boundary: str
+    sigma: float
+    digits: int
+    inputs: int
+    outputs: int
+    low: int = 0
+    begin: int = 0
+
+    def spelled(self) -> str:
+        """Write it as a method, in the spelling of `gridsample.definitions.tables.Axis`."""
+        return PREFIX + ",".join(map(str, self))
+
+    @property
+    def reach(self) -> int:
+        """The distance from a coefficient at which pixels no longer count."""
+        return math.ceil(self.digits / -math.log10(POLES[self.order])) if self.order > 1 else 0
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether every output is the pixel of the same index."""
+        length = 1 if self.order < 0 else 0
+        return self.inputs == self.outputs and self.sigma == length
+
+    @property
+    def whole(self) -> Zoom:
+        """The same without a part."""
+        return self._replace(low=0, begin=0)
+
+
+def is_zoom(method: str) -> bool:
+    """Whether a method's spelling is that of a `Zoom`."""
+    return method.startswith(PREFIX)
+
+
+def zoom_of(method: str) -> Zoom:
+    """Read what `Zoom.spelled` wrote."""
+    order, boundary, sigma, *numbers = method.removeprefix(PREFIX).split(",")
+    return Zoom(int(order), boundary, float(sigma), *map(int, numbers))
+
+
+def zoomed(axis: Axis) -> Band:
+    """Compute the band of an axis whose method is a `Zoom`; its sizes are those of the part."""
+    zoom = zoom_of(axis.method)
+    band, _ = full_band(zoom.whole)
+    rows = slice(zoom.begin, zoom.begin + axis.outputs)
+    first, count = band.first[rows] - zoom.low, band.count[rows]
+    if len(first) and not (first.min() >= 0 and (first + count).max() <= axis.inputs):
+        raise ValueError(f"{axis.inputs} inputs from {zoom.low} do not suffice for {zoom}")
+    return Band(axis.inputs, first, count, band.weights[rows])
+
+
+def needed(zoom: Zoom, rows: slice) -> slice:
+    """The pixels that some outputs need; outside the image only for the boundary "wrap"."""
+    band, _ = full_band(zoom.whole)
+    first, end = band.first[rows], (band.first + band.count)[rows]
+    return slice(int(first.min()), int(end.max()))
+
+
+def picked(zoom: Zoom) -> Array:
+    """The pixel that each output copies, for order 0 without a Gaussian."""
+    return full_band(zoom.whole)[0].first
+
+
+def shares(zoom: Zoom) -> Array:
+    """The part of each output's weights that is inside the image; exactly 1 where all are."""
+    return full_band(zoom.whole)[1]
+
+
+@functools.lru_cache(maxsize=256)
+def full_band(zoom: Zoom) -> tuple[Band, Array]:
+    """The band of a whole axis, and `shares`.
+
+    Under "wrap", its indices are not folded: those outside are before or after the image.
+    """
+    if zoom.is_identity:
+        return chosen(np.arange(zoom.inputs), zoom.inputs), np.ones(zoom.inputs)
+    if zoom.order < 0:
+        return means(zoom)
+    index, weights = around(zoom)
+    band, share = folded(index, weights, zoom, padded=zoom.order > 1)
+    if zoom.sigma:
+        reach = int(TRUNCATE * zoom.sigma + 0.5)
+        steps = np.arange(-reach, reach + 1)
+        bell = np.exp(-0.5 / zoom.sigma**2 * steps**2)
+        low = min(0, int(band.first.min()))
+        high = max(zoom.inputs, int((band.first + band.count).max()))
+        rows = np.arange(low, high)[:, np.newaxis] + steps
+        blur, blur_share = folded(rows, np.tile(bell / bell.sum(), (len(rows), 1)), zoom)
+        band, share = composed(band, blur, low), applied(band, blur_share, low, share)
+    return band, share
+
+
+def means(zoom: Zoom) -> tuple[Band, Array]:
+    """Means of blocks of pixels, the last of which may reach beyond the image."""
+    length = int(zoom.sigma)
+    first = np.arange(zoom.outputs) * length
+    count = np.minimum(length, zoom.inputs - first)
+    weights = (np.arange(length) < count[:, np.newaxis]) / length
+    return Band(zoom.inputs, first, count, weights), np.where(count < length, count / length, 1.0)
+
+
+def around(zoom: Zoom) -> tuple[Array, Array]:
+    """The pixels around each output's position, and their weights, as if there were no edge."""
+    step = zoom.inputs / zoom.outputs
+    positions = (np.arange(zoom.outputs) + 0.5) * step - 0.5
+    if zoom.order == 0:
+        index = np.clip(np.floor(positions + 0.5), 0, zoom.inputs - 1).astype(np.int64)
+        return index[:, np.newaxis], np.ones((zoom.outputs, 1))
+    method = METHODS["linear" if zoom.order == 1 else f"spline{zoom.order}"]
+    whole, t = split(positions, method.rounding)
+    offsets, weights = np.asarray(method.offsets), method.weights(t)
+    if zoom.order > 1:
+        filter_taps = cardinal(zoom.order, zoom.reach)
+        spread = np.zeros((zoom.outputs, len(offsets) + 2 * zoom.reach))
+        for tap in range(len(offsets)):
+            spread[:, tap : tap + len(filter_taps)] += weights[:, tap : tap + 1] * filter_taps
+        offsets = np.arange(offsets[0] - zoom.reach, offsets[-1] + zoom.reach + 1)
+        weights = spread / spread.sum(axis=1, keepdims=True)
+    return whole.astype(np.int64)[:, np.newaxis] + offsets, weights
+
+
+@functools.lru_cache
+def cardinal(order: int, reach: int) -> Array:
+    """The coefficients, up to a distance, of the spline that is 1 at one pixel and 0 at others."""
+    half = order // 2
+    values = METHODS[f"spline{order}"].weights(np.zeros(1))[0][: 2 * half + 1]
+    n = 2 * (reach + 48) + 1  # the ends are too far away to count
+    matrix = sum(np.diag(np.full(n - abs(k), values[k + half]), k) for k in range(-half, half + 1))
+    line = np.linalg.solve(matrix, np.arange(n) == n // 2)
+    found: Array = line[n // 2 - reach : n // 2 + reach + 1]
+    return found
+
+
+def folded(index: Array, weights: Array, zoom: Zoom, padded: bool = False) -> tuple[Band, Array]:
+    """Fold indices (rows, taps) by the boundary, add the weights of equal ones, and sum all.
+
+    ``padded`` means that the line ends `PAD` pixels after the image, where it is reflected.
+    """
+    n, pad = zoom.inputs, PAD if padded else 0
+    if zoom.boundary == "wrap":
+        return collect(index, weights, n), np.ones(len(index))
+    if zoom.boundary == "constant":
+        if pad:
+            index = mirror(index + pad, n + 2 * pad) - pad
+        inside = (index >= 0) & (index < n)
+        share = np.where(inside.all(axis=1), 1.0, (weights * inside).sum(axis=1))
+        return collect(clamp(index, n), weights * inside, n), share
+    if zoom.boundary == "border":
+        index = clamp(reflect(index + pad, n + 2 * pad) - pad if pad else index, n)
+    else:
+        index = (mirror if zoom.boundary == "mirror" else reflect)(index, n)
+    return collect(index, weights, n), np.ones(len(index))
+
+
+def composed(after: Band, before: Band, low: int) -> Band:
+    """The product of two bands, of which ``before`` has rows from ``low`` on."""
+    begin = after.first - low
+    last = np.minimum(begin + np.maximum(after.count, 1), before.outputs) - 1
+    first = before.first[np.minimum(begin, before.outputs - 1)]
+    count = (before.first + before.count)[last] - first
+    weights = np.zeros((after.outputs, int(count.max())))
+    steps = np.arange(before.weights.shape[1])
+    for tap in range(after.weights.shape[1]):
+        rows = np.flatnonzero(tap < after.count)
+        given = begin[rows] + tap
+        columns = (before.first[given] - first[rows])[:, np.newaxis] + steps
+        part = after.weights[rows, tap, np.newaxis] * before.weights[given]
+        kept = steps < before.count[given, np.newaxis]
+        at = np.broadcast_to(rows[:, np.newaxis], columns.shape)
+        np.add.at(weights, (at[kept], columns[kept]), part[kept])
+    return Band(before.inputs, first, count, weights)
+
+
+def applied(band: Band, share: Array, low: int, own: Array) -> Array:
+    """The part of the weights inside after two bands, given that of the first, and the second."""
+    taps = np.arange(band.weights.shape[1])
+    index = np.clip((band.first - low)[:, np.newaxis] + taps, 0, len(share) - 1)
+    taken = taps < band.count[:, np.newaxis]
+    whole = (own == 1) & ((share[index] == 1) | ~taken).all(axis=1)
+    total = (band.weights * share[index] * taken).sum(axis=1)
+    return np.where(whole, 1.0, total)

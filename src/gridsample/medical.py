@@ -1,0 +1,410 @@
+"""Resampling volumes to another spacing, as nnU-Net does it.
+
+    medical.resample(volume, spacing=(3.0, 0.8, 0.8), new_spacing=(1.0, 0.7, 0.7))
+
+Volumes are in the array's own terms: axes and spacings in the same order, channels first.
+`resample_data_or_seg_to_shape` has the signature of nnU-Net's function of that name, so that a plan
+can name it in its place.  docs/medical.md compares the two.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from gridsample.backends import backend_of
+from gridsample.definitions.zooming import Zoom, needed, picked
+from gridsample.ops.zooming import zoom_axes, zooms_of
+from gridsample.skimage.images import as_image, clipped, type_of
+
+Array = Any
+
+__all__ = ["resample", "resample_data_or_seg_to_shape"]
+
+# How far the spacings of an anisotropic volume are apart, and the least bytes of a slab.
+ANISOTROPY = 3
+SLAB = 1 << 20
+# Shares of labels that differ by no more are equal: sums in single precision are that exact.
+TIE = 1e-5
+# Integers up to which labels are counted in a table.
+TABLE = 1 << 16
+
+
+def resample(
+    data: Any,
+    spacing: Sequence[float],
+    new_spacing: Sequence[float],
+    is_label: bool = False,
+    order: int = 3,
+    separate_axis: int | str | None = "auto",
+    order_separate: int = 0,
+) -> Any:
+    """Resample a volume to another spacing.
+
+    The result has ``round(n * spacing / new_spacing)`` voxels along an axis of n voxels, and covers
+    the same extent.  Images are interpolated by a spline through the voxels, beyond which the edge
+    continues, and are clipped to the range of the input, channel by channel.  Anisotropic volumes
+    are interpolated slice by slice, and then along the remaining axis.
+
+    A label map gets, at each voxel, the label with the largest share: each label's mask is resized
+    like an image, and the smaller label wins a tie.
+
+    Args:
+        data: (*spatial) or (C, *spatial) with one spatial axis per spacing; an array or a tensor of
+            any real dtype.
+        spacing: the distance between voxels along each axis.
+        new_spacing: that of the result.
+        is_label: whether the numbers are labels, which are not averaged.
+        order: the order of the spline, 0 (nearest) to 5.
+        separate_axis: the spatial axis that is interpolated apart; None for none.  "auto": the one
+            with the largest spacing, if that is more than three times the smallest, in ``spacing``
+            or else in ``new_spacing``, and no other axis has the same spacing.
+        order_separate: the order along that axis.
+
+    Returns:
+        The resampled volume, with the input's dtype; integers are rounded half to even.  An image
+        that is a tensor is differentiable.
+
+    Raises:
+        TypeError: the dtype is complex.
+        ValueError: the spacings do not match the volume, or an order or an axis is not accepted.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample import medical
+        >>> medical.resample(np.array([0.0, 4.0]), [2.0], [1.0], order=1)
+        array([0., 1., 3., 4.])
+        >>> medical.resample(np.array([2, 7, 7]), [2.0], [1.0], is_label=True, order=1)
+        array([2, 2, 7, 7, 7, 7])
+    """
+    given, before, after = as_image(data), check_spacing(spacing), check_spacing(new_spacing)
+    rank = len(before)
+    if len(after) != rank or given.ndim not in (rank, rank + 1):
+        raise ValueError(
+            "spacing and new_spacing need one number for each spatial axis of data, (*spatial) or "
+            f"(C, *spatial); got {spacing!r} and {new_spacing!r} for shape {tuple(given.shape)}"
+        )
+    volume = given[None] if given.ndim == rank else given
+    axes = zip(volume.shape[1:], before, after, strict=True)
+    shape = [max(1, round(old / new * n)) for n, old, new in axes]
+    if separate_axis == "auto":
+        axis = anisotropic_axis(before, after, ANISOTROPY)
+    else:
+        axis = None if separate_axis is None else check_axis(separate_axis, rank)
+    orders = check_order(order, "order"), check_order(order_separate, "order_separate")
+    result = resampled(volume, shape, is_label, axis, *orders, (largest_share,) * 2)
+    return backend_of(data=data).give(result[0] if given.ndim == rank else result, data)
+
+
+def resample_data_or_seg_to_shape(
+    data: Any,
+    new_shape: Sequence[int],
+    current_spacing: Sequence[float],
+    new_spacing: Sequence[float],
+    is_seg: bool = False,
+    order: int = 3,
+    order_z: int = 0,
+    force_separate_z: bool | None = False,
+    separate_z_anisotropy_threshold: float = 3,
+) -> Any:
+    """Resample a volume to a shape, like nnU-Net's function of this name.
+
+    Images are resampled as by `resample`.  For an anisotropic volume, each slice is clipped to its
+    own range, as in nnU-Net.  In label maps, each label's mask is resized like an image.  Where it
+    is at least 1/2, the voxel gets the label, the largest label if there are several, and 0 if
+    there is none; along the axis that is interpolated apart, it must be more than 1/2.  This is the
+    rule of batchgenerators up to version 0.25.1.
+
+    Args:
+        data: (C, x, y, z), an array or a tensor of any real dtype.
+        new_shape: the shape of the result without channels.
+        current_spacing: the distance between voxels along each axis.
+        new_spacing: that of the result.
+        is_seg: whether the numbers are labels.
+        order: the order of the spline, 0 to 5.
+        order_z: the order along the axis that is interpolated apart.
+        force_separate_z: whether the axis with the largest current spacing is interpolated apart;
+            None for yes if the volume is anisotropic.
+        separate_z_anisotropy_threshold: how many times the smallest spacing the largest has to
+            exceed in an anisotropic volume, before or after.
+
+    Returns:
+        (C, *new_shape), with the input's dtype and library; the input itself if its shape stays.
+
+    Raises:
+        TypeError: the dtype is complex.
+        ValueError: shapes, spacings or orders are not accepted.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample import medical
+        >>> volume = np.ones((1, 4, 8, 8), np.float32)
+        >>> medical.resample_data_or_seg_to_shape(
+        ...     volume, (8, 6, 6), (5, 1, 1), (2.5, 1.3, 1.3), force_separate_z=None
+        ... ).shape
+        (1, 8, 6, 6)
+    """
+    volume = as_image(data)
+    shape = [operator.index(n) for n in new_shape]
+    spacings = check_spacing(current_spacing), check_spacing(new_spacing)
+    if volume.ndim != 4 or any(len(one) != 3 for one in (shape, *spacings)):
+        raise ValueError(
+            "data must be (C, x, y, z), and new_shape, current_spacing and new_spacing must have "
+            f"three numbers each, got shape {tuple(volume.shape)}, {new_shape!r}, "
+            f"{current_spacing!r} and {new_spacing!r}"
+        )
+    if force_separate_z is None:
+        axis = anisotropic_axis(*spacings, separate_z_anisotropy_threshold)
+    else:
+        axis = coarsest_axis(spacings[0]) if force_separate_z else None
+    orders = check_order(order, "order"), check_order(order_z, "order_z")
+    if tuple(shape) == tuple(volume.shape[1:]):
+        return data
+    rules = at_least_half, more_than_half
+    result = resampled(volume, shape, is_seg, axis, *orders, rules)
+    return backend_of(data=data).give(result, data)
+
+
+# What the arguments mean --------------------------------------------------------------------------
+
+
+def check_spacing(given: Any) -> list[float]:
+    """Return spacings as numbers.
+
+    Raises:
+        ValueError: they are not positive.
+    """
+    spacing: list[float] = np.asarray(given, float).reshape(-1).tolist()
+    if not spacing or not all(0 < one < np.inf for one in spacing):
+        raise ValueError(f"a spacing must consist of positive numbers, got {given!r}")
+    return spacing
+
+
+def check_order(given: Any, name: str) -> int:
+    """Return the order of a spline, 0 to 5."""
+    if not 0 <= given <= 5:
+        raise ValueError(f"{name} must be 0 to 5, got {given!r}")
+    return operator.index(given)
+
+
+def check_axis(given: Any, rank: int) -> int:
+    """Return a spatial axis as a number from 0 on."""
+    if isinstance(given, str) or not -rank <= operator.index(given) < rank:
+        raise ValueError(
+            f"separate_axis must be 'auto', None or one of {rank} spatial axes, got {given!r}"
+        )
+    return operator.index(given) % rank
+
+
+def coarsest_axis(spacing: Sequence[float]) -> int | None:
+    """The axis with the largest spacing; None if several have it."""
+    largest = [axis for axis, one in enumerate(spacing) if one == max(spacing)]
+    return largest[0] if len(largest) == 1 else None
+
+
+def anisotropic_axis(
+    spacing: Sequence[float], new_spacing: Sequence[float], threshold: float
+) -> int | None:
+    """The axis that is interpolated apart; see `resample`."""
+    for one in (spacing, new_spacing):
+        if max(one) / min(one) > threshold:
+            return coarsest_axis(one)
+    return None
+
+
+# Resampling (C, *spatial) -------------------------------------------------------------------------
+
+# Decides which label each voxel gets: given the output, the labels in ascending order, and a
+# function that computes the share of a label.
+Rule = Callable[[Any, Any, Callable[[Any], Any]], None]
+
+
+def resampled(
+    volume: Array, shape: Sequence[int], is_label: bool, axis: int | None, order: int,
+    order_apart: int, rules: tuple[Rule, Rule],
+) -> Array:  # fmt: skip
+    """Resample (C, *spatial) to (C, *shape); ``axis`` is a spatial one that is apart, or None.
+
+    ``rules`` are those of label maps, for most axes and for the one that is apart.
+    """
+    backend, name = backend_of(volume=volume), type_of(volume)
+    if name.startswith("complex"):
+        raise TypeError(f"data must be real, got dtype {name}")
+    if 0 in volume.shape or min(shape) < 1:
+        raise ValueError(
+            f"data and result must have a voxel along each axis: {tuple(volume.shape)}, {shape}"
+        )
+    plain = volume if backend.plain else as_memory(volume, is_label)
+    if plain is None:
+        return resample_image(volume, shape, axis, order, order_apart)
+    if not is_label and axis is None:
+        made = resample_image(plain, shape, axis, order, order_apart)
+    else:
+        made = np.empty((len(plain), *shape), plain.dtype)
+        for channel, out in zip(plain, made, strict=True):
+            if axis is None:
+                zooms = zooms_of(channel.shape, shape, order, "border", None, "float32")
+                relabel(channel, out, zooms, rules[0])
+                continue
+            slices, target = np.moveaxis(channel, axis, 0), np.moveaxis(out, axis, 0)
+            if is_label:
+                by_slices(slices, target, order, order_apart, relabel_slices, rules)
+            else:
+                by_slices(slices, target, order, order_apart, resize_slices, rules)
+    return made if backend.plain else backend.astype(backend.asarray(made, volume), volume.dtype)
+
+
+def as_memory(volume: Array, is_label: bool) -> Any:
+    """A tensor as a NumPy array, which can be worked on in parts; None if it has to stay one."""
+    if not is_label and (volume.requires_grad or volume.device.type != "cpu"):
+        return None
+    if type_of(volume) == "bfloat16":
+        return np.asarray(volume.detach().float().cpu()) if is_label else None
+    return np.asarray(volume.detach().cpu())
+
+
+def zooms_for(image: Array, size: Sequence[int], order: int) -> list[Zoom]:
+    """Describe how an image is resized: beyond it, its edge continues."""
+    wide = type_of(image) in ("float64", "int32", "int64", "uint32", "uint64")
+    dtype = "float64" if wide else "float32"
+    return zooms_of(image.shape, size, order, "border", None, dtype)
+
+
+def resample_image(
+    volume: Array, shape: Sequence[int], axis: int | None, order: int, order_apart: int
+) -> Array:
+    """Interpolate (C, *spatial) in one piece, and clip it by channel, or by slice."""
+    items, size = volume.shape[0], tuple(shape)
+    if axis is None:
+        found = zoom_axes(volume, zooms_for(volume, (items, *size), order))
+        return clip_items(volume, found, order)
+    backend, rank = backend_of(volume=volume), volume.ndim
+    to = [0, axis + 1, *[k for k in range(1, rank) if k != axis + 1]]
+    slices = backend.permute(volume, to)
+    slices = slices.reshape((-1, *slices.shape[2:]))
+    target = [n for k, n in enumerate(size) if k != axis]
+    slices = resize_slices(slices, target, order).reshape((items, volume.shape[axis + 1], *target))
+    size = (items, size[axis], *target)
+    found = zoom_axes(slices, zooms_for(slices, size, order_apart))
+    return backend.permute(found, sorted(range(rank), key=to.__getitem__))
+
+
+def clip_items(image: Array, result: Array, order: int) -> Array:
+    """Clip each entry of a result to the range of that entry of the image."""
+    if order == 0:
+        return result  # every voxel is one of the image's
+    backend = backend_of(image=image)
+    made = [clipped(one, of, "edge", 0.0) for one, of in zip(image, result, strict=True)]
+    return result if backend.plain else backend.xp.stack(made)
+
+
+def resize_slices(slices: Array, size: Sequence[int], order: int, rule: Any = None) -> Array:
+    """Resize each of some slices (n, *spatial), and clip it to its own range."""
+    found = zoom_axes(slices, zooms_for(slices, (slices.shape[0], *size), order))
+    return clip_items(slices, found, order)
+
+
+# One axis apart, a few slices at a time -----------------------------------------------------------
+
+
+def slabs(out: Array, bytes_each: int) -> Iterator[slice]:
+    """Parts of the first axis of an output that need little memory beside it."""
+    row = max(1, math.prod(out.shape[1:]) * bytes_each)
+    rows = max(1, max(SLAB, out.nbytes // 48) // row)
+    for first in range(0, len(out), rows):
+        yield slice(first, min(first + rows, len(out)))
+
+
+def by_slices(
+    slices: Array, out: Array, order: int, order_apart: int, resized: Callable[..., Array],
+    rules: tuple[Rule, Rule],
+) -> None:  # fmt: skip
+    """Resize slices (n, *spatial) by a function, and then their axis."""
+    (apart,) = zooms_of(slices.shape[:1], out.shape[:1], order_apart, "border", None, "float32")
+    size = out.shape[1:]
+    if apart.is_identity:
+        apart = apart._replace(order=0)
+    for rows in slabs(out, out.itemsize):
+        if apart.order == 0:
+            used, places = np.unique(picked(apart)[rows], return_inverse=True)
+            out[rows] = resized(slices[used], size, order, rules[0])[places]
+            continue
+        few = resized(slices[needed(apart, rows)], size, order, rules[0])
+        zooms = [apart, *zooms_of(size, size, order_apart, "border")]
+        if resized is relabel_slices:
+            relabel_part(few, out[rows], zooms, rows, rules[1])
+        else:
+            out[rows] = zoom_axes(few, zooms, rows=rows)
+
+
+def relabel_slices(slices: Any, size: Sequence[int], order: int, rule: Rule) -> Any:
+    """Resize slices (n, *spatial) of a label map."""
+    out = np.empty((len(slices), *size), slices.dtype)
+    relabel(slices, out, zooms_of(slices.shape, out.shape, order, "border", None, "float32"), rule)
+    return out
+
+
+# Labels -------------------------------------------------------------------------------------------
+
+
+def relabel(labels: Any, out: Any, zooms: Sequence[Zoom], rule: Rule) -> None:
+    """Resize a label map, a slab at a time."""
+    if zooms[-1].order == 0:
+        out[...] = zoom_axes(labels, zooms)
+        return
+    for rows in slabs(out, 16):  # a share, its best, and two masks
+        relabel_part(labels[needed(zooms[0], rows)], out[rows], zooms, rows, rule)
+
+
+def relabel_part(labels: Any, out: Any, zooms: Sequence[Zoom], rows: slice, rule: Rule) -> None:
+    """Resize the part of a label map that some rows of the output need."""
+    present = labels_of(labels)
+    if len(present) == 1 or all(zoom.is_identity for zoom in zooms):
+        out[...] = present[0] if len(present) == 1 else labels
+        return
+
+    def share(label: Any) -> Any:
+        return zoom_axes((labels == label).astype(np.float32), zooms, rows=rows)
+
+    rule(out, present, share)
+
+
+def labels_of(labels: Any) -> Any:
+    """The distinct labels, in ascending order."""
+    if labels.dtype.kind in "iu":
+        low, high = int(labels.min()), int(labels.max())
+        if high - low < TABLE:
+            seen = np.zeros(high - low + 1, bool)
+            for row in labels:
+                seen |= np.bincount(row.reshape(-1).astype(np.int64) - low, minlength=len(seen)) > 0
+            return (np.flatnonzero(seen) + low).astype(labels.dtype)
+    found: list[Any] = [np.unique(row) for row in labels]
+    return np.unique(np.concatenate(found))
+
+
+def largest_share(out: Any, present: Any, share: Callable[[Any], Any]) -> None:
+    """Give each voxel the label with the largest share; the smaller one wins a tie."""
+    best = share(present[0])
+    out[...] = present[0]
+    for label in present[1:]:
+        this = share(label)
+        np.copyto(out, label, where=this > best + np.float32(TIE))
+        np.maximum(best, this, out=best)
+
+
+def at_least_half(out: Any, present: Any, share: Callable[[Any], Any]) -> None:
+    """Give each voxel the largest label with a share of at least 1/2, or 0."""
+    out[...] = 0
+    for label in present:
+        np.copyto(out, label, where=share(label) >= np.float32(0.5 - TIE))
+
+
+def more_than_half(out: Any, present: Any, share: Callable[[Any], Any]) -> None:
+    """Give each voxel the largest label with a share above 1/2, or 0."""
+    out[...] = 0
+    for label in present:
+        np.copyto(out, label, where=share(label) > np.float32(0.5 + TIE))

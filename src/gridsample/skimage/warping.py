@@ -1,0 +1,323 @@
+"""Warping: `warp` and `rotate`."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gridsample.backends import backend_of
+from gridsample.chunked.strips import sample
+from gridsample.ndimage.arrays import as_like, as_numbers, as_real, new_output, store
+from gridsample.ndimage.modes import spline_of
+from gridsample.ndimage.positions import map_coordinates, transform
+from gridsample.ops.affine import affine_sample
+from gridsample.skimage.images import (
+    Array,
+    as_float,
+    as_image,
+    as_whole,
+    check_cval,
+    check_order,
+    clipped,
+    find_mode,
+    widened,
+)
+
+# The orders for which scikit-image samples under a matrix without SciPy, and the methods that it
+# uses: its cubic is not a spline.
+METHODS = {1: "linear", 3: "catmull-rom"}
+
+
+def warp(
+    image: Any,
+    inverse_map: Any,
+    map_args: dict[str, Any] | None = None,
+    output_shape: Sequence[int] | None = None,
+    order: int | None = None,
+    mode: str = "constant",
+    cval: float = 0.0,
+    clip: bool = True,
+    preserve_range: bool = False,
+) -> Any:
+    """Warp an image by a map from the output to the input, like `skimage.transform.warp`.
+
+    The position of output pixel (column, row) in the input is
+
+        (x / w, y / w),  (x, y, w) = matrix @ (column, row, 1)          for a matrix
+        inverse_map([[column, row]])                                    for a function
+        inverse_map[:, row, column], in the order of the image's axes   for coordinates
+
+    For a matrix and order 1 or 3, pixels are interpolated linearly or by Keys' cubic with a = -1/2,
+    and pixels outside count one by one.  Otherwise, the result is that of
+    `gridsample.ndimage.map_coordinates`, in which orders 2 to 5 are splines.
+
+    Args:
+        image: (rows, columns), (rows, columns, channels), or for coordinates an image of any rank;
+            an array or a tensor, real.
+        inverse_map: a (3, 3) matrix; one of scikit-image's projective transforms, or its inverse;
+            a function of coordinates (P, 2), columns first, all of them in one call, or any other
+            transform object; or coordinates (rank, *out).  If the image is a tensor, functions
+            are called with a tensor, and scikit-image's transforms with an array.
+        map_args: keyword arguments of the function.
+        output_shape: the output's (rows, columns); None for the image's.  Not used for coordinates.
+        order: the order of the interpolation, 0 (nearest) to 5; None for 1, or 0 for bool.
+        mode: the boundary: "constant" (pixels of ``cval``), "edge", "symmetric", "reflect" or
+            "wrap", as in `numpy.pad`.
+        cval: the value outside, for "constant".
+        clip: whether to clip the result to the range of the image's values, and of ``cval`` if it
+            is in the result.
+        preserve_range: whether integers keep their values; otherwise they are divided by the
+            largest number of their dtype.
+
+    Returns:
+        The warped image: float64, or float32 for an image of half or single precision; of the
+        image's dtype for ``order=0``.  For tensors, it is differentiable in the image, and in the
+        matrix or coordinates if they are tensors.
+
+    Raises:
+        ValueError: the image is empty or complex, it has another rank than a matrix or a function
+            needs, or an order, a mode or a shape is not accepted.
+        RuntimeError: the shape of coordinates does not match the image.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample import skimage
+        >>> shift = np.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+        >>> skimage.warp(np.array([[0.0, 4.0, 8.0]]), shift)
+        array([[2., 6., 4.]])
+    """
+    source, cval = as_image(image), check_cval(cval)
+    if 0 in source.shape:
+        raise ValueError(f"Cannot warp empty image with dimensions {tuple(source.shape)}")
+    order = check_order(source, order)
+    how = find_mode(mode)
+    if order > 0:
+        source = as_float(source, preserve_range)
+    shape = tuple(source.shape) if output_shape is None else as_whole(output_shape, "output_shape")
+    if order == 2:
+        warnings.warn(
+            "Bi-quadratic interpolation is SciPy's spline of order 2, for matrices, too, because "
+            "of a bug in scikit-image's own; order 1 or 3 is recommended instead",
+            stacklevel=2,
+        )
+    matrix, flat = matrix_of(inverse_map), source.ndim in (2, 3)
+    if matrix is not None and order in METHODS and not map_args and flat and len(shape) > 1:
+        result = under_matrix(source, matrix, shape[:2], order, how.boundary, cval)
+    elif matrix is None and not callable(inverse_map):
+        result = map_coordinates(source, inverse_map, order=order, mode=how.ndimage, cval=cval)
+    else:
+        if not flat:
+            raise ValueError(
+                "Only 2-D images (grayscale or color) are supported if inverse_map is a function "
+                f"or a matrix, got shape {tuple(source.shape)}"
+            )
+        if len(shape) < 2:
+            raise ValueError(f"output_shape must be (rows, columns), got {shape}")
+        if matrix is None or map_args:
+            places = mapped(source, inverse_map, map_args or {}, shape)
+        else:
+            places = mapped(source, lambda xy: projected(matrix, xy), {}, shape)
+        result = at_places(source, places, shape, order, how.ndimage, cval)
+    if clip and order > 0:  # otherwise, every pixel is one of the image's
+        result = clipped(source, result, mode, cval)
+    return backend_of(image=image).give(result, image)
+
+
+def rotate(
+    image: Any,
+    angle: float,
+    resize: bool = False,
+    center: Sequence[float] | None = None,
+    order: int | None = None,
+    mode: str = "constant",
+    cval: float = 0,
+    clip: bool = True,
+    preserve_range: bool = False,
+) -> Any:
+    """Rotate an image about a point, like `skimage.transform.rotate`.
+
+    Args:
+        image: (rows, columns) or (rows, columns, channels), as in `warp`.
+        angle: the angle in degrees, counter-clockwise.
+        resize: whether the output's shape is such that it contains the whole image.
+        center: (column, row) of the point; None for the image's centre.
+        order: the order of the interpolation, as in `warp`.
+        mode: the boundary, as in `warp`.
+        cval: the value outside, as in `warp`.
+        clip: whether to clip, as in `warp`.
+        preserve_range: whether integers keep their values, as in `warp`.
+
+    Returns:
+        The rotated image, as in `warp`.
+
+    Raises:
+        ValueError: an argument is not accepted by `warp`.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample import skimage
+        >>> skimage.rotate(np.arange(6.0).reshape(2, 3), 90, resize=True).round(9)
+        array([[2., 5.],
+               [1., 4.],
+               [0., 3.]])
+    """
+    source = widened(as_image(image))
+    if source.ndim < 2:
+        raise ValueError(f"image must have at least two axes, got shape {tuple(source.shape)}")
+    rows, columns = source.shape[:2]
+    middle = np.array((columns, rows)) / 2.0 - 0.5 if center is None else np.asarray(center, float)
+    turn = np.deg2rad(float(angle))
+    c, s = math.cos(turn), math.sin(turn)
+    about = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+    matrix = shifted(middle) @ (about @ shifted(-middle))
+    shape = None
+    if resize:
+        ends = [[0, 0], [0, rows - 1], [columns - 1, rows - 1], [columns - 1, 0]]
+        corners = projected(np.linalg.inv(matrix), np.array(ends, float))
+        low, high = corners.min(axis=0), corners.max(axis=0)
+        shape = np.around((high - low + 1)[::-1]).tolist()
+        matrix = matrix @ shifted(low)
+    matrix[2] = (0, 0, 1)
+    result = warp(source, matrix, None, shape, order, mode, cval, clip, preserve_range)
+    return backend_of(image=image).give(result, image)
+
+
+# Maps ---------------------------------------------------------------------------------------------
+
+
+def shifted(by: Any) -> Any:
+    """The matrix of a shift (x, y)."""
+    return np.array([[1.0, 0.0, by[0]], [0.0, 1.0, by[1]], [0.0, 0.0, 1.0]])
+
+
+def is_theirs(kind: type, *names: str) -> bool:
+    """Whether a class is one of scikit-image's, or derived from one; of certain names, if given."""
+    return any(
+        one.__module__.startswith("skimage.") and one.__name__ in (names or (one.__name__,))
+        for one in kind.__mro__
+    )
+
+
+def is_projective(kind: type) -> bool:
+    """Whether a class is one of scikit-image's transforms whose parameters are a matrix."""
+    return is_theirs(kind, "ProjectiveTransform")
+
+
+def numbers(given: Any, like: Any) -> Any:
+    """Convert a matrix or coordinates to real numbers of the library and device of an image."""
+    return as_real(as_numbers(given, like, "inverse_map"), like)
+
+
+def matrix_of(given: Any) -> Any:
+    """The (3, 3) matrix that a map stands for; None if it is something else."""
+    if is_projective(type(given)):
+        return square(given.params)
+    owner: Any = getattr(given, "__self__", None)  # in old versions, `inverse` is a method
+    if getattr(given, "__name__", "") == "inverse" and is_projective(type(owner)):
+        return square(np.linalg.inv(owner.params))
+    if callable(given) and not hasattr(given, "shape"):
+        return None
+    return square(given)
+
+
+def square(given: Any) -> Any:
+    """An array of numbers if its shape is (3, 3); otherwise None."""
+    given = given if hasattr(given, "shape") else np.asarray(given)
+    return given if tuple(given.shape) == (3, 3) else None
+
+
+def projected(matrix: Any, xy: Any) -> Any:
+    """Apply a matrix to points (P, 2), computed as in scikit-image."""
+    xp, matrix = backend_of(xy=xy).xp, numbers(matrix, xy)
+    ones = xp.ones_like(xy[:, 0])
+    found = xp.stack([xy[:, 0], xy[:, 1], ones], -1) @ matrix.T
+    return found[:, :-1] / nonzero(xp, found[:, -1:])
+
+
+def nonzero(xp: Any, w: Any) -> Any:
+    """Replace zeros by the smallest difference from 1, like scikit-image."""
+    return xp.where(w == 0, float(np.finfo(float).eps), w)
+
+
+def mapped(
+    image: Array, function: Any, given: dict[str, Any], shape: Sequence[int]
+) -> tuple[Any, Any]:
+    """Call a function on the coordinates of all output pixels; returns rows and columns."""
+    rows, columns = shape[:2]
+    backend = backend_of(image=image)
+    xy = np.indices((columns, rows), np.float64).reshape(2, -1).T
+    theirs = backend.plain or is_theirs(type(getattr(function, "__self__", function)))
+    found = function(xy if theirs else as_like(xy, image), **given)
+    found = numbers(found, image)
+    if tuple(found.shape) != (rows * columns, 2):
+        raise ValueError(
+            f"inverse_map must return coordinates of shape {(rows * columns, 2)}, one for each "
+            f"output pixel, got {tuple(found.shape)}"
+        )
+    return tuple([found[:, k].reshape(columns, rows).T for k in (1, 0)])
+
+
+def at_places(
+    image: Array, places: Sequence[Any], shape: tuple[int, ...], order: int, mode: str, cval: float
+) -> Array:
+    """Sample (rows, columns) or (rows, columns, channels) at positions along rows and columns."""
+    channels = shape[2] if len(shape) > 2 else image.shape[-1]
+    if (image.ndim == 2 and len(shape) > 2) or (image.ndim == 3 and channels != image.shape[2]):
+        raise ValueError(
+            f"output_shape {shape} must be (rows, columns), or have as many channels as the image, "
+            f"whose shape is {tuple(image.shape)}"
+        )
+    if image.ndim == 2:
+        xp = backend_of(image=image).xp
+        return map_coordinates(image, xp.stack(list(places)), order=order, mode=mode, cval=cval)
+    spline = spline_of(order, mode, cval, True)
+    shape = (*shape[:2], channels)
+    result = new_output(None, image, shape)
+    values = transform(image, lambda a, b: [x[a:b] for x in places], shape[:2], spline, result)
+    return values if values is result else store(values, result)
+
+
+def under_matrix(
+    image: Array, matrix: Any, shape: tuple[int, ...], order: int, boundary: str, cval: float
+) -> Array:
+    """Sample (rows, columns) or (rows, columns, channels) under a matrix."""
+    backend = backend_of(image=image)
+    matrix = numbers(matrix, image)
+    pixels = image[..., None] if image.ndim == 2 else image
+    sampled = projective(pixels, matrix, shape, METHODS[order], boundary, cval)
+    if order == 1 and backend.plain and np.isnan(image.min()):
+        # A pixel of weight 0 is not read, so that a shift by whole pixels keeps NaN where it is.
+        holes = np.isnan(pixels)
+        known = np.where(holes, 0, pixels)
+        sampled = projective(known, matrix, shape, "linear", boundary, cval)
+        share = projective(holes.astype(pixels.dtype), matrix, shape, "linear", boundary, 0.0)
+        sampled[share > 0] = np.nan
+    return sampled[..., 0] if image.ndim == 2 else sampled
+
+
+def projective(
+    pixels: Array, matrix: Any, shape: tuple[int, ...], method: str, boundary: str, cval: float
+) -> Array:
+    """Sample (rows, columns, C) under a matrix; affine ones are applied as pixels are sampled."""
+    options: dict[str, Any] = {"mode": method, "padding_mode": boundary}
+    if boundary == "constant":
+        options["fill_value"] = cval
+    learned = getattr(matrix, "requires_grad", False)
+    if not learned and matrix[2].tolist() == [0, 0, 1]:
+        size = (1, pixels.shape[-1], *shape)
+        return affine_sample(
+            pixels[None], matrix[None, :2], size, coords="pixel", channel_axis=-1, **options
+        )[0]
+    xp, columns = backend_of(matrix=matrix).xp, as_like(np.arange(shape[1]), matrix)
+
+    def positions(first: int, last: int) -> list[Any]:
+        rows = as_like(np.arange(first, last)[:, np.newaxis], matrix)
+        x, y, w = ((row[0] * columns + row[2]) + row[1] * rows for row in matrix)
+        w = nonzero(xp, w)
+        return [y / w, x / w]
+
+    return sample(pixels, positions, shape, **options)
