@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gridsample.backends.maps import grid_along
 from gridsample.definitions import tables
 from gridsample.definitions.checks import as_array
 from gridsample.definitions.options import (
@@ -165,6 +166,11 @@ class NumPy:
             else coordinates(size, align_corners, dtype)
         )
         return line
+
+    def affine_grid(self, theta: Array, out: Sequence[Any], align_corners: bool | None) -> Array:
+        """Create the grid of affine maps."""
+        grid: Array = grid_along(self, theta, out, align_corners)
+        return grid
 
     def quiet(self) -> Any:
         """A context in which arithmetic does not warn."""

@@ -198,6 +198,10 @@ class Torch:
         """Compute the coordinates of pixel centres, or their indices."""
         return affine.line(size, align_corners).to(like.device, dtype)
 
+    def affine_grid(self, theta: Tensor, out: Sequence[Any], align_corners: bool | None) -> Tensor:
+        """Create the grid of affine maps, recorded as a single operation."""
+        return affine.grid(theta, out, align_corners)
+
     def quiet(self) -> Any:
         """An empty context, because torch's arithmetic does not warn."""
         return contextlib.nullcontext()
