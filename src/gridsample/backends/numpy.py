@@ -10,7 +10,7 @@ import numpy as np
 
 from gridsample.backends.maps import grid_along
 from gridsample.definitions import tables
-from gridsample.definitions.checks import as_array
+from gridsample.definitions.checks import as_array, check_dense
 from gridsample.definitions.options import (
     Options,
     Resizing,
@@ -363,6 +363,7 @@ def zeros(shape: Sequence[int], dtype: DType, last: bool) -> Array:
 
 def check_output(out: Any, shape: Shape, image: Array, grid: Array) -> None:
     """Raise an error if ``out`` cannot store the result or shares memory with the inputs."""
+    check_dense(out=out)
     dtype = image.dtype.newbyteorder("=")
     if not isinstance(out, np.ndarray):
         raise TypeError(f"out must be a NumPy array, got {type(out).__name__}")
