@@ -32,6 +32,7 @@ from gridsample.definitions.plan import (
 )
 from gridsample.kernels import of_resizing, on_cpu
 from gridsample.kernels.memory import converted
+from gridsample.kernels.prefilter import coefficients, extension
 
 Array = np.ndarray[Any, Any]
 DType = np.dtype[Any]
@@ -295,8 +296,6 @@ class NumPy:
         align_corners: bool, adjoint: bool, threads: int | None,
     ) -> Array:  # fmt: skip
         """Compute B-spline coefficients, or the transpose."""
-        from gridsample.kernels.prefilter import coefficients, extension
-
         check_image_type(image.dtype)
         extended = [extension(one, align_corners) for one in boundaries] if order > 1 else []
         image, n = as_float(image), image.ndim

@@ -41,6 +41,7 @@ from gridsample.definitions.options import (
     looked_up,
 )
 from gridsample.definitions.plan import Shape, type_name
+from gridsample.kernels.prefilter import extension
 
 # The dtypes by name, and the names by dtype.
 NAMED = {type_name(array): kind for kind, array in TYPES.items()}
@@ -327,8 +328,6 @@ class Torch:
         align_corners: bool, adjoint: bool, threads: int | None,
     ) -> Tensor:  # fmt: skip
         """Compute B-spline coefficients, or the transpose."""
-        from gridsample.kernels.prefilter import extension
-
         extended = [extension(one, align_corners) for one in boundaries] if order > 1 else []
         result: Tensor = filtering.whole(image, order, extended, list(axes), adjoint, threads)
         return result
