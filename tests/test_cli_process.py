@@ -39,6 +39,7 @@ from gridsample.ops import resizing as resize
 from gridsample.ops import resizing
 
 number = int(sys.argv[1])
+signal.signal(number, signal.SIG_DFL)  # nohup, if it started the tests, ignores SIGHUP
 made, unlink = resizing.resize_rows, Path.unlink
 
 def signalled(*args, **options):
@@ -61,7 +62,7 @@ sys.exit(code)
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 @pytest.mark.parametrize("words", [["resize", "--scale", "2"], ["warp", "--rotate", "3"]])
 @pytest.mark.parametrize("target", ["y.tif", "y.npy"])
@@ -75,10 +76,11 @@ def test_a_signal_leaves_no_partial_file(name, words, target):
     assert [path.name for path in io.Path().iterdir()] == ["x.npy"]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_signals_that_somebody_else_handles_are_left_alone():
     seen = []
     before = signal.signal(signal.SIGTERM, lambda number, frame: seen.append(number))
+    hangup = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
         with terminal.ending_cleanly():
             signal.raise_signal(signal.SIGTERM)
@@ -90,7 +92,7 @@ def test_signals_that_somebody_else_handles_are_left_alone():
             signal.raise_signal(signal.SIGHUP)
     finally:
         signal.signal(signal.SIGTERM, before)
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        signal.signal(signal.SIGHUP, hangup)
 
 
 def test_other_threads_run_commands_too():

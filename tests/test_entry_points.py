@@ -215,6 +215,46 @@ def test_what_is_outside_has_no_gradient(name: str) -> None:
                 function(**{**arguments, **OUTSIDE[key], key: constant})
 
 
+NOT_NUMBERS: list[Any] = [
+    None, "x", np.ones(1), np.ones(5), [1.0], np.ma.masked, torch.ones(2),
+    np.broadcast_to(np.ones(()), (2**41,)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name in CALLS if name.startswith("ndimage.")])
+@pytest.mark.parametrize("cval", NOT_NUMBERS, ids=lambda one: str(np.shape(one)))
+def test_what_is_outside_is_a_number(name: str, cval: Any) -> None:
+    """By the same error for every function and mode, whether or not the value is needed."""
+    function, given = CALLS[name]
+    if "cval" in inspect.signature(function).parameters:
+        for mode in ("constant", "nearest"):
+            with pytest.raises(TypeError, match=r"cval (must be a number, got|is a masked array)"):
+                function(**given, mode=mode, cval=cval)
+
+
+def test_numbers_of_every_library_are_numbers() -> None:
+    for seven in (7, np.float32(7), np.int8(7), np.array(7), torch.tensor(7)):
+        found = ndimage.shift(PLANE, (6, 1), order=1, cval=seven)
+        np.testing.assert_array_equal(found[0], 7)
+
+
+def test_arrays_for_results_are_dense() -> None:
+    masked = np.ma.masked_array(VALUES, VALUES > 0)
+    with pytest.raises(TypeError, match="out is a masked array"):
+        gridsample.grid_sample(IMAGE, GRID, out=masked)
+    with pytest.raises(TypeError, match="dst is a masked array"):
+        cv.resize(PLANE, (6, 4), dst=masked[0, 0])
+    with pytest.raises(TypeError, match="output is a masked array"):
+        ndimage.zoom(PLANE, 2, output=masked)
+
+
+@pytest.mark.parametrize("shape", [(2**41,), (1, 2**41)])
+def test_a_border_is_refused_by_its_shape(shape: tuple[int, ...]) -> None:
+    value = np.broadcast_to(np.float32(1), shape)
+    with pytest.raises(ValueError, match="borderValue must be a number or up to four"):
+        cv.remap(PLANE, PLACES, PLACES, 1, borderValue=value)
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_a_gradient_is_not_lost_among_arrays(name: str) -> None:
     function, given = CALLS[name]

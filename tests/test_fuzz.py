@@ -165,7 +165,7 @@ cpu.gather(dataclasses.replace(plan, spatial=(5, 5)), image, grid, out)
 
 
 guarded = pytest.mark.skipif(
-    not sys.platform.startswith("linux"), reason="protects pages of memory, as Linux does it"
+    not sys.platform.startswith("linux"), reason="protects pages as Linux does it"
 )
 
 

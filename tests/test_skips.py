@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import conftest
 import pytest
+
+TESTS = Path(__file__).parent
 
 SKIPS = """
 import pytest
@@ -38,8 +44,7 @@ def test_known():
 def test_a_skip_that_is_not_listed_fails(
     tmp_path: Path, source: str, options: list[str], summary: str
 ) -> None:
-    folder = Path(__file__).parent
-    (tmp_path / "conftest.py").write_text((folder / "conftest.py").read_text())
+    (tmp_path / "conftest.py").write_text((TESTS / "conftest.py").read_text())
     (tmp_path / "test_one.py").write_text(source)
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "."],
@@ -50,3 +55,32 @@ def test_a_skip_that_is_not_listed_fails(
     )
     assert summary in run.stdout, run.stdout + run.stderr
     assert (run.returncode != 0) == ("error" in summary)
+
+
+def reasons(tree: ast.AST) -> Iterator[ast.expr]:
+    """What the skips in a file say."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            if called in ("pytest.skip", "pytest.mark.skip", "pytest.mark.skipif"):
+                yield from (one.value for one in node.keywords if one.arg == "reason")
+                yield from node.args[:1] if called == "pytest.skip" else ()
+
+
+def pattern(reason: ast.expr) -> str:
+    """A regular expression for a reason; what an f-string fills in is a word."""
+    if isinstance(reason, ast.JoinedStr):
+        return "".join(map(pattern, reason.values))
+    return re.escape(reason.value) if isinstance(reason, ast.Constant) else r"\w+"  # type: ignore[arg-type]
+
+
+def test_every_reason_is_listed() -> None:
+    """Also those for which nothing skips here: on another system, or for another user."""
+    found = {
+        pattern(reason)
+        for file in TESTS.rglob("*.py")
+        for reason in reasons(ast.parse(file.read_text(encoding="utf-8")))
+    }
+    listed = [one for one in conftest.MAY_SKIP if not one.startswith("could not import")]
+    assert [one for one in found if not any(re.fullmatch(one, known) for known in listed)] == []
+    assert [known for known in listed if not any(re.fullmatch(one, known) for one in found)] == []

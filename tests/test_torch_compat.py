@@ -103,6 +103,17 @@ def test_an_unchanged_project_gets_the_same() -> None:
         torch.testing.assert_close(project(), theirs, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_the_graph_of_a_grid_serves_twice(strict: bool) -> None:
+    theta = torch.eye(2, 3)[None].requires_grad_()
+    with patch(strict=strict):
+        grid = functional.affine_grid(theta, (1, 1, 3, 4), align_corners=False)
+    grid.sum().backward()
+    grid.sum().backward()  # without retain_graph, as torch's own
+    assert theta.grad is not None
+    assert torch.equal(theta.grad[..., 2], torch.full((1, 2), 24.0))
+
+
 IMAGE, GRID = torch.zeros(1, 1, 2, 2), torch.zeros(1, 1, 1, 2)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gridsample.backends.maps import grid_along
 from gridsample.definitions import tables
 from gridsample.definitions.checks import as_array
 from gridsample.definitions.options import checked, fill_numbers
@@ -76,6 +77,7 @@ class ToyBackend:
     inspects = staticmethod(lambda array: True)
     whole = staticmethod(lambda image, grid, options: None)
     affine = affine_backward = staticmethod(lambda *given: None)
+    affine_grid = grid_along
 
     def line(self, size: int, align_corners: bool | None, dtype: Any, like: Toy) -> Toy:
         places = np.arange(size) if align_corners is None else coordinates(size, align_corners)

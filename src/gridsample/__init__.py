@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from gridsample import methods
 from gridsample._version import __version__
 from gridsample.fields import affine_grid, identity_grid
+from gridsample.kernels.compile.forks import held as _held
 from gridsample.ops.derivatives import grid_gradient, grid_hessian
 from gridsample.ops.sampling import grid_sample, grid_sample_vjp
 from gridsample.ops.splatting import splat, splat_count
@@ -67,7 +68,8 @@ _LATER = {
 
 def __getattr__(name: str) -> Any:
     if name in _LATER:
-        module = importlib.import_module(f"gridsample.{_LATER[name]}")
+        with _held():  # a child of a fork would wait for an import in another thread for ever
+            module = importlib.import_module(f"gridsample.{_LATER[name]}")
         value = getattr(module, name)
         globals()[name] = value
         return value

@@ -137,9 +137,10 @@ def chosen(given: Any, known: dict[int, str], name: str) -> str:
 def border_values(given: Any, channels: int) -> Array:
     """A number a channel of OpenCV's scalar: four numbers, those not given 0, over and over."""
     check_constant(borderValue=given)
-    numbers = np.atleast_1d(as_reals(given, "borderValue"))
-    if numbers.ndim != 1 or len(numbers) > 4:
+    numbers = np.atleast_1d(as_array(given, "borderValue"))
+    if numbers.ndim != 1 or len(numbers) > 4:  # before a copy, which may not fit into memory
         raise ValueError(f"borderValue must be a number or up to four, got {given!r}")
+    numbers = as_reals(numbers, "borderValue")
     return np.resize(np.pad(numbers, (0, 4 - len(numbers))), channels)
 
 

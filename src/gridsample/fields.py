@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gridsample.backends import backend_of, hand_over, is_overridden
-from gridsample.backends.maps import grid_along
 from gridsample.definitions.plan import (
     GRID_TYPES,
     check_flag,
@@ -98,5 +97,6 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) ->
             f"theta has dtype {maps.dtype}; accepted: float16, float32, float64, and bfloat16 for "
             "tensors"
         )
-    grid = grid_along(backend, maps, (shape if to_use is None else to_use)[2:], corners)
+    out = (shape if to_use is None else to_use)[2:]
+    grid = backend.affine_grid(maps, out, corners)
     return backend.give(grid, theta)

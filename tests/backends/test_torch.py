@@ -297,6 +297,42 @@ def test_affine_grid_is_that_of_torch(
     )
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("size", [(2, 3, 7), (2, 3, 5, 1), (2, 3, 4, 1, 7)], ids=str)
+def test_the_graph_of_an_affine_grid_serves_twice(
+    size: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    """Like that of torch's own, it saves nothing but sizes; nor does the gradient's."""
+    rank = len(size) - 2
+    theta = torch.randn(2, rank, rank + 1).to(dtype).requires_grad_()
+    grid = gridsample.affine_grid(theta, size)
+    upstream = torch.randn(grid.shape).to(dtype).requires_grad_()
+    for create in (False, True):
+        first, second = (
+            torch.autograd.grad(grid, theta, upstream, retain_graph=keep, create_graph=create)[0]
+            for keep in (None, True)
+        )
+        assert torch.equal(first, second)
+    back = [torch.autograd.grad(first, upstream, theta)[0] for _ in range(2)]
+    assert torch.equal(*back)
+    assert torch.equal(back[0], gridsample.affine_grid(theta, size))  # linear, so the same again
+
+
+def test_affine_grids_have_every_derivative() -> None:
+    theta = torch.randn(2, 2, 3, dtype=torch.float64, requires_grad=True)
+
+    def cube(theta: Tensor) -> Tensor:
+        return gridsample.affine_grid(theta, (2, 1, 3, 2)) ** 3
+
+    every = {"check_batched_grad": True, "check_fwd_over_rev": True, "check_rev_over_rev": True}
+    torch.autograd.gradcheck(cube, theta, check_forward_ad=True, check_batched_grad=True)
+    torch.autograd.gradgradcheck(cube, theta, **every)
+    torch.testing.assert_close(
+        torch.func.hessian(lambda one: cube(one).sum())(theta),
+        torch.autograd.functional.hessian(lambda one: cube(one).sum(), theta),  # type: ignore[no-untyped-call]
+    )
+
+
 def test_affine_grid_takes_one_axis_and_halves_and_refuses_the_rest() -> None:
     theta = torch.tensor([[[2.0, 0.5]]], dtype=torch.bfloat16)
     grid = gridsample.affine_grid(theta, (1, 1, 3), align_corners=True)

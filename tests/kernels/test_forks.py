@@ -76,6 +76,28 @@ thread.join()
 assert sample() == 0.0
 """
 
+# Modules of ours that are imported when something is first called.
+WHILE_LOADING = """
+import torch
+sys.setswitchinterval(1e-5)
+image, grid = torch.zeros(1, 1, 2, 2), torch.zeros(1, 1, 1, 2)
+works = {
+    "gridsample.backends.torch": lambda: gridsample.grid_sample(image, grid, "nearest").item(),
+    "gridsample.ops.resizing": lambda: gridsample.interpolate(image.numpy(), 1).item(),
+    "gridsample.ops.affine": lambda: gridsample.affine_sample(
+        image.numpy(), np.zeros((1, 2, 3)), (1, 1, 1, 1), "nearest"
+    ).item(),
+}
+for module, work in works.items():
+    assert module not in sys.modules
+    thread = threading.Thread(target=work)
+    thread.start()
+    while module not in sys.modules:
+        pass
+    in_child(lambda: print(work(), flush=True))
+    thread.join()
+"""
+
 # A compilation without end in another thread.
 TOO_LONG = """
 from gridsample.kernels.compile import forks
@@ -152,6 +174,10 @@ def run(code: str, folder: Path | None = None) -> str:
 
 def test_a_child_of_a_fork_while_numba_is_imported_works() -> None:
     assert run(WHILE_IMPORTING) == "0.0\n"
+
+
+def test_a_child_of_a_fork_while_modules_are_loaded_works() -> None:
+    assert run(WHILE_LOADING) == "0.0\n" * 3
 
 
 def test_a_child_of_a_fork_during_a_compilation_works(tmp_path: Path) -> None:

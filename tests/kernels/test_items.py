@@ -267,7 +267,7 @@ print("done")
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_does_without_openmp():
     command = [sys.executable, "-W", "ignore", "-c", FORKED]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)

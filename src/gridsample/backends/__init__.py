@@ -7,6 +7,8 @@ this package depends on the library of an array.
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +16,7 @@ import numpy as np
 
 from gridsample.backends.base import Backend
 from gridsample.backends.numpy import BACKEND as NUMPY
+from gridsample.kernels.compile import forks
 
 __all__ = ["Backend", "backend_of", "hand_over", "is_overridden", "register"]
 
@@ -22,6 +25,7 @@ Loader = Callable[[], Backend]
 
 def load_torch() -> Backend:
     """Load the backend of torch's tensors."""
+    ready_for_torch()
     from gridsample.backends import torch
 
     return torch.BACKEND
@@ -29,9 +33,23 @@ def load_torch() -> Backend:
 
 def load_cupy() -> Backend:
     """Load the backend of CuPy's arrays, which torch's kernels serve."""
+    ready_for_torch()
     from gridsample.backends.torch import dlpack
 
     return dlpack.BACKEND
+
+
+def ready_for_torch() -> None:
+    """Import the backend of torch's tensors; a fork in another thread waits until that is done.
+
+    A compiler cannot trace through the lock, but imports what the code after this call imports.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.compiler.is_compiling():
+        return
+    if "gridsample.backends.torch" not in sys.modules:
+        with forks.held():
+            importlib.import_module("gridsample.backends.torch")
 
 
 # The loaders, by the name of the package that defines the array's class or one of its base classes.
@@ -87,6 +105,7 @@ def is_overridden(*arrays: Any) -> bool:
     for one in arrays:
         if type(one) is not np.ndarray and hasattr(type(one), "__torch_function__"):
             if not CHECK:
+                ready_for_torch()
                 from gridsample.backends.torch import contacts
 
                 CHECK.append(contacts.has_torch_function)

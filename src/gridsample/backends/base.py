@@ -118,6 +118,13 @@ class Backend(Protocol):
         """
         ...
 
+    def affine_grid(self, theta: Array, out: Sequence[Any], align_corners: bool | None) -> Array:
+        """Create the grid (N, *out, D) of affine maps (N, D, D + 1) in their dtype.
+
+        `gridsample.backends.maps.grid_along` does this for any backend.
+        """
+        ...
+
     def quiet(self) -> AbstractContextManager[Any]:
         """A context in which arithmetic does not warn."""
         ...

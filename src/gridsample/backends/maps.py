@@ -6,7 +6,6 @@ for derivatives of higher order.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,12 +37,27 @@ def grid_along(
         return backend.astype(grid, backend.type(name))
 
 
-def gradient_of(backend: Backend, by_grid: Array, out: Sequence[int], how: Options) -> Array:
+def gradient_of(backend: Backend, by_grid: Array, out: Sequence[Any], how: Options) -> Array:
     """Compute the gradient of maps from the gradient of the grid that they represent."""
     corners = None if how.coords == "pixel" else how.align_corners
-    lines = [backend.line(n, corners, by_grid.dtype, by_grid) for n in out]
-    axes = backend.xp.meshgrid(*lines, indexing="ij")
-    rank, points = len(out), math.prod(out)
-    places = backend.xp.stack((*axes[::-1], backend.xp.ones_like(axes[0])), -1)
-    flat = by_grid.reshape(by_grid.shape[0], points, rank)
-    return backend.permute(flat, (0, 2, 1)) @ places.reshape(points, rank + 1)
+    return gradient_along(backend, by_grid, out, corners)
+
+
+def gradient_along(
+    backend: Backend, by_grid: Array, out: Sequence[Any], align_corners: bool | None
+) -> Array:
+    """Compute the transpose of `grid_along`: (N, D, D + 1) from a gradient (N, *out, D).
+
+    Each column is the sum of the gradient times the coordinates of one axis, and the last column
+    is the sum of the gradient.  No other array is as large as the grid.
+    """
+    rank, name = len(out), backend.type_name(by_grid.dtype, "theta")
+    wide = backend.type("float64" if name == "float64" else "float32")
+    upstream, total = backend.astype(by_grid, wide), backend.xp.sum
+    columns: list[Array] = []
+    for a, n in enumerate(out):
+        others = tuple(k + 1 for k in range(rank) if k != a)
+        sums = total(upstream, others) if others else upstream  # (N, n, D)
+        along = backend.line(n, align_corners, wide, by_grid).reshape(-1, 1)
+        columns.insert(0, total(sums * along, 1))
+    return backend.astype(backend.xp.stack([*columns, total(sums, 1)], -1), backend.type(name))

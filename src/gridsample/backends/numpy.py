@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from gridsample.backends.maps import grid_along
 from gridsample.definitions import tables
-from gridsample.definitions.checks import as_array
+from gridsample.definitions.checks import as_array, check_dense
 from gridsample.definitions.options import (
     Options,
     Resizing,
@@ -31,6 +32,7 @@ from gridsample.definitions.plan import (
 )
 from gridsample.kernels import of_resizing, on_cpu
 from gridsample.kernels.memory import converted
+from gridsample.kernels.prefilter import coefficients, extension
 
 Array = np.ndarray[Any, Any]
 DType = np.dtype[Any]
@@ -187,6 +189,11 @@ class NumPy:
         """Compute a function; NumPy has no derivatives of functions."""
         return function(*arrays)
 
+    def affine_grid(self, theta: Array, out: Sequence[Any], align_corners: bool | None) -> Array:
+        """Create the grid of affine maps."""
+        grid: Array = grid_along(self, theta, out, align_corners)
+        return grid
+
     def quiet(self) -> Any:
         """A context in which arithmetic does not warn."""
         return np.errstate(all="ignore")
@@ -315,8 +322,6 @@ class NumPy:
         align_corners: bool, adjoint: bool, threads: int | None,
     ) -> Array:  # fmt: skip
         """Compute B-spline coefficients, or the transpose."""
-        from gridsample.kernels.prefilter import coefficients, extension
-
         check_image_type(image.dtype)
         extended = [extension(one, align_corners) for one in boundaries] if order > 1 else []
         image, n = as_float(image), image.ndim
@@ -384,6 +389,7 @@ def zeros(shape: Sequence[int], dtype: DType, last: bool) -> Array:
 
 def check_output(out: Any, shape: Shape, image: Array, grid: Array) -> None:
     """Raise an error if ``out`` cannot store the result or shares memory with the inputs."""
+    check_dense(out=out)
     dtype = image.dtype.newbyteorder("=")
     if not isinstance(out, np.ndarray):
         raise TypeError(f"out must be a NumPy array, got {type(out).__name__}")

@@ -7,7 +7,9 @@ import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from gridsample.definitions.checks import check_constant
+import numpy as np
+
+from gridsample.definitions.checks import check_constant, check_dense
 from gridsample.definitions.methods import NEAREST
 
 PAD = 12  # pixels that SciPy adds before the prefilter for modes without an exact prefilter
@@ -153,8 +155,26 @@ class Spline(NamedTuple):
 
 def spline_of(order: Any, mode: Any, cval: Any, prefilter: Any) -> Spline:
     """Create the options of a call, or raise an error if they are not valid."""
+    return Spline(check_order(order), find_mode(mode), check_number(cval), bool(prefilter))
+
+
+def check_number(cval: Any) -> Any:
+    """Return the value outside, which is one number, or an array or tensor without axes.
+
+    Raises:
+        TypeError: it is anything else; SciPy raises the same type.
+    """
+    if isinstance(cval, (int, float, complex)):
+        return cval
+    check_dense(cval=cval)
     check_constant(cval=cval)
-    return Spline(check_order(order), find_mode(mode), cval, bool(prefilter))
+    if getattr(cval, "shape", None) == ():
+        found = cval.item()
+        if isinstance(found, (int, float, complex, np.number)):
+            return found
+    shape = getattr(cval, "shape", None)
+    got = f"shape {tuple(shape)}" if shape else repr(cval)
+    raise TypeError(f"cval must be a number, got {got}")
 
 
 def find_mode(mode: Any) -> Mode:

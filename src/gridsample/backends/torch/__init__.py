@@ -42,6 +42,7 @@ from gridsample.definitions.options import (
     looked_up,
 )
 from gridsample.definitions.plan import Shape, type_name
+from gridsample.kernels.prefilter import extension
 
 # The dtypes by name, and the names by dtype.
 NAMED = {type_name(array): kind for kind, array in TYPES.items()}
@@ -223,6 +224,10 @@ class Torch:
         """Compute a function, and again in the backward pass."""
         return streaming.recomputed(function, arrays)
 
+    def affine_grid(self, theta: Tensor, out: Sequence[Any], align_corners: bool | None) -> Tensor:
+        """Create the grid of affine maps, recorded as a single operation."""
+        return affine.grid(theta, out, align_corners)
+
     def quiet(self) -> Any:
         """An empty context, because torch's arithmetic does not warn."""
         return contextlib.nullcontext()
@@ -358,8 +363,6 @@ class Torch:
         align_corners: bool, adjoint: bool, threads: int | None,
     ) -> Tensor:  # fmt: skip
         """Compute B-spline coefficients, or the transpose."""
-        from gridsample.kernels.prefilter import extension
-
         extended = [extension(one, align_corners) for one in boundaries] if order > 1 else []
         result: Tensor = filtering.whole(image, order, extended, list(axes), adjoint, threads)
         return result

@@ -1,4 +1,4 @@
-"""Sampling tensors under affine maps, without a grid where possible."""
+"""Grids of affine maps, and sampling tensors under affine maps without a grid where possible."""
 
 from __future__ import annotations
 
@@ -42,6 +42,25 @@ def line(n: Any, align_corners: bool | None) -> Tensor:
     if not align_corners:
         return torch.div(steps, n)
     return torch.div(steps, last.clamp(min=1) if isinstance(last, Tensor) else max(last, 1))
+
+
+def grid(theta: Tensor, out: Size, align_corners: bool | None) -> Tensor:
+    """Create the grid of affine maps, (N, *out, D); ``out`` may be symbolic."""
+    return linear(Grid, maps.grid_along, theta, out, align_corners)
+
+
+def gradient(by_grid: Tensor, out: Size, align_corners: bool | None) -> Tensor:
+    """Compute the gradient of maps from that of their grid: the transpose of `grid`."""
+    return linear(GridGradient, maps.gradient_along, by_grid, out, align_corners)
+
+
+def linear(rule: Any, compute: Any, given: Tensor, out: Size, align_corners: bool | None) -> Tensor:
+    """Call a linear function; autograd records the rule, or elsewhere the single operations."""
+    from gridsample.backends.torch import BACKEND
+
+    if derivatives.has_record(given) and operators.is_plain_anywhere(given):
+        return rule.apply(given, tuple(out), align_corners)  # type: ignore[no-any-return]
+    return compute(BACKEND, given, out, align_corners)  # type: ignore[no-any-return]
 
 
 def sample(image: Tensor, theta: Tensor, out: Size, how: Options) -> Tensor:
@@ -101,8 +120,8 @@ def gradients_by_grid(
     """
     from gridsample.backends.torch import BACKEND
 
-    grid = maps.grid_of(BACKEND, theta, out, how)
-    first, second = derivatives.backward(values, image, grid, need_image, need_theta, how)
+    points = maps.grid_of(BACKEND, theta, out, how)
+    first, second = derivatives.backward(values, image, points, need_image, need_theta, how)
     if need_theta:
         second = maps.gradient_of(BACKEND, second, out, how)
     return first, second
@@ -160,3 +179,37 @@ class Affine(Function):
         results = both_gradients(call, upstream, image, theta, out, how, *needed)
         gradients = (one if need else None for one, need in zip(results, needed, strict=True))
         return (*gradients, None, None, None)
+
+
+class Grid(Function):
+    """The derivatives of `grid` for plain tensors.
+
+    Nothing but sizes is saved.  Like the graph of torch's own function, that of a grid therefore
+    serves any number of backward passes.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, theta: Tensor, out: Size, align_corners: bool | None) -> Any:
+        """Create the grid."""
+        ctx.given = out, align_corners
+        return grid(theta, out, align_corners)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> Any:
+        """Compute the gradient of the maps."""
+        return gradient(upstream, *ctx.given), None, None
+
+
+class GridGradient(Function):
+    """The derivatives of `gradient` for plain tensors."""
+
+    @staticmethod
+    def forward(ctx: Any, by_grid: Tensor, out: Size, align_corners: bool | None) -> Any:
+        """Compute the gradient of the maps."""
+        ctx.given = out, align_corners
+        return gradient(by_grid, out, align_corners)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> Any:
+        """Create the grid of the gradient."""
+        return grid(upstream, *ctx.given), None, None
