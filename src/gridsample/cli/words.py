@@ -21,6 +21,14 @@ def numbers(text: str) -> tuple[float, ...]:
         raise argparse.ArgumentTypeError(f"expected numbers like 1.5,-2, got {text!r}") from None
 
 
+def number(text: str) -> float:
+    """Parse a number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a number like 1.5, got {text!r}") from None
+
+
 def integers(text: str) -> tuple[int, ...]:
     """Whole numbers with commas between them."""
     try:

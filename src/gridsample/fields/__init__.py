@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gridsample.fields.grids import affine_grid, identity_grid
 
 if TYPE_CHECKING:
+    from gridsample.fields.colours import flow_colours
     from gridsample.fields.conversions import (
         homography_grid,
         invert_theta,
@@ -52,6 +53,7 @@ __all__ = [
     "consistency",
     "exp",
     "exp_vjp",
+    "flow_colours",
     "flow_warp",
     "homography_grid",
     "identity_grid",
@@ -71,6 +73,7 @@ __all__ = [
 
 # Their modules are loaded when a name is first used, because `import gridsample` loads this one.
 _MODULES = {
+    "colours": ("flow_colours",),
     "conversions": (
         "homography_grid",
         "invert_theta",
