@@ -335,16 +335,16 @@ def theta_from_grid(grid: Any, align_corners: bool = False) -> Any:
     backend, (given,) = take_wide(grid=grid)
     spatial = check_field(backend, given, "grid")
     corners, rank = check_flag(align_corners, "align_corners"), len(spatial)
-    over = tuple(range(1, rank + 1))
+    over, xp = tuple(range(1, rank + 1)), backend.xp
     columns = []
     # Each axis's coordinates are symmetric about 0, so the columns of the fit are independent.
     for axis in range(rank):
         line = backend.line(spatial[rank - 1 - axis], corners, given.dtype, given)
         weights = line.reshape(-1, *(1,) * (axis + 1))
-        spread = (line * line).mean()
-        columns.append((given * weights).mean(over) / (spread + (spread == 0)))
-    columns.append(given.mean(over))
-    return give_back(backend, backend.xp.stack(columns, -1), grid)
+        spread = xp.mean(line * line)
+        columns.append(xp.mean(given * weights, over) / (spread + (spread == 0)))
+    columns.append(xp.mean(given, over))
+    return give_back(backend, xp.stack(columns, -1), grid)
 
 
 def homography_grid(

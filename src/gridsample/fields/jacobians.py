@@ -157,7 +157,7 @@ def regularity(field: Any, *, coords: str = "displacement") -> Regularity:
     moved = as_displacements(backend, given, coords)
     items = backend.shape(given)[0]
     flat, xp = determinant(cells).reshape(items, -1), backend.xp
-    folded = backend.astype(flat <= 0, flat.dtype).mean(1)
+    folded = xp.mean(backend.astype(flat <= 0, flat.dtype), 1)
     every = folded, xp.amin(flat, 1), xp.amax(flat, 1), bending(backend, moved)
     return Regularity(*[give_back(backend, one, field) for one in every])
 
@@ -208,18 +208,18 @@ def bending(backend: Backend, field: Array) -> Array:
     """The mean over all pixels of the sum of all squared second derivatives, for each item."""
     shape = backend.shape(field)
     rank, points = shape[-1], math.prod(shape[1:-1])
-    total = squares(field) * 0
+    total = squares(backend, field) * 0
     for j in range(1, rank + 1):
         slope = difference(backend, field, j)
         for k in range(j + 1, rank + 1):
-            total = total + squares(difference(backend, slope, k)) * 2
+            total = total + squares(backend, difference(backend, slope, k)) * 2
         if shape[j] > 2:
             ends = part(field, j, 2, None) + part(field, j, None, -2)
-            total = total + squares(ends - part(field, j, 1, -1) * 2)
+            total = total + squares(backend, ends - part(field, j, 1, -1) * 2)
     return total / points
 
 
-def squares(field: Array) -> Array:
+def squares(backend: Backend, field: Array) -> Array:
     """The sum of all squared entries of each item."""
     flat = field.reshape(field.shape[0], -1)
-    return (flat * flat).sum(1)
+    return backend.xp.sum(flat * flat, 1)
