@@ -135,7 +135,33 @@ def panorama(folder: Path) -> None:
     pictures.save(figure, folder / "panorama.png", dpi=90)
 
 
+def flow(folder: Path) -> None:
+    """A flow, its colours, and a picture that is warped by it and back by its inverse."""
+    y, x = np.mgrid[-64.0:64, -64.0:64]
+    swirl = np.stack([-y, x], -1)[np.newaxis] * np.exp(-(x**2 + y**2) / 1200)[..., np.newaxis] * 0.9
+    field = gridsample.fields.exp(swirl)
+    board = np.where((x // 16 + y // 16) % 2 == 0, 0.9, 0.25)[np.newaxis, np.newaxis]
+    warped = gridsample.fields.flow_warp(board, field, "bicubic", "border")
+    inverse = gridsample.fields.invert(field).field
+    back = gridsample.fields.flow_warp(warped, inverse, "bicubic", "border")
+    figure = Figure((11, 3), layout="constrained")
+    axes = figure.subplots(1, 4)
+    colours = gridsample.fields.flow_colours(field[0])
+    shown = (colours, "the flow as colours"), (board[0, 0], "a picture")
+    shown += (warped[0, 0], "warped by the flow"), (back[0, 0], "warped back by its inverse")
+    for ax, (image, title) in zip(axes, shown, strict=True):
+        ax.imshow(image, cmap="gray", vmin=0, vmax=1)
+        ax.set_title(title, fontsize=10)
+        ax.set_axis_off()
+    step = np.s_[4::12]
+    arrows = field[0, step, step]
+    places = np.arange(128)[step]
+    axes[0].quiver(places, places, arrows[..., 0], arrows[..., 1], angles="xy", color="0.2")
+    pictures.save(figure, folder / "flow.png", dpi=110)
+
+
 if __name__ == "__main__":
     folder = pictures.folder(__doc__)
-    for draw in (reflection, align_corners, boundaries, methods, undistorted, panorama):
+    drawings = reflection, align_corners, boundaries, methods, undistorted, panorama, flow
+    for draw in drawings:
         draw(folder)

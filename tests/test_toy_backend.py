@@ -23,7 +23,7 @@ from oracles import assert_close
 from toy_backend import Toy
 
 import gridsample
-from gridsample import backends
+from gridsample import backends, fields
 
 MODULES = (test_affine, test_fields, test_options, test_resize, test_splat)
 
@@ -144,6 +144,41 @@ def test_grids_and_resizing() -> None:
         pair("interpolate", image, (5, 3), mode=mode, antialias=antialias)
         upstream = cases.pixels(rng, (1, 2, 5, 3))
         pair("interpolate_vjp", upstream, image, (5, 3), mode=mode, antialias=antialias)
+
+
+def test_fields_of_every_rank() -> None:
+    rng = cases.generator("toy", "fields")
+    calls: dict[str, Callable[..., Any]] = {
+        "compose": fields.compose,
+        "compose_vjp": lambda f, g: fields.compose_vjp(g, f, g),
+        "invert": lambda f, g: fields.invert(f, iterations=3, tolerance=1e-12)[:2],
+        "invert_vjp": lambda f, g: fields.invert_vjp(g, f, g),
+        "exp": lambda f, g: fields.exp(f, 2),
+        "exp_vjp": lambda f, g: fields.exp_vjp(g, f, 2),
+        "consistency": lambda f, g: fields.consistency(f, g).error,
+        "jacobian": lambda f, g: fields.jacobian(f, "bicubic"),
+        "determinant": lambda f, g: fields.jacobian_determinant(f),
+        "regularity": lambda f, g: fields.regularity(f),
+        "units": lambda f, g: fields.to_normalized(
+            fields.to_displacement(fields.to_pixel(f, coords="displacement"), coords="pixel"),
+            f.shape[1:-1], True, coords="displacement",
+        ),
+        "theta": lambda f, g: fields.theta_from_grid(f),
+    }  # fmt: skip
+    for spatial in ((5,), (3, 4), (2, 3, 2)):
+        given = [rng.uniform(-0.4, 0.4, (1, *spatial, len(spatial))) for _ in range(2)]
+        for name, call in calls.items():
+            expected, found = call(*given), call(*map(Toy, given))
+            several = isinstance(expected, tuple)
+            for mine, other in zip(
+                found if several else (found,), expected if several else (expected,), strict=True
+            ):
+                assert type(mine) is Toy, name
+                assert_close(mine.numbers, other, 1e-9)
+    maps = rng.uniform(-0.1, 0.1, (2, 2, 3)) + np.eye(2, 3)
+    how = (4, 5), (3, 2), True, "scipy"
+    for convert in (fields.theta_from_matrix, fields.matrix_from_theta, fields.homography_grid):
+        assert_close(plain(convert(Toy(maps), *how)), convert(maps, *how), 1e-12)
 
 
 # The operations' own tests ------------------------------------------------------------------------

@@ -30,7 +30,8 @@ class Toy:
         return bool(self.numbers)
 
 
-for name in ("__add__", "__mul__", "__matmul__", "__getitem__", "__eq__"):
+OPERATORS = "add sub mul truediv matmul getitem and or lt le gt ge eq"
+for name in [f"__{word}__" for word in OPERATORS.split()]:
     setattr(Toy, name, lambda a, b, name=name: Toy(getattr(a.numbers, name)(bare(b))))
 
 

@@ -24,11 +24,13 @@ def grid_along(
 ) -> Array:
     """Apply maps to the coordinates of an output's pixels (`Backend.line`).
 
+    Maps have D rows, or D + 1 if they are homogeneous; the result has as many components.
     The slowest axis comes first, so that only the last sum creates an array as large as the grid.
     """
     rank, name = len(out), backend.type_name(theta.dtype, "theta")
     wide = backend.type("float64" if name == "float64" else "float32")
-    rows = backend.astype(theta, wide).reshape(theta.shape[0], *(1,) * rank, rank, rank + 1)
+    count = backend.shape(theta)[1]
+    rows = backend.astype(theta, wide).reshape(theta.shape[0], *(1,) * rank, count, rank + 1)
     grid = rows[..., rank]
     with backend.quiet():  # NaN stays NaN
         for a, n in enumerate(out):

@@ -1,7 +1,7 @@
-"""The command line: `gridsample warp`, `resize`, `info`, `explain` and `warmup`.
+"""The command line: `gridsample warp`, `resize`, `flow`, `info`, `explain` and `warmup`.
 
-This module parses the arguments; `files` processes the files.  Every error is printed as one line
-on stderr, with exit code 2.
+This module parses the arguments; `files` and `flow` process the files.  Every error is printed as
+one line on stderr, with exit code 2.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from gridsample import io
 from gridsample._version import __version__
-from gridsample.cli import warmup, words
+from gridsample.cli import flow, warmup, words
 from gridsample.cli.files import resize_file, warp_file
 from gridsample.cli.terminal import Terminated, ending_cleanly, progress_bar, quiet_libraries
 from gridsample.definitions.plan import BOUNDARIES
@@ -186,14 +186,24 @@ def _run(given: Sequence[str]) -> int:
 
 def _info(arguments: argparse.Namespace) -> None:
     """Print the properties of a file, one per line, aligned."""
+    from gridsample.io import fields
+
+    if arguments.field or fields.holds_field(arguments.file):
+        facts = fields.describe_field(fields.read_field(arguments.file))
+        _print_facts([("file", str(arguments.file)), *facts])
+        return
     with io.pages(arguments.file, volume=arguments.volume) as pages:
         print(f"file      {arguments.file}")
         for n, page in enumerate(pages, 1):
             if len(pages) > 1:
                 print(f"{'' if n == 1 else chr(10)}page      {n} of {len(pages)}")
-            for name, value in io.describe(replace(page.image, array=page.pixels())):
-                first, *rest = value.splitlines()
-                print(f"{name:<9} {first}", *rest, sep="\n" + " " * 10)
+            _print_facts(io.describe(replace(page.image, array=page.pixels())))
+
+
+def _print_facts(facts: Sequence[tuple[str, str]]) -> None:
+    for name, value in facts:
+        first, *rest = value.splitlines()
+        print(f"{name:<9} {first}", *rest, sep="\n" + " " * 10)
 
 
 def _explain(arguments: argparse.Namespace) -> None:
@@ -255,6 +265,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_warp(commands)
     _add_resize(commands)
+    _add_flow(commands)
     _add_info(commands)
     _add_explain(commands)
     warmup.add(commands, progress_bar)
@@ -265,7 +276,7 @@ def _add_warp(commands: Any) -> None:
     command = commands.add_parser(
         "warp", help="warp a picture or volume", description=_WARP_HELP, epilog=_notes(_WARP_NOTES)
     )
-    command.set_defaults(run=warp_file, steps=[])
+    command.set_defaults(run=warp_file, steps=[], flow=None)
     command.add_argument("input", type=Path, metavar="INPUT", help="the file to read")
     command.add_argument("output", type=Path, metavar="OUTPUT", help="the file to write")
     command.add_argument(
@@ -290,13 +301,32 @@ def _add_warp(commands: Any) -> None:
     )
     _add_sampling(command)
     _add_missing(command)
+    _add_align_corners(command)
+    _add_fill(command)
+    _add_how(command)
+
+
+def _add_flow(commands: Any) -> None:
+    command = commands.add_parser(
+        "flow",
+        help="show a flow as colours, or warp an image by it",
+        description=flow.HELP,
+        epilog=_notes(flow.NOTES),
+    )
+    flow.add_arguments(command)
+    _add_sampling(command)
+    _add_missing(command)
+    _add_fill(command)
+    _add_how(command)
+
+
+def _add_fill(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--fill",
         type=words.numbers,
         metavar="V[,V...]",
         help="value outside the image for --padding constant: one number, or one per channel",
     )
-    _add_how(command)
 
 
 def _add_resize(commands: Any) -> None:
@@ -374,10 +404,17 @@ def _add_info(commands: Any) -> None:
     command = commands.add_parser(
         "info",
         help="describe a file",
-        description="Print a file's format, shape, dtype and range of values.",
+        description="Print a file's format, shape, dtype and range of values. For a field of "
+        "displacements: its units, range and folding.",
     )
     command.set_defaults(run=_info)
     command.add_argument("file", type=Path, metavar="FILE", help="the file to read")
+    command.add_argument(
+        "--field",
+        action="store_true",
+        help="treat a .npy or .png (KITTI) file as a field of displacements; .flo and .pfm files, "
+        "and NIfTI files with intent 1006 or 1007, always are",
+    )
     command.add_argument(
         "--volume",
         action="store_true",
@@ -408,6 +445,7 @@ def _add_explain(commands: Any) -> None:
         help="coordinate, x first",
     )
     _add_sampling(command)
+    _add_align_corners(command)
     command.add_argument(
         "--coords",
         default="normalized",
@@ -439,6 +477,9 @@ def _add_sampling(command: argparse.ArgumentParser) -> None:
         metavar="BOUNDARY",
         help="boundary, see below (default: zeros); x,y for one per axis",
     )
+
+
+def _add_align_corners(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--align-corners",
         action="store_true",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample import io, warp
+from gridsample import fields, io, warp
 from gridsample.alpha import Alpha, divide, multiply
 from gridsample.cli.hints import LabelHint
 from gridsample.cli.nodata import nodata_of, with_nodata
@@ -25,6 +25,7 @@ from gridsample.definitions.plan import (
     find_method,
     listed,
 )
+from gridsample.io.fields import read_field
 from gridsample.ops.missing import check_rule
 
 Progress = Callable[[float], None]
@@ -67,6 +68,10 @@ class _Warped:
             self.grid = _load_grid(arguments.grid, len(size))
             self.canvas = _possible(self.grid.shape[-2::-1], image)
             voxels = warp.fitted(size, self.canvas, arguments.align_corners)
+        elif arguments.flow:
+            self.grid = _grid_of_flow(arguments.flow, size)
+            self.canvas = _possible(self.grid.shape[-2::-1], image)
+            voxels = np.eye(len(size) + 1)
         else:
             self.canvas = _possible(_canvas(arguments.size, size), image)
             self.inverse = warp.inverse_map(arguments.steps, size, self.canvas)
@@ -82,7 +87,7 @@ class _Warped:
 
     def grid_at(self, rows: slice) -> NDArray[Any]:
         """Return the grid for some rows of the canvas."""
-        if self.arguments.grid:
+        if self.arguments.grid or self.arguments.flow:
             return self.grid[rows]
         align_corners = self.arguments.align_corners
         return warp.grid_band(self.inverse, rows, self.size, self.canvas, align_corners)
@@ -259,6 +264,17 @@ def _load_grid(path: Path, rank: int) -> NDArray[Any]:
             f"--grid {path} has shape {grid.shape} and dtype {grid.dtype}; "
             f"accepted: floating-point {accepted}"
         )
+    return grid
+
+
+def _grid_of_flow(path: Path, size: tuple[int, ...]) -> NDArray[Any]:
+    """Return the normalized grid of a flow for an image of a size, x first."""
+    flow = read_field(path).array.astype(np.float64)
+    if flow.shape[-1] != len(size):
+        raise ValueError(
+            f"{path} holds a {flow.shape[-1]}-D field, but the image is {'x'.join(map(str, size))}"
+        )
+    grid: NDArray[Any] = fields.to_normalized(flow, size[::-1], coords="displacement")[0]
     return grid
 
 

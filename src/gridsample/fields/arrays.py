@@ -1,0 +1,239 @@
+"""What the functions of this package share: dtypes, shapes, components, small matrices.
+
+A field's last axis holds its components in x, y, z order, where x runs along the *last* spatial
+axis.  Arithmetic that differs between components is written for lists of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gridsample.backends import Backend, backend_of
+from gridsample.definitions.plan import (
+    COORDS,
+    GRID_TYPES,
+    WIDE_TYPES,
+    Shape,
+    as_whole,
+    unknown,
+)
+
+Array = Any
+Cells = list[list[Array]]
+
+
+# Arguments ----------------------------------------------------------------------------------------
+
+
+def take_wide(**given: Any) -> tuple[Backend, list[Array]]:
+    """Convert the caller's arguments to floating-point arrays of one dtype, float32 or float64.
+
+    The dtype is that of a sum of the arguments.  Integers count as float64, and half precision as
+    float32, so that positions in pixels are exact to a fraction of a pixel.
+
+    Raises:
+        TypeError: an argument is not a dense array of real numbers.
+    """
+    backend = backend_of(**given)
+    arrays = backend.take(**given)
+    wide = False
+    for name, one in zip(given, arrays, strict=True):
+        kind = backend.type_name(one.dtype, name)
+        if kind not in GRID_TYPES and not kind.startswith(("int", "uint")):
+            raise TypeError(
+                f"{name} has dtype {one.dtype}; accepted: {', '.join(GRID_TYPES)}, and integers"
+            )
+        wide = wide or kind in WIDE_TYPES or kind not in GRID_TYPES
+    dtype = backend.type("float64" if wide else "float32")
+    return backend, [backend.astype(one, dtype) for one in arrays]
+
+
+def give_back(backend: Backend, result: Array, *like: Any) -> Any:
+    """Return a result in the dtype of the caller's arguments, if these are half precision."""
+    arrays = backend.take(**{f"argument {k}": one for k, one in enumerate(like)})
+    kind = backend.promote(*[one.dtype for one in arrays])
+    if backend.type_name(kind) in ("float16", "bfloat16"):
+        result = backend.astype(result, kind)
+    return backend.give(result, like[0])
+
+
+def check_field(backend: Backend, field: Array, name: str) -> Shape:
+    """Return the spatial shape of a field, or raise an error if it is not (N, *spatial, D)."""
+    shape = backend.shape(field)
+    rank = len(shape) - 2
+    if not 1 <= rank <= 3 or shape[-1] != rank:
+        remark = ""
+        if 1 <= rank <= 3 and shape[1] == rank:
+            remark = f"; if the components come second, move them: {name}.movedim(1, -1) in torch"
+        raise ValueError(
+            f"{name} must be (N, *spatial, D), with D components (x, y, z) for D = 1 to 3 spatial "
+            f"axes; got shape {shape}{remark}"
+        )
+    if 0 in shape[1:-1]:
+        raise ValueError(f"{name} has an empty spatial axis: shape {shape}")
+    return shape[1:-1]
+
+
+def check_size(size: Any, rank: int | None, name: str = "size") -> tuple[Any, ...]:
+    """Return a spatial shape, (height, width) or (depth, height, width), or raise an error."""
+    try:
+        sizes = tuple([as_whole(n) for n in size])
+    except TypeError:
+        raise TypeError(
+            f"{name} must be a sequence of integers, the spatial shape of an image, got {size!r}"
+        ) from None
+    if rank is not None and len(sizes) != rank:
+        raise ValueError(
+            f"{name} must have {rank} entries, the spatial shape of an image without N and C, "
+            f"got {sizes}"
+        )
+    if not 1 <= len(sizes) <= 3 or any([n < 1 for n in sizes]):
+        raise ValueError(
+            f"{name} must be the spatial shape of an image, 1 to 3 positive integers, got {sizes}"
+        )
+    return sizes
+
+
+def check_name(given: Any, accepted: Sequence[str], argument: str) -> str:
+    """Return a name, or raise an error if it is not one of those accepted."""
+    if not isinstance(given, str):
+        raise TypeError(f"{argument} must be one of {', '.join(accepted)}, got {given!r}")
+    if given not in accepted:
+        raise unknown(argument, given, accepted)
+    return given
+
+
+def check_field_coords(coords: Any) -> str:
+    """Return whether a field holds displacements or positions in pixels, or raise an error."""
+    return check_name(coords, COORDS[1:], "coords")
+
+
+def check_count(given: Any, name: str) -> int:
+    """Return a number of iterations, or raise an error if it is not a non-negative integer."""
+    try:
+        count = int(as_whole(given))
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {given!r}") from None
+    if count < 0:
+        raise ValueError(f"{name} must not be negative, got {given}")
+    return count
+
+
+def check_positive(given: Any, name: str) -> float:
+    """Return a number, or raise an error if it is not above 0."""
+    if isinstance(given, bool) or not isinstance(given, (int, float)):
+        raise TypeError(f"{name} must be a number, got {given!r}")
+    if not given > 0:
+        raise ValueError(f"{name} must be above 0, got {given}")
+    return float(given)
+
+
+# Positions ----------------------------------------------------------------------------------------
+
+
+def indices(backend: Backend, spatial: Shape, axis: int, like: Array) -> Array:
+    """The pixel index along one component's axis, shaped to be broadcast over (N, *spatial)."""
+    rank = len(spatial)
+    line = backend.line(spatial[rank - 1 - axis], None, like.dtype, like)
+    return line.reshape(-1, *(1,) * axis)
+
+
+def to_positions(backend: Backend, displacement: Array) -> Array:
+    """Add each pixel's own position to a field of displacements."""
+    spatial = backend.shape(displacement)[1:-1]
+    parts = components(displacement, len(spatial))
+    moved = [one + indices(backend, spatial, k, displacement) for k, one in enumerate(parts)]
+    return backend.xp.stack(moved, -1)
+
+
+def to_displacements(backend: Backend, positions: Array) -> Array:
+    """Subtract each pixel's own position from a field of positions."""
+    spatial = backend.shape(positions)[1:-1]
+    parts = components(positions, len(spatial))
+    moved = [one - indices(backend, spatial, k, positions) for k, one in enumerate(parts)]
+    return backend.xp.stack(moved, -1)
+
+
+def as_displacements(backend: Backend, field: Array, coords: str) -> Array:
+    """Convert a field in the units ``coords`` to displacements."""
+    return field if coords == "displacement" else to_displacements(backend, field)
+
+
+def from_displacements(backend: Backend, field: Array, coords: str) -> Array:
+    """Convert displacements to the units ``coords``."""
+    return field if coords == "displacement" else to_positions(backend, field)
+
+
+# Components and matrices --------------------------------------------------------------------------
+
+
+def components(field: Array, rank: int) -> list[Array]:
+    """The components of a field, in x, y, z order."""
+    return [field[..., k] for k in range(rank)]
+
+
+def squared_norm(field: Array, rank: int) -> Array:
+    """The sum of the squares of the components."""
+    first, *rest = components(field, rank)
+    total = first * first
+    for one in rest:
+        total = total + one * one
+    return total
+
+
+def norm(backend: Backend, field: Array, rank: int) -> Array:
+    """The length of each vector; its gradient is 0 where the vector is 0."""
+    xp, square = backend.xp, squared_norm(field, rank)
+    one = backend.full((), 1, square.dtype, square)
+    still = square == 0
+    return xp.where(still, square, xp.sqrt(xp.where(still, one, square)))
+
+
+def cells_of(matrix: Array, rank: int) -> Cells:
+    """The entries of matrices (..., D, D), as arrays."""
+    return [[matrix[..., i, j] for j in range(rank)] for i in range(rank)]
+
+
+def assembled(backend: Backend, cells: Cells) -> Array:
+    """Matrices (..., rows, columns) with these entries."""
+    return backend.xp.stack([backend.xp.stack(row, -1) for row in cells], -2)
+
+
+def adjugate(m: Cells) -> Cells:
+    """The adjugate of matrices with D = 1 to 3: the inverse times the determinant."""
+    if len(m) == 1:
+        return [[m[0][0] * 0 + 1]]
+    if len(m) == 2:
+        return [[m[1][1], m[0][1] * -1], [m[1][0] * -1, m[0][0]]]
+
+    def minor(i: int, j: int) -> Array:
+        a, b = [k for k in range(3) if k != i]
+        c, d = [k for k in range(3) if k != j]
+        return (m[a][c] * m[b][d] - m[a][d] * m[b][c]) * (-1) ** (i + j)
+
+    return [[minor(j, i) for j in range(3)] for i in range(3)]
+
+
+def determinant(m: Cells) -> Array:
+    """The determinant of matrices with D = 1 to 3."""
+    if len(m) == 1:
+        return m[0][0]
+    if len(m) == 2:
+        return m[0][0] * m[1][1] - m[0][1] * m[1][0]
+    column = [row[0] for row in adjugate(m)]
+    return m[0][0] * column[0] + m[0][1] * column[1] + m[0][2] * column[2]
+
+
+def solve(backend: Backend, m: Cells, right: Sequence[Array]) -> list[Array]:
+    """Solve m x = right by Cramer's rule; a singular matrix counts as the identity."""
+    xp, inverse, det = backend.xp, adjugate(m), determinant(m)
+    singular = (det == 0) | xp.isnan(det)
+    divisor = xp.where(singular, backend.full((), 1, det.dtype, det), det)
+    found = []
+    for row, plain in zip(inverse, right, strict=True):
+        total = row[0] * right[0]
+        for k in range(1, len(right)):
+            total = total + row[k] * right[k]
+        found.append(xp.where(singular, plain, total / divisor))
+    return found

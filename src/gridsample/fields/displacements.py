@@ -1,0 +1,605 @@
+"""Displacement fields: composition, inversion, exponentials, warps, consistency.
+
+A field f maps the pixel p to the position p + f(p).  Between pixels it is interpolated, and outside
+it keeps the displacement of its edge.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridsample.backends import Backend, hand_over, is_overridden
+from gridsample.definitions.plan import Mode
+from gridsample.fields.arrays import (
+    Array,
+    as_displacements,
+    cells_of,
+    check_count,
+    check_field,
+    check_field_coords,
+    check_positive,
+    components,
+    from_displacements,
+    give_back,
+    norm,
+    solve,
+    squared_norm,
+    take_wide,
+    to_positions,
+)
+from gridsample.ops.derivatives import grid_gradient
+from gridsample.ops.sampling import grid_sample, grid_sample_vjp
+
+
+class Inverse(NamedTuple):
+    """The result of `invert`.
+
+    Attributes:
+        field: the inverse, (N, *spatial, D), in the units of the field.
+        residual: how far field and inverse are from undoing each other, in pixels: (N, *spatial).
+        converged: whether the residual is at most the tolerance, a bool for each point.
+    """
+
+    field: Any
+    residual: Any
+    converged: Any
+
+
+class Consistency(NamedTuple):
+    """The result of `consistency`.
+
+    Attributes:
+        error: the distance in pixels between a pixel and where it returns to: (N, *spatial).
+        consistent: whether the error is small and the pixel stays in the image, a bool for each.
+    """
+
+    error: Any
+    consistent: Any
+
+
+# Composition --------------------------------------------------------------------------------------
+
+
+def compose(
+    outer: Any,
+    inner: Any,
+    mode: Mode = "bilinear",
+    padding_mode: Mode = "border",
+    *,
+    coords: str = "displacement",
+) -> Any:
+    """Compose two fields: the map that applies ``inner`` first, then ``outer``.
+
+    As displacements in pixels, with the outer field interpolated:
+
+        result(p) = inner(p) + outer(p + inner(p))
+
+    To warp an image by ``outer``, and the result by ``inner``, is to warp the image by the
+    composition: ``flow_warp(flow_warp(image, outer), inner)`` is ``flow_warp(image, compose(outer,
+    inner))``, but for the interpolation.
+
+    Args:
+        outer: (N, *spatial, D) in pixels, components in x, y, z order, D = 1 to 3.
+        inner: (N, *out, D) in pixels; its positions are in the outer field.  If N is 1 here or in
+            the outer field, it is broadcast.
+        mode: the method that interpolates the outer field's displacements, as in `grid_sample`.
+        padding_mode: the boundary that extends the outer field's displacements; "border" repeats
+            those at the edge, "zeros" means no displacement outside.
+        coords: what the fields and the result hold: "displacement" (pixels from each pixel's own
+            position) or "pixel" (positions).
+
+    Returns:
+        (N, *out, D), in the dtype of a sum of the fields.
+
+    Raises:
+        TypeError: a field does not hold real numbers.
+        ValueError: the shapes do not match, or a name is unknown.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample.fields import compose
+        >>> left, right = np.full((1, 3, 1), -1.0), np.full((1, 3, 1), 1.0)
+        >>> compose(left, right)[0, :, 0]
+        array([0., 0., 0.])
+    """
+    if is_overridden(outer, inner):
+        return hand_over(compose, locals(), outer, inner)
+    backend, (second, first) = take_pair(coords, outer=outer, inner=inner)
+    found = composed(second, first, mode, padding_mode)
+    return give_back(backend, from_displacements(backend, found, coords), outer, inner)
+
+
+def compose_vjp(
+    grad_output: Any,
+    outer: Any,
+    inner: Any,
+    mode: Mode = "bilinear",
+    padding_mode: Mode = "border",
+    *,
+    coords: str = "displacement",
+) -> tuple[Any, Any]:
+    """Compute both gradients of `compose`: the vector-Jacobian product with ``grad_output``.
+
+    Args:
+        grad_output: the upstream gradient, of the shape of the composition.
+        outer: as in `compose`.
+        inner: as in `compose`.
+        mode: as in `compose`.
+        padding_mode: as in `compose`.
+        coords: as in `compose`.
+
+    Returns:
+        (grad_outer, grad_inner), with the shapes of the fields.
+
+    Raises:
+        TypeError: an argument does not hold real numbers.
+        ValueError: the shapes do not match, or a name is unknown.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample.fields import compose_vjp
+        >>> field, ones = np.zeros((1, 3, 1)), np.ones((1, 3, 1))
+        >>> grad_outer, grad_inner = compose_vjp(ones, field, field)
+        >>> grad_outer[0, :, 0], grad_inner[0, :, 0]
+        (array([1., 1., 1.]), array([1., 1., 1.]))
+    """
+    if is_overridden(grad_output, outer, inner):
+        return hand_over(compose_vjp, locals(), grad_output, outer, inner)  # type: ignore[no-any-return]
+    backend, (upstream, second, first) = take_wide(
+        grad_output=grad_output, outer=outer, inner=inner
+    )
+    check_pair(backend, second, first, "outer", "inner")
+    # The gradient is the same for positions: they differ from displacements by constants.
+    second, first = (
+        as_displacements(backend, one, check_field_coords(coords)) for one in (second, first)
+    )
+    by_outer, by_inner = composed_vjp(backend, upstream, second, first, mode, padding_mode)
+    return give_back(backend, by_outer, outer), give_back(backend, by_inner, inner)
+
+
+# Inversion ----------------------------------------------------------------------------------------
+
+
+def invert(
+    field: Any,
+    mode: Mode = "bilinear",
+    padding_mode: Mode = "border",
+    *,
+    iterations: int = 20,
+    tolerance: float = 1e-3,
+    coords: str = "displacement",
+) -> Inverse:
+    """Invert a field: where the field maps p to q, the inverse maps q to p.
+
+    The inverse v solves v(q) + f(q + v(q)) = 0 at every pixel q, where f is the interpolated field.
+    It is found by Newton's method, which starts from v = -f and takes shorter steps wherever a full
+    step would increase the residual |v(q) + f(q + v(q))|.  Unlike the fixed-point iteration
+    v <- -f(q + v), it also converges where the field stretches by more than a factor of 2.
+
+    The inverse is unique where the field does not fold; see `jacobian_determinant`.  Where it
+    folds, the result is one of several inverses, or the iteration stops with a large residual, and
+    ``converged`` is false.
+
+    Args:
+        field: (N, *spatial, D) in pixels, components in x, y, z order, D = 1 to 3.
+        mode: the method that interpolates the displacements, as in `grid_sample`.
+        padding_mode: the boundary that extends the displacements, as in `compose`.
+        iterations: the maximum number of steps.  With NumPy arrays, they end when every residual is
+            below a hundredth of the tolerance.
+        tolerance: the largest residual, in pixels, at which a point counts as converged.
+        coords: what the field and its inverse hold, as in `compose`.
+
+    Returns:
+        The inverse, the residual and whether it converged, as an `Inverse`.  For tensors, the
+        inverse is differentiable; so is the residual.
+
+    Raises:
+        TypeError: the field does not hold real numbers, or iterations is not an integer.
+        ValueError: the field has another shape, or an option is not accepted.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample.fields import invert
+        >>> stretch = 0.5 * np.arange(5.0).reshape(1, 5, 1)  # p -> 1.5 p
+        >>> inverse, residual, converged = invert(stretch)
+        >>> inverse[0, 1:, 0].round(3)
+        array([-0.333, -0.667, -1.   , -1.333])
+        >>> bool(converged.all())
+        True
+    """
+    if is_overridden(field):
+        return hand_over(invert, locals(), field)  # type: ignore[no-any-return]
+    count, limit = check_count(iterations, "iterations"), check_positive(tolerance, "tolerance")
+    backend, (given,) = take_wide(field=field)
+    check_field(backend, given, "field")
+    units = check_field_coords(coords)
+    forward = as_displacements(backend, given, units)
+    with backend.quiet():  # NaN stays NaN
+        found, missed = newton(backend, forward, mode, padding_mode, count, limit / 100)
+        residual = norm(backend, missed, backend.shape(forward)[-1])
+    return Inverse(
+        give_back(backend, from_displacements(backend, found, units), field),
+        give_back(backend, residual, field),
+        backend.give(residual <= limit, field),
+    )
+
+
+def invert_vjp(
+    grad_output: Any,
+    field: Any,
+    inverse: Any,
+    mode: Mode = "bilinear",
+    padding_mode: Mode = "border",
+    *,
+    coords: str = "displacement",
+) -> Any:
+    """Compute the gradient of `invert`: the vector-Jacobian product with ``grad_output``.
+
+    By the implicit function theorem, for the Jacobian J of the field's map at q + v(q), the
+    gradient is the exact transpose of sampling at these points, applied to
+    -transpose(inverse(J)) @ grad_output.  It is as exact as the inverse is.
+
+    Args:
+        grad_output: the upstream gradient of the inverse, (N, *spatial, D).
+        field: as in `invert`.
+        inverse: the inverse, as found by `invert`.
+        mode: as in `invert`.
+        padding_mode: as in `invert`.
+        coords: as in `invert`.
+
+    Returns:
+        The gradient of the field, (N, *spatial, D).
+
+    Raises:
+        TypeError: an argument does not hold real numbers.
+        ValueError: the shapes do not match, or a name is unknown.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample.fields import invert, invert_vjp
+        >>> shift, ones = np.full((1, 3, 1), 1.0), np.ones((1, 3, 1))
+        >>> invert_vjp(ones, shift, invert(shift).field)[0, :, 0]  # the inverse is -f(q - 1)
+        array([-2., -1.,  0.])
+    """
+    if is_overridden(grad_output, field, inverse):
+        return hand_over(invert_vjp, locals(), grad_output, field, inverse)
+    backend, (upstream, given, undone) = take_wide(
+        grad_output=grad_output, field=field, inverse=inverse
+    )
+    check_pair(backend, given, undone, "field", "inverse")
+    check_upstream(backend, upstream, backend.shape(undone))
+    units, rank = check_field_coords(coords), backend.shape(given)[-1]
+    forward, places = (as_displacements(backend, one, units) for one in (given, undone))
+    slopes = slopes_at(forward, places, mode, padding_mode)
+    turned = [[slopes[j][i] for j in range(rank)] for i in range(rank)]
+    shares = solve(backend, turned, components(upstream, rank))
+    found = spread(backend.xp.stack(shares, -1) * -1, forward, places, mode, padding_mode)
+    return give_back(backend, found, field)
+
+
+# Exponentials -------------------------------------------------------------------------------------
+
+
+def exp(
+    velocity: Any,
+    steps: int = 7,
+    mode: Mode = "bilinear",
+    padding_mode: Mode = "border",
+) -> Any:
+    """Integrate a stationary velocity field over unit time, by scaling and squaring.
+
+    The result maps each pixel to where the flow dp/dt = velocity(p) takes it from t = 0 to 1.  The
+    flow over the time 2^-steps is approximated by a midpoint step, w(p + w(p) / 2) with
+    w = velocity / 2^steps, and is then composed with itself ``steps`` times.  The inverse of
+    exp(v) is exp(-v), and the map does not fold if the first step does not.
+
+    Args:
+        velocity: (N, *spatial, D) in pixels per unit time, components in x, y, z order, D = 1 to 3.
+        steps: the number of compositions.  2^steps should be several times the largest difference
+            between the velocities of neighbouring pixels; 7 is sufficient for most fields.
+        mode: the method that interpolates the displacements, as in `grid_sample`.
+        padding_mode: the boundary that extends the displacements, as in `compose`.
+
+    Returns:
+        The displacements in pixels, (N, *spatial, D), in the velocity's dtype.
+
+    Raises:
+        TypeError: the velocity does not hold real numbers, or steps is not an integer.
+        ValueError: the velocity has another shape, or an option is not accepted.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample.fields import exp
+        >>> growth = np.log(2) * np.arange(-8, 9).reshape(1, 17, 1)  # twice as far from the centre
+        >>> exp(growth)[0, 7:10, 0].round(4)
+        array([-1.,  0.,  1.])
+    """
+    if is_overridden(velocity):
+        return hand_over(exp, locals(), velocity)
+    count = check_count(steps, "steps")
+    backend, (given,) = take_wide(velocity=velocity)
+    check_field(backend, given, "velocity")
+    found = first_step(backend, given, count, mode, padding_mode)
+    for _ in range(count):
+        found = composed(found, found, mode, padding_mode)
+    return give_back(backend, found, velocity)
+
+
+def exp_vjp(
+    grad_output: Any,
+    velocity: Any,
+    steps: int = 7,
+    mode: Mode = "bilinear",
+    padding_mode: Mode = "border",
+) -> Any:
+    """Compute the gradient of `exp`: the vector-Jacobian product with ``grad_output``.
+
+    It keeps the displacements of all steps in memory.
+
+    Args:
+        grad_output: the upstream gradient, (N, *spatial, D).
+        velocity: as in `exp`.
+        steps: as in `exp`.
+        mode: as in `exp`.
+        padding_mode: as in `exp`.
+
+    Returns:
+        The gradient of the velocity, (N, *spatial, D).
+
+    Raises:
+        TypeError: an argument does not hold real numbers, or steps is not an integer.
+        ValueError: the shapes do not match, or an option is not accepted.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample.fields import exp_vjp
+        >>> exp_vjp(np.ones((1, 3, 1)), np.zeros((1, 3, 1)))[0, :, 0]
+        array([1., 1., 1.])
+    """
+    if is_overridden(grad_output, velocity):
+        return hand_over(exp_vjp, locals(), grad_output, velocity)
+    count = check_count(steps, "steps")
+    backend, (upstream, given) = take_wide(grad_output=grad_output, velocity=velocity)
+    check_field(backend, given, "velocity")
+    check_upstream(backend, upstream, backend.shape(given))
+    how = mode, padding_mode
+    stages = [first_step(backend, given, count, *how)]
+    for _ in range(count - 1):
+        stages.append(composed(stages[-1], stages[-1], *how))
+    for stage in reversed(stages[:count]):
+        both = composed_vjp(backend, upstream, stage, stage, *how)
+        upstream = both[0] + both[1]
+    small = given * 0.5**count
+    by_field, by_places = sample_vjp(upstream, small, small * 0.5, *how)
+    return give_back(backend, (by_field + by_places * 0.5) * 0.5**count, velocity)
+
+
+# Images -------------------------------------------------------------------------------------------
+
+
+def flow_warp(
+    input: Any,
+    flow: Any,
+    mode: Mode = "bilinear",
+    padding_mode: Mode = "zeros",
+    *,
+    coords: str = "displacement",
+    fill_value: Any = 0,
+    return_mask: bool = False,
+    channel_axis: int = 1,
+) -> Any:
+    """Warp an image by an optical flow: each output pixel p shows the image at p + flow(p).
+
+    This is backward warping: with the flow from frame 1 to frame 2, it moves the pixels of
+    *frame 2* onto frame 1.  It is `grid_sample` with coords="displacement", whose other options and
+    gradients (`grid_sample_vjp`) apply.
+
+    Args:
+        input: the image, (N, C, *spatial), as in `grid_sample`.
+        flow: (N, *spatial, D) in pixels, components in x, y, z order.  A flow whose components come
+            second, as most networks return it, is passed as ``flow.movedim(1, -1)``.
+        mode: the interpolation method, as in `grid_sample`.
+        padding_mode: the boundary, as in `grid_sample`.
+        coords: what the flow holds, as in `compose`.
+        fill_value: the value outside, as in `grid_sample`.
+        return_mask: whether to also return the share of each point's weight that is on the image,
+            as in `grid_sample`.
+        channel_axis: 1, or -1 for channels-last input and output, as in `grid_sample`.
+
+    Returns:
+        (N, C, *spatial) in the input's dtype, or a tuple of that and the mask.
+
+    Raises:
+        TypeError: a dtype or the type of an option is not accepted.
+        ValueError: the shapes do not match, or a name is unknown.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample.fields import flow_warp
+        >>> frame = np.array([[[[1.0, 2.0, 3.0]]]])
+        >>> right = np.array([1.0, 0.0]) * np.ones((1, 1, 3, 1))
+        >>> flow_warp(frame, right)
+        array([[[[2., 3., 0.]]]])
+    """
+    return grid_sample(
+        input, flow, mode, padding_mode, coords=check_field_coords(coords), fill_value=fill_value,
+        return_mask=return_mask, channel_axis=channel_axis,
+    )  # fmt: skip
+
+
+def consistency(
+    forward: Any,
+    backward: Any,
+    mode: Mode = "bilinear",
+    *,
+    relative: float = 0.01,
+    absolute: float = 0.5,
+    coords: str = "displacement",
+) -> Consistency:
+    """Check whether two flows undo each other, which they do not where a pixel is occluded.
+
+    With the displacement f of a pixel p by the forward flow, and the displacement b of p + f by the
+    backward flow, the error is |f + b|.  A pixel is consistent if p + f is in the image and
+
+        |f + b|^2 < relative * (|f|^2 + |b|^2) + absolute
+
+    (Sundaram, Brox and Keutzer 2010).
+
+    Args:
+        forward: the flow from frame 1 to frame 2, (N, *spatial, D) in pixels, components in x, y, z
+            order.
+        backward: the flow from frame 2 to frame 1, of the same shape.
+        mode: the method that interpolates the backward flow, as in `grid_sample`.
+        relative: the factor of the squared lengths of the flows.
+        absolute: the squared error, in square pixels, that is always accepted.
+        coords: what the flows hold, as in `compose`.
+
+    Returns:
+        The error in pixels and the flags, as a `Consistency`; for tensors, the error is
+        differentiable.
+
+    Raises:
+        TypeError: a flow does not hold real numbers.
+        ValueError: the shapes do not match, or a name is unknown.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample.fields import consistency
+        >>> flow = np.full((1, 4, 1), 1.0)  # one pixel to the right
+        >>> error, consistent = consistency(flow, -flow)
+        >>> consistent  # the last pixel leaves the image
+        array([[ True,  True,  True, False]])
+    """
+    if is_overridden(forward, backward):
+        return hand_over(consistency, locals(), forward, backward)  # type: ignore[no-any-return]
+    backend, (there, back) = take_pair(coords, forward=forward, backward=backward)
+    rank = backend.shape(there)[-1]
+    returned = sampled(back, there, mode, "border")
+    missed = there + returned
+    bound = (squared_norm(there, rank) + squared_norm(returned, rank)) * relative + absolute
+    consistent = squared_norm(missed, rank) < bound
+    sizes = backend.shape(back)[1:-1]
+    for one, n in zip(components(to_positions(backend, there), rank), sizes[::-1], strict=True):
+        consistent = consistent & (one >= -0.5) & (one <= n - 0.5)
+    error = norm(backend, missed, rank)
+    return Consistency(
+        give_back(backend, error, forward, backward), backend.give(consistent, forward)
+    )
+
+
+# Arguments ----------------------------------------------------------------------------------------
+
+
+def check_pair(backend: Backend, first: Array, second: Array, *names: str) -> None:
+    """Raise an error if two fields do not have the same rank, or N that can be broadcast."""
+    shapes = [backend.shape(one) for one in (first, second)]
+    for one, name in zip((first, second), names, strict=True):
+        check_field(backend, one, name)
+    items = {shapes[0][0], shapes[1][0]}
+    if shapes[0][-1] != shapes[1][-1] or (len(items) == 2 and 1 not in items):
+        raise ValueError(
+            f"{names[0]} and {names[1]} must have the same number of spatial axes, and the same N "
+            f"or N = 1; got shapes {shapes[0]} and {shapes[1]}"
+        )
+
+
+def take_pair(coords: Any, **given: Any) -> tuple[Backend, list[Array]]:
+    """Convert two fields of the caller to displacements that match."""
+    units = check_field_coords(coords)
+    backend, arrays = take_wide(**given)
+    check_pair(backend, *arrays, *given)
+    return backend, [as_displacements(backend, one, units) for one in arrays]
+
+
+def check_upstream(backend: Backend, upstream: Array, shape: tuple[int, ...]) -> None:
+    """Raise an error if an upstream gradient does not have the shape of the result."""
+    found = backend.shape(upstream)
+    if found != tuple(shape):
+        raise ValueError(f"grad_output must have the result's shape {tuple(shape)}, got {found}")
+
+
+# Over a backend -----------------------------------------------------------------------------------
+
+
+def sampled(field: Array, places: Array, mode: Mode, padding: Mode) -> Array:
+    """Interpolate a field at each pixel's position plus ``places``."""
+    return grid_sample(field, places, mode, padding, coords="displacement", channel_axis=-1)
+
+
+def sample_vjp(
+    upstream: Array, field: Array, places: Array, mode: Mode, padding: Mode
+) -> tuple[Array, Array]:
+    """Compute both gradients of `sampled`."""
+    return grid_sample_vjp(
+        upstream, field, places, mode, padding, coords="displacement", channel_axis=-1
+    )
+
+
+def spread(upstream: Array, field: Array, places: Array, mode: Mode, padding: Mode) -> Array:
+    """Compute the first gradient of `sampled`."""
+    return grid_sample_vjp(
+        upstream, field, places, mode, padding, coords="displacement", channel_axis=-1,
+        need_grid=False,
+    )[0]  # fmt: skip
+
+
+def composed(outer: Array, inner: Array, mode: Mode, padding: Mode) -> Array:
+    """Compose displacements."""
+    return inner + sampled(outer, inner, mode, padding)
+
+
+def composed_vjp(
+    backend: Backend, upstream: Array, outer: Array, inner: Array, mode: Mode, padding: Mode
+) -> tuple[Array, Array]:
+    """Compute both gradients of `composed`; the inner one is summed over a broadcast N."""
+    by_outer, by_places = sample_vjp(upstream, outer, inner, mode, padding)
+    direct = upstream
+    if backend.shape(upstream)[0] != backend.shape(inner)[0]:
+        direct = upstream.sum(0).reshape(backend.shape(inner))
+    return by_outer, by_places + direct
+
+
+def first_step(backend: Backend, velocity: Array, steps: int, mode: Mode, padding: Mode) -> Array:
+    """Integrate a velocity over the time 2^-steps by a midpoint step."""
+    small = velocity * 0.5**steps
+    return sampled(small, small * 0.5, mode, padding)
+
+
+def slopes_at(field: Array, places: Array, mode: Mode, padding: Mode) -> list[list[Array]]:
+    """The Jacobian of the map p + field(p) at each pixel's position plus ``places``."""
+    rank = field.shape[-1]
+    slopes = grid_gradient(field, places, mode, padding, coords="displacement", channel_axis=-1)
+    cells = cells_of(slopes, rank)
+    return [[one + 1 if i == j else one for j, one in enumerate(r)] for i, r in enumerate(cells)]
+
+
+def newton(
+    backend: Backend, field: Array, mode: Mode, padding: Mode, iterations: int, enough: float
+) -> tuple[Array, Array]:
+    """Solve v + field(q + v) = 0 for every pixel q by Newton's method with shorter steps.
+
+    Returns v and the left side of the equation.  A step counts where it decreases the left side;
+    elsewhere the next one is half as long.
+    """
+    xp, rank = backend.xp, backend.shape(field)[-1]
+    found = field * -1
+    missed = composed(field, found, mode, padding)
+    size = squared_norm(missed, rank)
+    one, half = (backend.full((), n, size.dtype, size) for n in (1, 0.5))
+    length = xp.ones_like(size)
+    for _ in range(iterations):
+        if backend.plain and not np.any(np.asarray(size) > enough * enough):
+            break
+        slopes = slopes_at(field, found, mode, padding)
+        steps = solve(backend, slopes, components(missed, rank))
+        trial = found - xp.stack([step * length for step in steps], -1)
+        left = composed(field, trial, mode, padding)
+        new = squared_norm(left, rank)
+        better = new < size
+        both = better.reshape(*backend.shape(better), 1)
+        found, missed = xp.where(both, trial, found), xp.where(both, left, missed)
+        size = xp.where(better, new, size)
+        length = xp.where(better, xp.minimum(one, length * 2), length * half)
+    return found, missed

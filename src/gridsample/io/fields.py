@@ -1,0 +1,370 @@
+"""Field files: displacements as they are stored, and as `gridsample.fields` takes them.
+
+| format | files | stores |
+|---|---|---|
+| Middlebury | `.flo` | 2-D float32, pixels |
+| PFM | `.pfm` | 2-D float32, pixels; the third channel is not used |
+| KITTI | `.png` | 2-D, 16 bits, 1/64 pixel up to 512 pixels; a flag for missing flow |
+| NumPy | `.npy` | 1-D to 3-D, pixels: `(*spatial, D)`, also with an axis of length 1 in front |
+| NIfTI | `.nii`, `.nii.gz` | 2-D and 3-D, millimetres, with an affine |
+
+A field in memory is always `(1, *spatial, D)`, in pixels, with components in x, y, z order. Missing
+flow is NaN. NIfTI vectors are millimetres along the axes of the world. With intent 1006
+(displacement vector), these are right, anterior, superior (RAS). With intent 1007 (vector), as ITK
+and ANTs write it, they are left, posterior, superior (LPS). They are multiplied by the inverse of
+the affine's matrix when they are read, and by the matrix when they are written.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsample import fields
+from gridsample.io import pictures
+from gridsample.io.arrays import load_npy
+from gridsample.io.image import FileError, one_line, require
+from gridsample.io.output import replacing
+
+_FLO = b"PIEH"  # the number 202021.25 as float32
+_UNKNOWN = 1e9
+"""Magnitudes above it mean missing flow in `.flo` files."""
+
+_INTENTS = {"RAS": 1006, "LPS": 1007}
+_FLIP = {"RAS": (1, 1, 1), "LPS": (-1, -1, 1)}
+
+
+@dataclass(frozen=True)
+class Field:
+    """A displacement field, and how its file stores it.
+
+    Attributes:
+        array: `(1, *spatial, D)` floating-point displacements in pixels, x, y, z; NaN if missing.
+        format: The name of the file's format.
+        affine: `(4, 4)`, from voxel (x, y, z) to millimetres (RAS), if the file has one.
+        world: The axes of the file's vectors, "RAS" or "LPS", if these are millimetres.
+    """
+
+    array: NDArray[Any]
+    format: str = "array"
+    affine: NDArray[np.float64] | None = None
+    world: str = "RAS"
+
+
+@dataclass(frozen=True)
+class FieldFormat:
+    """A format of field files: its names, and how it is read and written."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    ranks: tuple[int, ...]
+    read: Callable[[Path], Field]
+    write: Callable[[Field, Path], None]
+
+
+def field_format_of(path: Path) -> FieldFormat:
+    """Return the format of a field file according to its extension.
+
+    Raises:
+        FileError: The extension is unknown.
+
+    >>> field_format_of(Path("frame.flo")).name
+    'Middlebury'
+    """
+    for candidate in FIELD_FORMATS:
+        if path.name.lower().endswith(candidate.suffixes):
+            return candidate
+    accepted = ", ".join(suffix for candidate in FIELD_FORMATS for suffix in candidate.suffixes)
+    raise FileError(f"{path}: unknown kind of field file; the name must end in one of {accepted}")
+
+
+def read_field(path: Path) -> Field:
+    """Read a field file.
+
+    Args:
+        path: A file in one of the formats above.
+
+    Raises:
+        FileError: The name or the content is not supported.
+        MissingExtraError: The package that reads the format is not installed.
+        OSError: The file does not exist or cannot be read.
+    """
+    kind = field_format_of(path)
+    with path.open("rb"), one_line(f"cannot read {path} as a {kind.name} field"):
+        field = kind.read(path)
+        if 0 in field.array.shape:
+            raise FileError(f"{path} is empty: its shape is {field.array.shape[1:]}")
+        return field
+
+
+def write_field(field: Field, path: Path, *, overwrite: bool = False) -> None:
+    """Write a field file, completely or not at all.
+
+    Args:
+        field: The displacements in pixels. `affine` and `world` matter to NIfTI files only; without
+            an affine, a voxel is a cube of 1 mm along right, anterior and superior.
+        path: The file to write. Its extension determines the format; `.png` is KITTI's.
+        overwrite: Whether an existing file may be replaced.
+
+    Raises:
+        FileError: The array is not a field, the format cannot store it, or the file exists.
+        MissingExtraError: The package that writes the format is not installed.
+        OSError: The folder is not writable.
+    """
+    kind, array = field_format_of(path), np.asarray(field.array)
+    rank = array.ndim - 2
+    if array.dtype.kind != "f" or array.shape[:1] != (1,) or array.shape[-1] != rank:
+        raise FileError(
+            f"cannot write {path}: a field is a floating-point array (1, *spatial, D), got "
+            f"{array.dtype} of shape {array.shape}"
+        )
+    if rank not in kind.ranks:
+        names = " and ".join(one.name for one in FIELD_FORMATS if rank in one.ranks)
+        raise FileError(
+            f"cannot write {path}: {kind.name} does not hold {rank}-D fields; {names} do"
+        )
+    with replacing(path, overwrite=overwrite) as beside, one_line(f"cannot write {path}"):
+        kind.write(field, beside)
+
+
+def holds_field(path: Path) -> bool:
+    """Return whether a file is certainly a field: by its extension, or a NIfTI file by its intent.
+
+    KITTI files and `.npy` arrays cannot be told from other pictures and arrays.
+    """
+    if path.name.lower().endswith((".flo", ".pfm")):
+        return True
+    if not path.name.lower().endswith((".nii", ".nii.gz")):
+        return False
+    with path.open("rb"), one_line(f"cannot read {path} as NIfTI"):
+        code = int(require("nibabel").load(path).header["intent_code"])
+    return code in _INTENTS.values()
+
+
+def describe_field(field: Field) -> list[tuple[str, str]]:
+    """List the properties of a field, as names and values to print.
+
+    >>> facts = describe_field(Field(np.zeros((1, 4, 6, 2)), "Middlebury"))
+    >>> for name, value in facts:
+    ...     print(name, "|", value)
+    format | Middlebury
+    size | 6 x 4
+    dtype | float64
+    units | pixels
+    x | 0 to 0
+    y | 0 to 0
+    length | 0 to 0
+    volume | 1 to 1 times
+    folding | 0% of the points
+    """
+    array = field.array
+    rank = array.shape[-1]
+    units = "pixels"
+    if field.affine is not None:
+        units += f"; the file holds millimetres, {field.world}"
+    facts = [
+        ("format", field.format),
+        ("size", " x ".join(map(str, array.shape[-2:0:-1]))),
+        ("dtype", array.dtype.name),
+        ("units", units),
+    ]
+    missing = int(np.isnan(array).any(-1).sum())
+    if missing:
+        facts.append(("missing", f"{missing} of {array[..., 0].size} points"))
+    facts += [("xyz"[k], _range_of(array[..., k])) for k in range(rank)]
+    facts.append(("length", _range_of(np.sqrt(np.square(array, dtype=np.float64).sum(-1)))))
+    volumes = fields.jacobian_determinant(array)
+    known = volumes[np.isfinite(volumes)]
+    if known.size:
+        facts.append(("volume", f"{_range_of(known)} times"))
+        facts.append(("folding", f"{100 * float((known <= 0).mean()):.3g}% of the points"))
+    if field.affine is not None:
+        rows = [" ".join(f"{number:9.4g}" for number in row) for row in field.affine]
+        facts.append(("affine", "\n".join(rows)))
+    return facts
+
+
+def _range_of(values: NDArray[Any]) -> str:
+    known = values[np.isfinite(values)]
+    return f"{known.min():.6g} to {known.max():.6g}" if known.size else "all missing"
+
+
+# Middlebury's .flo --------------------------------------------------------------------------------
+
+
+def _read_flo(path: Path) -> Field:
+    data = path.read_bytes()
+    if data[:4] != _FLO or len(data) < 12:
+        raise FileError(f"{path} is not a .flo file, whatever its name")
+    width, height = struct.unpack("<ii", data[4:12])
+    if min(width, height) < 0 or len(data) != 12 + 8 * width * height:
+        raise FileError(
+            f"{path} should hold {width} x {height} vectors, {8 * width * height} bytes, and holds "
+            f"{len(data) - 12}"
+        )
+    array = np.frombuffer(data, "<f4", offset=12).reshape(1, height, width, 2).astype(np.float32)
+    array[~(np.abs(array) <= _UNKNOWN).all(-1)] = np.nan
+    return Field(array, "Middlebury")
+
+
+def _write_flo(field: Field, path: Path) -> None:
+    _, height, width, _ = field.array.shape
+    array = field.array.astype("<f4")
+    array[~np.isfinite(array).all(-1)] = 10 * _UNKNOWN
+    path.write_bytes(_FLO + struct.pack("<ii", width, height) + array.tobytes())
+
+
+# PFM ----------------------------------------------------------------------------------------------
+
+
+def _read_pfm(path: Path) -> Field:
+    with path.open("rb") as file:
+        magic = file.readline().strip()
+        words: list[bytes] = []
+        while len(words) < 3:
+            line = file.readline(256)
+            if not line:
+                raise FileError(f"{path} ends within its header")
+            words += line.partition(b"#")[0].split()
+        data = file.read()
+    if magic == b"Pf":
+        raise FileError(
+            f"{path} has one channel, as a disparity or depth map does; a flow has three, of which "
+            "the third is not used"
+        )
+    if magic != b"PF":
+        raise FileError(f"{path} is not a .pfm file, whatever its name")
+    width, height, order = int(words[0]), int(words[1]), "<" if float(words[2]) < 0 else ">"
+    if min(width, height) < 0 or len(data) != 12 * width * height:
+        raise FileError(
+            f"{path} should hold {width} x {height} pixels, {12 * width * height} bytes, and holds "
+            f"{len(data)}"
+        )
+    pixels = np.frombuffer(data, f"{order}f4").reshape(height, width, 3)
+    array = pixels[np.newaxis, ::-1, :, :2].astype(np.float32)  # from the bottom row to the top
+    array[~np.isfinite(array).all(-1)] = np.nan
+    return Field(array, "PFM")
+
+
+def _write_pfm(field: Field, path: Path) -> None:
+    _, height, width, _ = field.array.shape
+    pixels = np.zeros((height, width, 3), "<f4")
+    pixels[..., :2] = field.array[0, ::-1]
+    path.write_bytes(b"PF\n%d %d\n-1.0\n" % (width, height) + pixels.tobytes())
+
+
+# KITTI's PNG --------------------------------------------------------------------------------------
+
+
+def _read_kitti(path: Path) -> Field:
+    with ExitStack() as stack:
+        (page,) = pictures.read_pages(path, False, stack)
+        pixels = page.pixels()
+    if pixels.dtype != np.uint16 or pixels.shape[-1] != 3:
+        raise FileError(
+            f"{path} holds {pixels.dtype.name} pixels of {pixels.shape[-1]} channels; a flow of "
+            "KITTI has 16 bits and 3 channels"
+        )
+    array = (pixels[np.newaxis, ..., :2].astype(np.float32) - 2**15) / 64
+    array[pixels[np.newaxis, ..., 2] == 0] = np.nan
+    return Field(array, "KITTI")
+
+
+def _write_kitti(field: Field, path: Path) -> None:
+    known = np.isfinite(field.array[0]).all(-1)
+    numbers = np.rint(field.array[0].astype(np.float64) * 64 + 2**15)
+    numbers[~known] = 0
+    if numbers.min(initial=0) < 0 or numbers.max(initial=0) > 2**16 - 1:
+        raise FileError("KITTI's format holds displacements from -512 to 511.98 pixels")
+    pixels = np.concatenate([numbers, known[..., np.newaxis]], -1).astype(np.uint16)
+    path.write_bytes(require("imagecodecs").png_encode(np.ascontiguousarray(pixels)))
+
+
+# NumPy --------------------------------------------------------------------------------------------
+
+
+def _read_npy(path: Path) -> Field:
+    array = np.array(load_npy(path))
+    if array.dtype.kind == "f" and array.ndim > 1:
+        array = array.astype(array.dtype.newbyteorder("="))
+        rank = array.shape[-1]
+        if 1 <= rank <= 3 and array.ndim == rank + 1:
+            return Field(array[np.newaxis], "NumPy")
+        if 1 <= rank <= 3 and array.ndim == rank + 2 and len(array) == 1:
+            return Field(array, "NumPy")
+    raise FileError(
+        f"{path} holds {array.dtype} of shape {array.shape}; a field is a floating-point array of "
+        "shape (H, W, 2) or (D, H, W, 3)"
+    )
+
+
+def _write_npy(field: Field, path: Path) -> None:
+    with path.open("wb") as file:
+        np.save(file, field.array[0])
+
+
+# NIfTI --------------------------------------------------------------------------------------------
+
+
+def _read_nifti(path: Path) -> Field:
+    source = require("nibabel").load(path)
+    shape, code = source.shape, int(source.header["intent_code"])
+    rank = shape[-1] if len(shape) == 5 else 0
+    if rank not in (2, 3) or shape[3] != 1 or (rank == 2 and shape[2] != 1):
+        raise FileError(
+            f"{path} has shape {shape}; a field is (X, Y, Z, 1, 3), or (X, Y, 1, 1, 2) in 2-D"
+        )
+    world = "LPS" if code == _INTENTS["LPS"] else "RAS"
+    if code not in _INTENTS.values():
+        raise FileError(
+            f"{path} has intent {code}, which does not say that its vectors are displacements; "
+            "accepted: 1006 (displacement vector, RAS) and 1007 (vector, LPS)"
+        )
+    stored = np.asanyarray(source.dataobj)
+    kind = np.float64 if stored.dtype == np.float64 else np.float32
+    vectors = stored[:, :, :, 0] if rank == 3 else stored[:, :, 0, 0]
+    affine = np.array(source.affine, np.float64)
+    matrix = _world_matrix(affine, rank, world)
+    inverse = np.linalg.inv(matrix)
+    array = vectors.astype(np.float64) @ inverse.T
+    spatial = (*range(rank)[::-1], rank)
+    return Field(array.transpose(spatial)[np.newaxis].astype(kind), "NIfTI", affine, world)
+
+
+def _write_nifti(field: Field, path: Path) -> None:
+    nibabel, rank = require("nibabel"), field.array.shape[-1]
+    affine = np.eye(4) if field.affine is None else field.affine
+    kind = np.float64 if field.array.dtype == np.float64 else np.float32
+    vectors = field.array[0].astype(np.float64) @ _world_matrix(affine, rank, field.world).T
+    spatial = (*range(rank)[::-1], rank)
+    shape = (*field.array.shape[-2:0:-1], *(1,) * (4 - rank), rank)
+    stored = vectors.transpose(spatial).astype(kind).reshape(shape)
+    image = nibabel.Nifti1Image(stored, affine)
+    image.header.set_intent(_INTENTS[field.world])
+    image.header.set_xyzt_units("mm")
+    image.to_filename(path)
+
+
+def _world_matrix(affine: NDArray[np.float64], rank: int, world: str) -> NDArray[np.float64]:
+    """Return the matrix from displacements in voxels to millimetres along the axes of the world."""
+    matrix: NDArray[np.float64] = (
+        np.array(_FLIP[world][:rank])[:, np.newaxis] * affine[:rank, :rank]
+    )
+    return matrix
+
+
+FIELD_FORMATS = (
+    FieldFormat("Middlebury", (".flo",), (2,), _read_flo, _write_flo),
+    FieldFormat("PFM", (".pfm",), (2,), _read_pfm, _write_pfm),
+    FieldFormat("KITTI", (".png",), (2,), _read_kitti, _write_kitti),
+    FieldFormat("NumPy", (".npy",), (1, 2, 3), _read_npy, _write_npy),
+    FieldFormat("NIfTI", (".nii", ".nii.gz"), (2, 3), _read_nifti, _write_nifti),
+)
+"""Every format, in the order in which messages name them."""
