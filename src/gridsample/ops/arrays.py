@@ -157,8 +157,9 @@ def add_fill(backend: Backend, image: Array, how: Options) -> Array:
         if order < 2 or not BOUNDARIES[name].filled:
             continue
         axis = n - 1 - a
-        key = how.mode[a], order, name, image.shape[axis], kind
-        line = kept_line(backend, *key) if backend.plain else fill_line(backend, image, *key)
+        key: tuple[Any, ...] = (how.mode[a], order, name, image.shape[axis], kind)
+        known: Any = backend if backend.plain else None
+        line = fill_line(backend, image, *key) if known is None else kept_line(known, *key)
         line = line.reshape(tuple([-1 if k == axis else 1 for k in range(n)]))
         factor = factor if before is None else factor * (before + 1)
         if backend.plain:  # the coefficients are a new array, and few of them change

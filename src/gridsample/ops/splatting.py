@@ -214,7 +214,7 @@ def scatter_values(
     if normalize:
         result = backend.ratio(result, weight)
     result = backend.give(back(backend, backend.astype(result, kind), last), values)
-    if rule is None or not rule.weighted:
+    if weight is None or rule is None or not rule.weighted:
         return result
     if weight.shape[1] != channels:
         weight = backend.xp.concatenate([weight] * channels, 1)
