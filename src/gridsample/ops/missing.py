@@ -176,7 +176,8 @@ def laid_out(
             first = lost[:, :1]
             here = first if bool(xp.all(lost == first)) else lost
         mask = xp.where(here, 0, backend.full((), 1, real, image) if weights is None else weights)
-    values = pixels if weights is None else xp.multiply(pixels, weights)
+    with backend.quiet():
+        values = pixels if weights is None else xp.multiply(pixels, weights)
     return Planes(values, mask, pixels, lost, holes, weights)
 
 
