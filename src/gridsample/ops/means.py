@@ -116,12 +116,12 @@ class Terms(NamedTuple):
         sums: images whose samples are, one after the other, the sums of m v and m.
         share: two images of ones; the difference of their samples is the share of each point's
             weight that is on known numbers outside, if that takes samples of its own.
-        fill: the known number outside of each channel, (1, C, 1, ...), for ``share``.
+        fill: the known number outside of each channel, for ``share``.
     """
 
     sums: Sequence[Term]
     share: Sequence[Term] = ()
-    fill: Array | None = None
+    fill: Sequence[Any] = ()
 
 
 def terms_of(
@@ -164,10 +164,10 @@ def terms_of(
             )
         names = {"constant": "zeros", "missing": "zeros"}
         if not {*given} & EVEN.keys():
-            return Terms([term(both, **names)], share, numbers(backend, fills, both))
+            return Terms([term(both, **names)], share, fills)
         mask = backend.xp.real(both[:, channels:])
         sums = [term(both[:, :channels], **names), term(mask, **names, **EVEN)]
-        return Terms(sums, share, numbers(backend, fills, both))
+        return Terms(sums, share, fills)
     known = [1] * masks if dropping or not options.extrapolate else []
     # Under "zeros", fills are of positions outside, not of dropped taps.  Values change their sign
     # outside where weights do not.  And where it is not known whether any pixel is missing, values
@@ -205,7 +205,9 @@ def sums_of(backend: Backend, places: Places, terms: Terms, channels: int) -> tu
     if terms.share:
         share = share_of(backend, places, terms)
         below = backend.xp.add(below, share)
-        above = backend.xp.add(above, backend.xp.multiply(terms.fill, share))
+        above = backend.xp.add(
+            above, backend.xp.multiply(numbers(backend, terms.fill, above), share)
+        )
     return above, below
 
 
@@ -509,8 +511,9 @@ def swept(
         by_points.append(second)
     if terms.share and needed[1]:
         share = share_of(backend, places, terms)
+        fill = numbers(backend, terms.fill, of_values)
         onto = xp.add(
-            xp.sum(xp.real(xp.multiply(xp.conj(of_values), terms.fill)), 1)[:, None],
+            xp.sum(xp.real(xp.multiply(xp.conj(of_values), fill)), 1)[:, None],
             xp.sum(xp.real(of_mask), 1)[:, None],
         )
         onto = xp.where(share == 0, 0, onto)
