@@ -133,7 +133,7 @@ def test_missing_pixels_and_weights(boundary: Any) -> None:
     pair("grid_sample_vjp", values[..., 0], image, grid, **how)
     pair("affine_sample", image, theta, (2, 2, 3, 2), **how)
     pair("affine_sample_vjp", values, image, theta, (2, 2, 3, 2), **how)
-    pair("splat", image[..., 0], grid[:1, :, :1].repeat(4, 1), (6,), missing="ignore")
+    pair("splat", image[..., 0, :3], grid[..., :1], 6, missing="ignore", normalize=True)
     pair("interpolate", image, (5, 3), mode="linear", missing="ignore", return_weight=True)
     integers = np.nan_to_num(image).astype(np.int16)
     weights = Toy(rng.random((1, 1, 4, 5)) < 0.5)

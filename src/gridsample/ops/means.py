@@ -187,7 +187,7 @@ class Mean(NamedTuple):
 
     Attributes:
         result: sum(w m v) / sum(w m), (N, C, *out), or the number of missing results.
-        weight: sum(w m), (N, 1 or C, *out), real.
+        weight: sum(w m), (N, 1 or C, *out), real; NaN where a coordinate is NaN.
         known: where that is large enough; False where a coordinate is NaN.
     """
 
@@ -245,7 +245,7 @@ def divided(
         quotient = xp.divide(above, xp.where(known, below, 1))
     other = numbers(backend, fill, above) if fill else math.nan
     result = backend.astype(xp.where(missing, other, quotient), above.dtype)
-    return Mean(result, xp.where(xp.isnan(below), 0, below), known)
+    return Mean(result, below, known)
 
 
 class Call(NamedTuple):
@@ -351,7 +351,8 @@ def sample(
 
 
 def widened(backend: Backend, weight: Array, shape: Shape) -> Array:
-    """Repeat the weights of results where items or channels share them."""
+    """Repeat the weights of results where items or channels share them; NaN becomes 0."""
+    weight = backend.xp.where(backend.xp.isnan(weight), 0, weight)
     for axis in (0, 1):
         if weight.shape[axis] != shape[axis]:
             weight = backend.xp.concatenate([weight] * shape[axis], axis)
@@ -360,7 +361,7 @@ def widened(backend: Backend, weight: Array, shape: Shape) -> Array:
 
 def plain_weight(backend: Backend, places: Places, call: Call) -> Array:
     """Sum the weights of all taps, known numbers outside included: 1 for most methods."""
-    image, how, xp = call.image, call.how, backend.xp
+    image, how = call.image, call.how
     names = [EVEN.get(one, one) for one in how.padding_mode]
     names = ["constant" if one == "zeros" else one for one in names]
     fill = 1 if "constant" in names or not how.extrapolate else 0
@@ -369,8 +370,7 @@ def plain_weight(backend: Backend, places: Places, call: Call) -> Array:
         back(backend, ones, call.last),
         how.changed(padding_mode=tuple(names), fill_value=fill, prefilter=False),
     )
-    weight = places.gather(ones, how, ones.dtype)
-    return xp.where(xp.isnan(weight), 0, weight)
+    return places.gather(ones, how, ones.dtype)
 
 
 # Gradients ----------------------------------------------------------------------------------------
@@ -521,8 +521,8 @@ def swept(
             found = places.backward(sign(onto), one.image, one.how, (False, True), one.image.dtype)
             by_points.append(found[1])
     total = by_points[0]
-    for one in by_points[1:]:
-        total = xp.add(total, one)
+    for other in by_points[1:]:
+        total = xp.add(total, other)
     if images[0] is None:
         return None, None, total
     if len(images) == 1:
