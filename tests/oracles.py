@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -81,6 +83,47 @@ def reference_gradients(
     numbers = image.astype(complex if image.dtype.kind == "c" else float)
     names = per_axis(mode, rank), per_axis(boundary, rank)
     return reference.gradients(values, numbers, grid.astype(float), *names, align_corners)
+
+
+def mean_output(
+    image: Array, grid: Array, mode: Names, boundary: Names, weights: Array | None = None,
+    fill: float = 0, least: float = 0,
+) -> tuple[Array, Array]:  # fmt: skip
+    """The means over pixels that are not NaN, and their weights, tap by tap.
+
+    Grids are in pixels.  A mean is NaN where it is missing.
+    """
+    names = per_axis(mode, grid.shape[-1]), per_axis(boundary, grid.shape[-1])
+    sizes, n_items = image.shape[:1:-1], max(len(image), len(grid))
+    result = np.full((n_items, image.shape[1], *grid.shape[1:-1]), np.nan, image.dtype)
+    share = np.zeros(result.shape)
+    given = np.broadcast_to(1.0 if weights is None else weights, (n_items, *image.shape[1:]))
+    for n, c, *point in np.ndindex(*result.shape):
+        at = grid[n if len(grid) > 1 else 0, *point]
+        pixels = image[n if len(image) > 1 else 0, c]
+        axes = [
+            reference.axis_taps(
+                x, size, one, "zeros" if name == "missing" else name, False, coords="pixel"
+            )
+            for x, size, one, name in zip(at, sizes, *names, strict=True)
+        ]
+        above, below = 0.0, 0.0
+        for taps in itertools.product(*map(list, filter(None, axes))):
+            weight = math.prod(one for _, one in taps)
+            index = tuple(i for i, _ in taps)[::-1]
+            outside = [name for name, i in zip(names[1], index[::-1], strict=True) if i is None]
+            if "missing" in outside:
+                continue
+            if outside:
+                above += weight * (fill if "constant" in outside else 0)
+                below += weight
+            elif not np.isnan(pixels[index]):
+                above += weight * given[n, c, *index] * pixels[index]
+                below += weight * given[n, c, *index]
+        share[n, c, *point] = below
+        if below > least:
+            result[n, c, *point] = above / below
+    return result, share
 
 
 def magnitude(array: Array) -> float:

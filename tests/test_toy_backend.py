@@ -123,6 +123,27 @@ def test_every_way_to_sample(mode: Any, boundary: Any, axis: int) -> None:
     pair("grid_sample", image, grid, **how, **fill)
 
 
+@pytest.mark.parametrize("boundary", ["zeros", "missing", ("missing", "constant")])
+def test_missing_pixels_and_weights(boundary: Any) -> None:
+    rng = cases.generator("toy", "missing", str(boundary))
+    image, grid = cases.pixels(rng, (1, 2, 4, 5)), rng.uniform(-1.3, 1.3, (2, 3, 2))
+    image[rng.random(image.shape) < 0.3] = np.nan
+    values, theta = cases.pixels(rng, (2, 2, 3, 2)), rng.uniform(-1, 1, (2, 2, 3))
+    how = {"padding_mode": boundary, "missing": "ignore", "min_weight": 0.1}
+    pair("grid_sample", image, grid, **how, return_weight=True)
+    pair("grid_sample_vjp", values[..., 0], image, grid, **how)
+    pair("affine_sample", image, theta, (2, 2, 3, 2), **how)
+    pair("affine_sample_vjp", values, image, theta, (2, 2, 3, 2), **how)
+    pair("splat", image[..., 0, :3], grid[..., :1], 6, missing="ignore", normalize=True)
+    pair("interpolate", image, (5, 3), mode="linear", missing="ignore", return_weight=True)
+    integers = np.nan_to_num(image).astype(np.int16)
+    weights = Toy(rng.random((1, 1, 4, 5)) < 0.5)
+    call = gridsample.grid_sample
+    found = call(Toy(integers), Toy(grid), padding_mode="missing", weights=weights)
+    expected = call(integers, grid, padding_mode="missing", weights=weights.numbers)
+    np.testing.assert_array_equal(found.numbers, expected)
+
+
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", ["uint8", "int64", "float32", "complex128"])
 def test_every_kind_of_numbers(dtype: str) -> None:

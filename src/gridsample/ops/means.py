@@ -116,12 +116,12 @@ class Terms(NamedTuple):
         sums: images whose samples are, one after the other, the sums of m v and m.
         share: two images of ones; the difference of their samples is the share of each point's
             weight that is on known numbers outside, if that takes samples of its own.
-        fill: the known number outside of each channel, (1, C, 1, ...), for ``share``.
+        fill: the known number outside of each channel, for ``share``.
     """
 
     sums: Sequence[Term]
     share: Sequence[Term] = ()
-    fill: Array | None = None
+    fill: Sequence[Any] = ()
 
 
 def terms_of(
@@ -164,10 +164,10 @@ def terms_of(
             )
         names = {"constant": "zeros", "missing": "zeros"}
         if not {*given} & EVEN.keys():
-            return Terms([term(both, **names)], share, numbers(backend, fills, both))
+            return Terms([term(both, **names)], share, fills)
         mask = backend.xp.real(both[:, channels:])
         sums = [term(both[:, :channels], **names), term(mask, **names, **EVEN)]
-        return Terms(sums, share, numbers(backend, fills, both))
+        return Terms(sums, share, fills)
     known = [1] * masks if dropping or not options.extrapolate else []
     # Under "zeros", fills are of positions outside, not of dropped taps.  Values change their sign
     # outside where weights do not.  And where it is not known whether any pixel is missing, values
@@ -187,7 +187,7 @@ class Mean(NamedTuple):
 
     Attributes:
         result: sum(w m v) / sum(w m), (N, C, *out), or the number of missing results.
-        weight: sum(w m), (N, 1 or C, *out), real.
+        weight: sum(w m), (N, 1 or C, *out), real; NaN where a coordinate is NaN.
         known: where that is large enough; False where a coordinate is NaN.
     """
 
@@ -205,7 +205,9 @@ def sums_of(backend: Backend, places: Places, terms: Terms, channels: int) -> tu
     if terms.share:
         share = share_of(backend, places, terms)
         below = backend.xp.add(below, share)
-        above = backend.xp.add(above, backend.xp.multiply(terms.fill, share))
+        above = backend.xp.add(
+            above, backend.xp.multiply(numbers(backend, terms.fill, above), share)
+        )
     return above, below
 
 
@@ -243,7 +245,7 @@ def divided(
         quotient = xp.divide(above, xp.where(known, below, 1))
     other = numbers(backend, fill, above) if fill else math.nan
     result = backend.astype(xp.where(missing, other, quotient), above.dtype)
-    return Mean(result, xp.where(xp.isnan(below), 0, below), known)
+    return Mean(result, below, known)
 
 
 class Call(NamedTuple):
@@ -349,7 +351,8 @@ def sample(
 
 
 def widened(backend: Backend, weight: Array, shape: Shape) -> Array:
-    """Repeat the weights of results where items or channels share them."""
+    """Repeat the weights of results where items or channels share them; NaN becomes 0."""
+    weight = backend.xp.where(backend.xp.isnan(weight), 0, weight)
     for axis in (0, 1):
         if weight.shape[axis] != shape[axis]:
             weight = backend.xp.concatenate([weight] * shape[axis], axis)
@@ -358,7 +361,7 @@ def widened(backend: Backend, weight: Array, shape: Shape) -> Array:
 
 def plain_weight(backend: Backend, places: Places, call: Call) -> Array:
     """Sum the weights of all taps, known numbers outside included: 1 for most methods."""
-    image, how, xp = call.image, call.how, backend.xp
+    image, how = call.image, call.how
     names = [EVEN.get(one, one) for one in how.padding_mode]
     names = ["constant" if one == "zeros" else one for one in names]
     fill = 1 if "constant" in names or not how.extrapolate else 0
@@ -367,8 +370,7 @@ def plain_weight(backend: Backend, places: Places, call: Call) -> Array:
         back(backend, ones, call.last),
         how.changed(padding_mode=tuple(names), fill_value=fill, prefilter=False),
     )
-    weight = places.gather(ones, how, ones.dtype)
-    return xp.where(xp.isnan(weight), 0, weight)
+    return places.gather(ones, how, ones.dtype)
 
 
 # Gradients ----------------------------------------------------------------------------------------
@@ -509,8 +511,9 @@ def swept(
         by_points.append(second)
     if terms.share and needed[1]:
         share = share_of(backend, places, terms)
+        fill = numbers(backend, terms.fill, of_values)
         onto = xp.add(
-            xp.sum(xp.real(xp.multiply(xp.conj(of_values), terms.fill)), 1)[:, None],
+            xp.sum(xp.real(xp.multiply(xp.conj(of_values), fill)), 1)[:, None],
             xp.sum(xp.real(of_mask), 1)[:, None],
         )
         onto = xp.where(share == 0, 0, onto)
@@ -518,8 +521,8 @@ def swept(
             found = places.backward(sign(onto), one.image, one.how, (False, True), one.image.dtype)
             by_points.append(found[1])
     total = by_points[0]
-    for one in by_points[1:]:
-        total = xp.add(total, one)
+    for other in by_points[1:]:
+        total = xp.add(total, other)
     if images[0] is None:
         return None, None, total
     if len(images) == 1:

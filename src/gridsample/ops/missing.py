@@ -175,8 +175,12 @@ def laid_out(
         if narrow and lost.shape[1] > 1 and backend.inspects(lost):
             first = lost[:, :1]
             here = first if bool(xp.all(lost == first)) else lost
-        mask = xp.where(here, 0, backend.full((), 1, real, image) if weights is None else weights)
-    values = pixels if weights is None else xp.multiply(pixels, weights)
+        if weights is None:
+            mask = backend.astype(xp.logical_not(here), real)
+        else:
+            mask = xp.where(here, 0, weights)
+    with backend.quiet():
+        values = pixels if weights is None else xp.multiply(pixels, weights)
     return Planes(values, mask, pixels, lost, holes, weights)
 
 

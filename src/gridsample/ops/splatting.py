@@ -27,6 +27,7 @@ from gridsample.ops.arrays import (
     planes,
     sum_type,
 )
+from gridsample.ops.means import widened
 from gridsample.ops.missing import Rule, as_rule, check_weights, laid_out, without_missing
 
 # What to do instead of splatting labels.
@@ -216,10 +217,7 @@ def scatter_values(
     result = backend.give(back(backend, backend.astype(result, kind), last), values)
     if weight is None or rule is None or not rule.weighted:
         return result
-    if weight.shape[1] != channels:
-        weight = backend.xp.concatenate([weight] * channels, 1)
-    if weight.shape[0] != items:
-        weight = backend.xp.concatenate([weight] * items, 0)
+    weight = widened(backend, weight, (items, channels))
     return result, backend.give(back(backend, weight, last), values)
 
 

@@ -1,0 +1,166 @@
+"""Missing pixels and weights of tensors: derivatives, transforms, dtypes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cases
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.func import vmap
+
+import gridsample
+from gridsample.nn import GridSample
+
+IGNORE = {"missing": "ignore"}
+
+
+def given(
+    rng: np.random.Generator, shape: tuple[int, ...], weighted: tuple[int, ...]
+) -> tuple[Tensor, ...]:
+    """An image, where it has holes, and weights."""
+    image = torch.tensor(cases.pixels(rng, shape), requires_grad=True)
+    hole = torch.tensor(rng.random(shape) < 0.3)
+    return image, hole, torch.tensor(rng.uniform(0.5, 2, weighted), requires_grad=True)
+
+
+@pytest.mark.parametrize(
+    ("mode", "boundary", "channels"),
+    [("bicubic", "zeros", 1), ("bilinear", "missing", 2), ("bicubic", ("missing", "constant"), 1)],
+)
+def test_derivatives_of_both_orders(mode: str, boundary: Any, channels: int) -> None:
+    rng = cases.generator("torch missing", mode, str(boundary))
+    image, hole, weights = given(rng, (1, 2, 4, 5), (1, channels, 4, 5))
+    grid = torch.tensor(rng.uniform(-1.2, 1.2, (1, 3, 2)), requires_grad=True)
+
+    def sample(image: Tensor, grid: Tensor, weights: Tensor) -> Tensor:
+        image = torch.where(hole, torch.nan, image)
+        found = gridsample.grid_sample(
+            image, grid, mode, boundary, weights=weights, min_weight=0.2, **IGNORE
+        )
+        return found.nan_to_num(0)
+
+    inputs = image, grid, weights
+    assert torch.autograd.gradcheck(sample, inputs, fast_mode=True, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(sample, inputs, fast_mode=True)
+
+
+def test_derivatives_of_affine_maps_resizing_and_splatting() -> None:
+    rng = cases.generator("torch missing", "others")
+    image, hole, weights = given(rng, (1, 2, 4, 5), (1, 1, 4, 5))
+    theta = torch.tensor(rng.uniform(-1, 1, (1, 2, 3)), requires_grad=True)
+
+    def mapped(image: Tensor, theta: Tensor, weights: Tensor) -> Tensor:
+        image = torch.where(hole, torch.nan, image)
+        found = gridsample.affine_sample(image, theta, (1, 2, 3, 3), weights=weights, **IGNORE)
+        return found.nan_to_num(0)
+
+    def resized(image: Tensor, weights: Tensor) -> Tensor:
+        image = torch.where(hole, torch.nan, image)
+        how = {"mode": "bilinear", "antialias": True}
+        found = gridsample.interpolate(image, (3, 7), weights=weights, **how, **IGNORE)
+        return found.nan_to_num(0)
+
+    def splatted(values: Tensor, weights: Tensor) -> Tensor:
+        values = torch.where(hole, torch.nan, values).flatten(2)
+        grid = torch.linspace(-1, 1, 40, dtype=torch.float64).reshape(1, 20, 2)
+        how = {"weights": weights.flatten(2), "normalize": True}
+        return gridsample.splat(values, grid, (3, 3), **how, **IGNORE)
+
+    for function, inputs in (
+        (mapped, (image, theta, weights)),
+        (resized, (image, weights)),
+        (splatted, (image, weights)),
+    ):
+        assert torch.autograd.gradcheck(function, inputs, fast_mode=True)
+        assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
+
+
+@pytest.mark.parametrize("boundary", ["missing", "antisymmetric", ("missing", "zeros")])
+@pytest.mark.parametrize("kind", [torch.float64, torch.complex128])
+def test_gradients_are_those_of_arrays(boundary: Any, kind: torch.dtype) -> None:
+    rng = cases.generator("torch missing", str(boundary), str(kind))
+    image, hole, weights = given(rng, (1, 2, 4, 5), (2, 2, 4, 5))
+    image = torch.where(hole, torch.nan, image).to(kind).detach().requires_grad_()
+    grid = torch.tensor(rng.uniform(-1.2, 1.2, (2, 3, 2)), requires_grad=True)
+    how: Any = {"padding_mode": boundary, "min_weight": 0.1, **IGNORE}
+    found = gridsample.grid_sample(image, grid, weights=weights, **how)
+    upstream = torch.tensor(cases.pixels(rng, found.shape, str(kind).removeprefix("torch.")))
+    by_autograd = torch.autograd.grad(found, (image, grid, weights), upstream)
+    bare = [one.detach() for one in (upstream, image, grid)]
+    mine = gridsample.grid_sample_vjp(*bare, weights=weights.detach(), **how)
+    arrays = [one.numpy() for one in bare]
+    theirs = gridsample.grid_sample_vjp(*arrays, weights=weights.detach().numpy(), **how)
+    for one, two, three in zip(by_autograd, mine, theirs, strict=True):
+        torch.testing.assert_close(two, one)
+        torch.testing.assert_close(torch.tensor(three), one)
+    assert not by_autograd[0][hole].any()
+
+
+def test_a_point_without_coordinate_leaves_gradients_clean() -> None:
+    image = torch.tensor([[[1.0, torch.nan, 3.0]]], requires_grad=True)
+    grid = torch.tensor([[[0.1], [torch.nan], [0.9]]], requires_grad=True)
+    found = gridsample.grid_sample(image, grid, padding_mode="missing", **IGNORE)
+    assert found.isnan()[0, 0, 1] and not found.isnan()[0, 0, 2]
+    found[~found.isnan()].sum().backward()
+    assert image.grad.isfinite().all() and grid.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("channels", [1, 5])
+def test_transforms_sample_the_same_bits_where_nothing_is_missing(channels: int) -> None:
+    rng = cases.generator("torch missing", channels)
+    images = torch.tensor(cases.pixels(rng, (3, 1, channels, 13, 11), "float32"))
+    grid = torch.tensor(rng.uniform(-1.2, 1.2, (1, 9, 2)).astype(np.float32))
+
+    def plain(image: Tensor) -> Tensor:
+        return gridsample.grid_sample(image, grid)
+
+    def ignoring(image: Tensor) -> Tensor:
+        return gridsample.grid_sample(image, grid, **IGNORE)
+
+    assert torch.equal(vmap(ignoring)(images), vmap(plain)(images))
+    images[1, 0, 0, 3, 4] = torch.nan
+    expected = torch.stack([ignoring(image) for image in images])
+    torch.testing.assert_close(vmap(ignoring)(images), expected, equal_nan=True)
+    compiled = torch.compile(ignoring, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(images[1]), expected[1], equal_nan=True)
+    assert torch.equal(compiled(images[0]), plain(images[0]))
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16, torch.uint8])
+def test_narrow_types_are_divided_in_full_precision(kind: torch.dtype) -> None:
+    rng = cases.generator("torch missing", str(kind))
+    image = torch.tensor(rng.uniform(0, 200, (1, 2, 5, 6))).to(kind)
+    weights, grid = torch.tensor(rng.random((1, 1, 5, 6)) < 0.6), rng.uniform(-1, 1, (1, 9, 2))
+    how: Any = {"padding_mode": "missing", "weights": weights}
+    grids = torch.tensor(grid)
+    expected = gridsample.grid_sample(image.double(), grids, **how)
+    found = gridsample.grid_sample(image, grids, **how)
+    assert found.dtype == kind
+    if kind == torch.uint8:
+        assert torch.equal(found.double(), expected.nan_to_num(0).round())
+    else:
+        torch.testing.assert_close(found, expected.to(kind), equal_nan=True)
+    if kind != torch.uint8:
+        image[0, 0, 2, 2] = torch.nan
+        found = gridsample.grid_sample(image, grids, **IGNORE)
+        expected = gridsample.grid_sample(image.double(), grids, **IGNORE)
+        torch.testing.assert_close(found, expected.to(kind), equal_nan=True)
+
+
+def test_the_module_takes_weights() -> None:
+    rng = cases.generator("torch missing", "module")
+    image, hole, weights = given(rng, (1, 2, 4, 5), (1, 1, 4, 5))
+    image, grid = torch.where(hole, torch.nan, image), torch.rand(1, 3, 2, dtype=torch.float64)
+    module = GridSample(padding_mode="missing", missing="ignore", min_weight=0.3)
+    assert "missing='ignore', min_weight=0.3" in repr(module)
+    how: Any = {"padding_mode": "missing", "min_weight": 0.3, **IGNORE}
+    torch.testing.assert_close(
+        module(image, grid, weights),
+        gridsample.grid_sample(image, grid, weights=weights, **how),
+        equal_nan=True,
+    )
+    with pytest.raises(ValueError, match="missing 'skip' is not known"):
+        GridSample(missing="skip")
