@@ -133,9 +133,10 @@ def test_what_a_view_does_not_show_is_missing() -> None:
     np.testing.assert_array_equal(~missing, inside)
 
 
-def test_labels_are_copied() -> None:
+@pytest.mark.parametrize("mode", ["nearest", "label"])
+def test_labels_are_copied(mode: str) -> None:
     image = np.random.default_rng(3).choice([3, 70, 200], (1, 1, 6, 40, 40)).astype(np.uint8)
-    found = cameras.convert_panorama(image, CUBE, PANORAMA, mode="nearest")
+    found = cameras.convert_panorama(image, CUBE, PANORAMA, mode=mode)
     assert set(np.unique(found)) == {3, 70, 200}
 
 
@@ -201,7 +202,7 @@ def test_compiled_conversions_have_no_break() -> None:
         (lambda: cameras.panorama_rays("cubemap"), TypeError, ["projection", "'cubemap'"]),
         (lambda: cameras.panorama_grid(CUBE, PANORAMA, np.eye(2)), ValueError, ["rotation"]),
         (lambda: cameras.convert_panorama(np.zeros((1, 1, 4, 4)), CUBE, PANORAMA), ValueError,
-         ["input", "(1, 1, 4, 4)"]),
+         ["input", "(N, C, 6, 40, 40)", "(1, 1, 4, 4)"]),
     ],
 )  # fmt: skip
 def test_bad_arguments(call: Any, error: type[Exception], words: list[str]) -> None:

@@ -180,9 +180,9 @@ def test_projection_agrees_with_itself_backwards() -> None:
     flat = points.reshape(-1, 3)
     pixels, depth = cameras.project(flat, intrinsics, np.linalg.inv(poses))
     assert pixels.shape == (3, 35, 2) and depth.shape == (3, 35)
-    np.testing.assert_array_equal(np.isnan(pixels), np.stack([depth <= 0, depth <= 0], -1))
     front = depth > 1e-9  # one point is on the image plane, up to rounding
     assert front.any() and not front.all()
+    np.testing.assert_array_equal(np.isnan(pixels), np.stack([~front, ~front], -1))
     rays = np.concatenate([pixels, np.ones((3, 35, 1))], -1) * depth[..., None]
     world = rays @ np.linalg.inv(intrinsics).swapaxes(1, 2) @ poses[:, :3, :3].swapaxes(1, 2)
     world += poses[:, None, :3, 3]
@@ -224,6 +224,20 @@ def test_views_are_differentiable() -> None:
 
     assert torch.autograd.gradcheck(call, (places, *given), fast_mode=True)
     assert torch.autograd.gradgradcheck(call, (places, *given), fast_mode=True)
+
+
+def test_points_near_the_image_plane_have_finite_derivatives() -> None:
+    depth = torch.tensor([1e-30, 1e-12, 0.0, -1e-30])
+    points = torch.stack([torch.ones(4), torch.ones(4), depth], -1).requires_grad_()
+    images, lens = torch.ones(1, 1, 5, 5), torch.eye(3)[None]
+    found = cameras.sample_views(points, images, None, lens, torch.eye(4)[None])
+    assert not found.mask.any()
+    pixels, _ = cameras.project(points, lens[0], torch.eye(4))
+    assert pixels.isnan().all()
+    plane = cameras.distort_points(points, [0.1, 0, 0, 0])
+    loss = found.colors.sum() + pixels.nansum() + plane.nansum()
+    (slope,) = torch.autograd.grad(loss, points)
+    assert torch.equal(slope, torch.zeros(4, 3))
 
 
 @pytest.mark.parametrize("listed", [False, True])

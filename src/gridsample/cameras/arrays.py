@@ -14,6 +14,8 @@ Array = Any
 # The signs that convert camera axes to those of OpenCV: x right, y down, z forward.
 AXES = {"opencv": (1.0, 1.0, 1.0), "opengl": (1.0, -1.0, -1.0)}
 FLOATS = ("float16", "bfloat16", "float32", "float64")
+# The largest x / z and y / z of a ray that a camera may image.
+STEEPEST = 1e9
 # A position, in pixels, that is outside every image.  Unlike infinity, it has finite derivatives.
 FAR = -1e6
 
@@ -132,23 +134,31 @@ def in_camera(backend: Backend, points: Array, camera: tuple[Array, Array]) -> A
     return moved(backend, turn, points) + shift[..., None, :]
 
 
+def in_front(backend: Backend, rays: Array) -> Array:
+    """Whether rays (..., 3) are in front of the image plane, (..., 1), and not along it.
+
+    The coordinates of a ray along the plane, and their derivatives, would not be finite.
+    """
+    z = rays[..., 2:]
+    across = backend.xp.abs(rays[..., :2])
+    return (z > 0) & (across <= STEEPEST * z).all(-1)[..., None]
+
+
 def projected(backend: Backend, points: Array, intrinsics: Array, missing: float) -> Array:
     """Project points (..., P, 3) in OpenCV's camera axes to pixels (..., P, 2).
 
-    The pixels of points with z <= 0 are ``missing``; their derivatives are 0.
+    The pixels of points that are not in front are ``missing``; their derivatives are 0.
     """
-    xp, z = backend.xp, points[..., 2:]
-    front = z > 0
-    plane = points[..., :2] / xp.where(front, z, 1)
+    xp, front = backend.xp, in_front(backend, points)
+    plane = points[..., :2] / xp.where(front, points[..., 2:], 1)
     pixels = moved(backend, intrinsics[..., :2, :2], plane) + intrinsics[..., None, :2, 2]
     return xp.where(front, pixels, missing)
 
 
 def projected_vjp(backend: Backend, upstream: Array, points: Array, intrinsics: Array) -> Array:
     """Compute the gradient of the points of `projected` from that of the pixels."""
-    xp, z = backend.xp, points[..., 2:]
-    front = z > 0
-    z = xp.where(front, z, 1)
+    xp, front = backend.xp, in_front(backend, points)
+    z = xp.where(front, points[..., 2:], 1)
     by_plane = xp.where(front, upstream, 0) @ intrinsics[..., :2, :2] / z
     by_depth = -(by_plane * points[..., :2]).sum(-1)[..., None] / z**2
     return xp.concatenate((by_plane, xp.where(front, by_depth, 0)), -1)

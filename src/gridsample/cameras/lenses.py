@@ -14,6 +14,7 @@ from gridsample.cameras.arrays import (
     check_shape,
     check_size,
     first_array,
+    in_front,
     moved,
     pixel_centres,
     signed,
@@ -255,7 +256,7 @@ def distorted(
     x, y = rays[..., 0], rays[..., 1]
     front = x == x
     if rays.shape[-1] == 3:
-        front = rays[..., 2] > 0
+        front = in_front(backend, rays)[..., 0]
         z = xp.where(front, rays[..., 2], 1)
         x, y = x / z, y / z
     if max_angle is not None and max_angle < math.pi / 2:

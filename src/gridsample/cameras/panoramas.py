@@ -144,7 +144,7 @@ def convert_panorama(
         target: the projection of the result.
         rotation: (3, 3) or (N, 3, 3), from the target's axes to the source's (see `look`); None for
             the identity.
-        mode: the interpolation method, as in `gridsample.grid_sample`; one for both axes.
+        mode: the interpolation method, as in `gridsample.grid_sample`; one, or one for x and y.
         threads: the maximum number of threads, as in `gridsample.grid_sample`.
 
     Returns:
@@ -274,7 +274,8 @@ def prepared(
     (image,) = backend.bring(input=input)
     shape = backend.shape(image)
     if len(shape) != 2 + len(given.shape) or shape[2:] != given.shape:
-        raise ValueError(f"input must have the shape (N, C, {given.shape}) of source, got {shape}")
+        wanted = ", ".join(map(str, given.shape))
+        raise ValueError(f"input must have the shape (N, C, {wanted}) of source, got {shape}")
     modes = per_axis(mode, 2, "mode")
     methods = [find_method(one) for one in modes]
     margin = 0
@@ -286,7 +287,8 @@ def prepared(
     grid = backend.astype(grid, backend.type("float64" if wide else "float32"))
     third = () if given.kind != "cubemap" else ("nearest",)
     # Names are not to be blended: beyond the edges they are copied, too.
-    beyond = "nearest" if all(one.taps == 1 for one in methods) else "bilinear"
+    copies = all(one.taps == 1 or one.votes for one in methods)
+    beyond = "nearest" if copies else "bilinear"
     ring = (beyond, beyond, *third)
     grid = grid + backend.astype(offset(backend, margin, grid), grid.dtype)
     return backend, image, Conversion(given, grid, (*modes, *third), ring, margin, threads)

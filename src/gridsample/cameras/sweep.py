@@ -326,9 +326,13 @@ def rays_of(sweep: Sweep, one: Array) -> Rays:
 
 
 def places_of(sweep: Sweep, rays: Rays, depths: Array) -> tuple[Array, Array, Array]:
-    """Compute u, v and c for some planes, each (N, planes, H, W); u and v are `FAR` behind."""
+    """Compute u, v and c for some planes, each (N, planes, H, W).
+
+    Behind the camera, and as far from the image as `FAR`, u and v are `FAR`, and c is 1.
+    """
     a, b, c = (s * depths + t for s, t in zip(*rays, strict=True))
-    xp, front = sweep.backend.xp, c > 0
+    xp = sweep.backend.xp
+    front = (c > 0) & (xp.abs(a) < -FAR * c) & (xp.abs(b) < -FAR * c)
     c = xp.where(front, c, 1)
     return xp.where(front, a / c, FAR), xp.where(front, b / c, FAR), c
 
@@ -471,7 +475,7 @@ def places_vjp(
 ) -> tuple[Array, Array]:
     """Compute the gradients of a map, (N, 3, 4), and of the depths from that of the grid."""
     xp, (u, v, c) = sweep.backend.xp, places
-    front = u > FAR  # behind the camera, u is FAR; far outside, the gradient is 0 anyway
+    front = u > FAR
     by_u = xp.where(front, by_grid[..., 0], 0) / c
     by_v = xp.where(front, by_grid[..., 1], 0) / c
     by_c = -(by_u * xp.where(front, u, 0) + by_v * xp.where(front, v, 0))

@@ -67,8 +67,9 @@ def project(
     Returns:
         (pixels, depth): (..., P, 2), and (..., P) in the world's units.  The depth is the distance
         in front of the camera along its viewing direction, for both names of axes.  Pixels of
-        points with depth <= 0 are NaN, and their derivatives are 0.  Float64 if an argument is
-        float64, otherwise float32.  Tensors are differentiable in all arguments.
+        points with depth <= 0 are NaN, and their derivatives are 0; so are those of rays along the
+        image plane, with |x / z| or |y / z| above 1e9.  Float64 if an argument is float64,
+        otherwise float32.  Tensors are differentiable in all arguments.
 
     Raises:
         TypeError: an argument does not hold real numbers.
