@@ -1,9 +1,9 @@
 """Forks while kernels are being loaded or compiled.
 
-A forked child has only the thread that forked.  If another thread was importing Numba or compiling,
-the child would wait for that thread's locks for ever.  So a fork waits until the compilation in
-progress has ended.  If that takes too long, or if the program itself is compiling with Numba, the
-child raises an error where it would hang.
+A forked child has only the thread that forked.  If another thread was compiling, or importing Numba
+or a part of the library that is loaded on first use, the child would wait for that thread's locks
+for ever.  So a fork waits until that is done.  If it takes too long, or if the program itself is
+compiling with Numba, the child raises an error where it would hang.
 """
 
 from __future__ import annotations
