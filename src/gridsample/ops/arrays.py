@@ -67,8 +67,8 @@ def check_differentiable(backend: Backend, image: Array) -> None:
     """Raise an error if the gradient of an integer image is requested."""
     if not is_differentiable(backend, image):
         raise TypeError(
-            f"input has dtype {image.dtype}, which has no gradient; "
-            "pass need_input=False to get only the grid's gradient"
+            f"input has dtype {image.dtype}, of which there is no gradient; "
+            "pass need_input=False to get the grid's alone"
         )
 
 
@@ -157,9 +157,9 @@ def add_fill(backend: Backend, image: Array, how: Options) -> Array:
         if order < 2 or not BOUNDARIES[name].filled:
             continue
         axis = n - 1 - a
-        key: tuple[Any, ...] = (how.mode[a], order, name, image.shape[axis], kind)
-        known: Any = backend if backend.plain else None
-        line = fill_line(backend, image, *key) if known is None else kept_line(known, *key)
+        key = how.mode[a], order, name, image.shape[axis], kind
+        kept: Any = backend  # the cache wants it to be hashable, which a protocol does not say
+        line = kept_line(kept, *key) if backend.plain else fill_line(backend, image, *key)
         line = line.reshape(tuple([-1 if k == axis else 1 for k in range(n)]))
         factor = factor if before is None else factor * (before + 1)
         if backend.plain:  # the coefficients are a new array, and few of them change
