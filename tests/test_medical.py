@@ -186,6 +186,20 @@ def test_a_plane_and_integers():
     assert resample(plane, (1, 1), (99, 99)).shape == (1, 1)
 
 
+def test_the_input_is_only_read():
+    data = rng.random((1, 4, 5, 6))
+    kept = data.copy()
+    for given in (data, torch.from_numpy(data)):
+        found = resample(given, (1, 1, 1), (1, 1, 1))
+        found += 1
+        np.testing.assert_array_equal(data, kept)
+    data.flags.writeable = False
+    for axis, new in ((None, (1, 2, 1)), (0, (0.5, 1, 1)), (0, (0.5, 0.7, 1))):
+        for is_label in (False, True):
+            how = {"order_separate": 1, "separate_axis": axis}
+            resample(data, (1, 1, 1), new, is_label, **how)
+
+
 def test_tensors():
     volume = torch.rand(1, 3, 5, 6, dtype=torch.float64, requires_grad=True)
     for spacing in ((1, 1, 1), (5, 1, 1)):

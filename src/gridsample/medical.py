@@ -19,7 +19,7 @@ import numpy as np
 from gridsample.backends import backend_of
 from gridsample.definitions.zooming import Zoom, needed, picked
 from gridsample.ops.zooming import zoom_axes, zooms_of
-from gridsample.skimage.images import as_image, clipped, type_of
+from gridsample.skimage.images import as_image, clipped, duplicate, type_of
 
 Array = Any
 
@@ -238,6 +238,8 @@ def resampled(
         raise ValueError(
             f"data and result must have a voxel along each axis: {tuple(volume.shape)}, {shape}"
         )
+    if tuple(shape) == tuple(volume.shape[1:]):
+        return duplicate(volume)
     plain = volume if backend.plain else as_memory(volume, is_label)
     if plain is None:
         return resample_image(volume, shape, axis, order, order_apart)
@@ -295,7 +297,7 @@ def resample_image(
 
 def clip_items(image: Array, result: Array, order: int) -> Array:
     """Clip each entry of a result to the range of that entry of the image."""
-    if order == 0:
+    if order == 0 or result is image:
         return result  # every voxel is one of the image's
     backend = backend_of(image=image)
     made = [clipped(one, of, "edge", 0.0) for one, of in zip(image, result, strict=True)]

@@ -17,6 +17,7 @@ from gridsample.ndimage.positions import map_coordinates, transform
 from gridsample.ops.affine import affine_sample
 from gridsample.skimage.images import (
     Array,
+    Mode,
     as_float,
     as_image,
     as_whole,
@@ -104,27 +105,34 @@ def warp(
             "of a bug in scikit-image's own; order 1 or 3 is recommended instead",
             stacklevel=2,
         )
-    matrix, flat = matrix_of(inverse_map), source.ndim in (2, 3)
-    if matrix is not None and order in METHODS and not map_args and flat and len(shape) > 1:
-        result = under_matrix(source, matrix, shape[:2], order, how.boundary, cval)
-    elif matrix is None and not callable(inverse_map):
-        result = map_coordinates(source, inverse_map, order=order, mode=how.ndimage, cval=cval)
-    else:
-        if not flat:
-            raise ValueError(
-                "Only 2-D images (grayscale or color) are supported if inverse_map is a function "
-                f"or a matrix, got shape {tuple(source.shape)}"
-            )
-        if len(shape) < 2:
-            raise ValueError(f"output_shape must be (rows, columns), got {shape}")
-        if matrix is None or map_args:
-            places = mapped(source, inverse_map, map_args or {}, shape)
-        else:
-            places = mapped(source, lambda xy: projected(matrix, xy), {}, shape)
-        result = at_places(source, places, shape, order, how.ndimage, cval)
+    result = warped(source, inverse_map, map_args, shape, order, how, cval)
     if clip and order > 0:  # otherwise, every pixel is one of the image's
         result = clipped(source, result, mode, cval)
     return backend_of(image=image).give(result, image)
+
+
+def warped(
+    source: Array, inverse_map: Any, map_args: dict[str, Any] | None, shape: tuple[int, ...],
+    order: int, how: Mode, cval: float,
+) -> Array:  # fmt: skip
+    """Sample an image by whichever kind of map is given; see `warp`."""
+    matrix, flat = matrix_of(inverse_map), source.ndim in (2, 3)
+    if matrix is not None and order in METHODS and not map_args and flat and len(shape) > 1:
+        return under_matrix(source, matrix, shape[:2], order, how.boundary, cval)
+    if matrix is None and not callable(inverse_map):
+        return map_coordinates(source, inverse_map, order=order, mode=how.ndimage, cval=cval)
+    if not flat:
+        raise ValueError(
+            "Only 2-D images (grayscale or color) are supported if inverse_map is a function or a "
+            f"matrix, got shape {tuple(source.shape)}"
+        )
+    if len(shape) < 2:
+        raise ValueError(f"output_shape must be (rows, columns), got {shape}")
+    if matrix is None or map_args:
+        places = mapped(source, inverse_map, map_args or {}, shape)
+    else:
+        places = mapped(source, lambda xy: projected(matrix, xy), {}, shape)
+    return at_places(source, places, shape, order, how.ndimage, cval)
 
 
 def rotate(
