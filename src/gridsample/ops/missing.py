@@ -74,8 +74,7 @@ def as_rule(
         raise TypeError(f"missing must be one of {', '.join(map(repr, RULES))}, got {missing!r}")
     if missing not in RULES:
         raise unknown("missing", missing, RULES)
-    number = isinstance(min_weight, (int, float)) and not isinstance(min_weight, bool)
-    if not number and type(min_weight).__module__ != "numpy":
+    if not isinstance(min_weight, (int, float, np.number)) or isinstance(min_weight, bool):
         raise TypeError(f"min_weight must be a number from 0 to below 1, got {min_weight!r}")
     if not 0 <= min_weight < 1:
         raise ValueError(f"min_weight must be at least 0 and below 1, got {min_weight!r}")
