@@ -67,8 +67,8 @@ def check_differentiable(backend: Backend, image: Array) -> None:
     """Raise an error if the gradient of an integer image is requested."""
     if not is_differentiable(backend, image):
         raise TypeError(
-            f"input has dtype {image.dtype}, of which there is no gradient; "
-            "pass need_input=False to get the grid's alone"
+            f"input has dtype {image.dtype}, which has no gradient; "
+            "pass need_input=False to get only the grid's gradient"
         )
 
 
