@@ -238,7 +238,9 @@ def aligns(method: str) -> bool:
 
 def votes(methods: Sequence[str]) -> bool:
     """Whether inputs vote, by the methods of all axes in the spelling of `Axis.method`."""
-    return any([method_of(one).votes for one in methods])
+    from gridsample.definitions.zooming import is_zoom  # which is written in terms of this module
+
+    return any([not is_zoom(one) and method_of(one).votes for one in methods])
 
 
 @functools.lru_cache(maxsize=512)
