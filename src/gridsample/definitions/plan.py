@@ -560,9 +560,8 @@ def make_plan(
     methods = tuple(find_method(name) for name in per_axis(mode, rank, "mode"))
     boundaries = check_boundaries(per_axis(padding_mode, rank, "padding_mode"))
     odd = [name for name in boundaries if BOUNDARIES[name].odd]
-    votes = check_labels(methods, image_type, image_type.kind in "biu", odd)
-    # The numbers of labels are not summed, only weights are.
-    wide = grid_type.name == "float64" or (image_type.name in WIDE_TYPES and not votes)
+    summed = not check_labels(methods, image_type, image_type.kind in "biu", odd)
+    wide = grid_type.name == "float64" or (image_type.name in WIDE_TYPES and summed)
     return Plan(
         methods=methods,
         boundaries=boundaries,
@@ -591,8 +590,7 @@ def check_extent(name: str, shape: Sequence[int], itemsize: int) -> None:
 
 def hashable(given: Mode) -> Mode:
     """Make an option a key of a cache: convert a list to a tuple, and reject unhashable values."""
-    if isinstance(given, list):
-        given = tuple(given)
+    given = tuple(given) if isinstance(given, list) else given
     try:
         hash(given)
     except TypeError:
