@@ -65,15 +65,25 @@ def compiled() -> int:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a ``sweep(n)``, the cases that are left to the slow run.
+    """Leave cases of a ``sweep(n)`` to the slow run.
 
-    One case of n stays: that whose places in all lists of parameters add up to a multiple of n.  So
-    any two values of different parameters meet in one that stays, where a third has n values.
+    One case of n stays: those whose places in all lists of parameters add up to a multiple of n.
+    Any two values of different parameters thus meet in one that stays if a third has n values.
     """
+    places: dict[tuple[Any, ...], dict[tuple[int, ...], int]] = {}
     for item in items:
-        sweep = item.get_closest_marker("sweep")
-        call = getattr(item, "callspec", None)
-        if sweep is not None and call is not None and sum(call.indices.values()) % sweep.args[0]:
+        sweep, call = item.get_closest_marker("sweep"), getattr(item, "callspec", None)
+        if sweep is None or call is None:
+            continue
+        total, left = 0, dict(call.params)
+        marks = [mark.args[0] for mark in item.iter_markers("parametrize")]
+        lists = [one.replace(",", " ").split() if isinstance(one, str) else one for one in marks]
+        lists += [[name] for name in left if not any(name in names for names in lists)]
+        for names in lists:
+            known = places.setdefault((item.nodeid.partition("[")[0], *names), {})
+            value = tuple(id(left[name]) for name in names)
+            total += known.setdefault(value, len(known))
+        if total % sweep.args[0]:
             item.add_marker(pytest.mark.slow)
 
 

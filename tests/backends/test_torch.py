@@ -124,7 +124,7 @@ def test_integer_image_has_a_gradient_in_the_grid() -> None:
     (expected,) = torch.autograd.grad(gridsample.grid_sample(image.float(), grid).sum(), grid)
     assert none is None
     torch.testing.assert_close(by_grid, expected, rtol=1e-5, atol=1e-4)
-    with pytest.raises(TypeError, match=r"input has dtype torch\.uint8, of which there is no grad"):
+    with pytest.raises(TypeError, match=r"input has dtype torch\.uint8, which has no grad"):
         gridsample.grid_sample_vjp(ones, image, grid)
 
 

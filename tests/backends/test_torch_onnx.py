@@ -142,7 +142,7 @@ def test_a_program_is_lowered() -> None:
     program = torch.export.export(model, arguments)
     exported = export(gridsample.onnx.lower(program))
     torch.testing.assert_close(run(exported, arguments)[0], model(*arguments), rtol=0, atol=3e-5)
-    with pytest.raises(torch.onnx.OnnxExporterError, match=r"give .* to gridsample\.onnx\.lower"):
+    with pytest.raises(torch.onnx.OnnxExporterError, match=r"pass .* to gridsample\.onnx\.lower"):
         export(program)
     with pytest.raises(ValueError, match=r"one mode .* got mode \('cubic', 'linear'\)"):
         gridsample.onnx.lower(torch.export.export(Sample(("cubic", "linear")), arguments))

@@ -158,7 +158,7 @@ def test_a_program_is_lowered() -> None:
     exported = export(gridsample.onnx.lower(program))
     for mine, theirs in zip(model(image), run(exported, (image,)), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-5)
-    with pytest.raises(torch.onnx.OnnxExporterError, match=r"give .* to gridsample\.onnx\.lower"):
+    with pytest.raises(torch.onnx.OnnxExporterError, match=r"pass .* to gridsample\.onnx\.lower"):
         export(program)
 
 
