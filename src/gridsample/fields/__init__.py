@@ -25,17 +25,15 @@ if TYPE_CHECKING:
         to_pixel,
     )
     from gridsample.fields.displacements import (
-        Consistency,
         Inverse,
         compose,
         compose_vjp,
-        consistency,
         exp,
         exp_vjp,
-        flow_warp,
         invert,
         invert_vjp,
     )
+    from gridsample.fields.flows import Consistency, consistency, flow_warp
     from gridsample.fields.jacobians import (
         Regularity,
         jacobian,
@@ -85,17 +83,15 @@ _MODULES = {
         "to_pixel",
     ),
     "displacements": (
-        "Consistency",
         "Inverse",
         "compose",
         "compose_vjp",
-        "consistency",
         "exp",
         "exp_vjp",
-        "flow_warp",
         "invert",
         "invert_vjp",
     ),
+    "flows": ("Consistency", "consistency", "flow_warp"),
     "jacobians": (
         "Regularity",
         "jacobian",
