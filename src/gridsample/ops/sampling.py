@@ -270,9 +270,9 @@ def grid_sample_vjp(
     given = {} if weights is None else {"weights": weights}
     backend = backend_of(grad_output=grad_output, input=input, grid=grid, **given)
     needed = check_flag(need_input, "need_input"), check_flag(need_grid, "need_grid")
+    every = *needed, check_flag(need_weights, "need_weights")
     rule = as_rule(missing, weights, min_weight, False, padding_mode)
     if rule is not None:
-        every = *needed, check_flag(need_weights, "need_weights")
         return vjp_by_rule(backend, (grad_output, input, grid), options, rule, every)
     return sample_vjp(backend, grad_output, input, grid, options, needed)
 
