@@ -106,7 +106,8 @@ missing pixels:
   NaN, and the value of --nodata or of a TIFF file's nodata tag. They count for nothing, and their
   neighbours make up for them; a result that has no neighbours is missing, too, and gets the nodata
   value, or NaN. With --missing propagate, every result that reads a missing pixel is missing.
-  Whole pixels are copied as they are."""
+  Whole pixels are copied as they are. What is outside the image is not missing; gridsample warp
+  leaves it out with --padding missing."""
 
 _EXPLAIN_NOTES = "{sampling}"
 
@@ -129,7 +130,6 @@ def _notes(text: str) -> str:
         "appear."
     )
     sampling = f"{modes.format(sampled)}\n\nboundaries:\n{boundaries}"
-    sampling += "\n  missing (for warp): outside counts for nothing, and the pixels make up for it."
     return text.format(
         sampling=sampling, resizing=modes.format(resized), alpha=_ALPHA_NOTES,
         missing=_MISSING_NOTES,
