@@ -457,9 +457,7 @@ def test_every_name_in_the_help_is_taken(capsys):
     said = capsys.readouterr().out.split("\nmodes:\n")[1].split("\n\n")
     modes, boundaries = (" ".join(part.replace(".", ",").split()) for part in said[:2])
     modes = modes.split(", bilinear and")[0].split(", ")
-    boundaries, of_warp = boundaries.removeprefix("boundaries: ").split(", missing (for warp)")
-    boundaries = boundaries.split(", ")
-    assert of_warp and run("warp", "x.npy", "y.npy", "--rotate", 3, "--padding", "missing") == 0
+    boundaries = boundaries.removeprefix("boundaries: ").rstrip(",").split(", ")
     assert modes == list(gridsample.methods.names())
     assert boundaries == list(BOUNDARIES)
     for words in [*(["--mode", one] for one in modes), *(["--padding", one] for one in boundaries)]:
