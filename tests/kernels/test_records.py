@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
+from gridsample.kernels.compile import records as flattening
 from gridsample.kernels.compile.records import (
     check,
     flat_parameters,
@@ -180,3 +184,27 @@ def test_drivers_have_few_parameters_all_of_which_are_documented(name: str) -> N
     for kind in taken.values():
         if isinstance(kind, type):
             assert kind.__doc__ and not kind.__doc__.startswith(kind.__name__)
+
+
+def test_threads_may_flatten_at_once() -> None:
+    """Python 3.11 raises SystemError if threads take turns while a syntax tree is made.
+
+    They do when garbage is collected, and Python code is run for that.
+    """
+    interval, thresholds = sys.getswitchinterval(), gc.get_threshold()
+
+    def callback(*_: Any) -> None:
+        """Give other threads a turn."""
+
+    gc.callbacks.append(callback)
+    sys.setswitchinterval(1e-6)
+    gc.set_threshold(500)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            flattening.tree.cache_clear()
+            flattening.flattened.cache_clear()
+            assert all(pool.map(flatten, build.DRIVERS.values()))
+    finally:
+        gc.callbacks.remove(callback)
+        gc.set_threshold(*thresholds)
+        sys.setswitchinterval(interval)

@@ -10,7 +10,7 @@ import numpy as np
 
 from gridsample.backends.maps import grid_along
 from gridsample.definitions import tables
-from gridsample.definitions.checks import as_array, check_dense
+from gridsample.definitions.checks import as_array, check_dense, check_extent
 from gridsample.definitions.options import (
     Options,
     Resizing,
@@ -24,7 +24,6 @@ from gridsample.definitions.plan import (
     WIDE_TYPES,
     Plan,
     Shape,
-    check_extent,
     check_image_type,
     coordinates,
     make_plan,

@@ -16,11 +16,11 @@ from gridsample.alpha import Alpha, divide, multiply
 from gridsample.cli.hints import LabelHint
 from gridsample.cli.nodata import nodata_of, with_nodata
 from gridsample.cli.terminal import progress_bar
+from gridsample.definitions.checks import check_extent
 from gridsample.definitions.labels import check_labels, has_labels
 from gridsample.definitions.plan import (
     MISSING,
     Mode,
-    check_extent,
     check_threads,
     find_method,
     listed,

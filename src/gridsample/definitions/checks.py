@@ -6,7 +6,9 @@ The caller has to convert these, and the error says how.
 
 from __future__ import annotations
 
+import math
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -97,3 +99,13 @@ def as_reals(given: Any, name: str) -> Array:
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
     return array.astype(np.float64, copy=False)
+
+
+def check_extent(name: str, shape: Sequence[int], itemsize: int) -> None:
+    """Raise an error for a shape whose size in bytes exceeds the address space."""
+    most = np.iinfo(np.intp).max // itemsize
+    if math.prod(shape) > most:
+        raise ValueError(
+            f"{name} would have the shape {tuple(shape)}, which is larger than any array can be: "
+            f"{most} numbers"
+        )

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.definitions import axis
+from gridsample.definitions.checks import check_extent
 from gridsample.definitions.labels import check_labels
 from gridsample.definitions.methods import ALIASES, METHODS, Method
 
@@ -576,16 +577,6 @@ def make_plan(
         coords=check_coords(coords, rank, grid_shape[1:-1]),
         extrapolate=check_flag(extrapolate, "extrapolate"),
     )
-
-
-def check_extent(name: str, shape: Sequence[int], itemsize: int) -> None:
-    """Raise an error for a shape whose size in bytes exceeds the address space."""
-    most = np.iinfo(np.intp).max // itemsize
-    if math.prod(shape) > most:
-        raise ValueError(
-            f"{name} would have the shape {tuple(shape)}, which is larger than any array can be: "
-            f"{most} numbers"
-        )
 
 
 def hashable(given: Mode) -> Mode:

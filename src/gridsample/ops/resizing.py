@@ -16,6 +16,7 @@ import numpy as np
 from gridsample.backends import backend_of, hand_over, is_overridden
 from gridsample.backends.numpy import channels_second, real_type
 from gridsample.definitions import tables
+from gridsample.definitions.checks import check_extent
 from gridsample.definitions.labels import check_labels, refuse_labels
 from gridsample.definitions.methods import METHODS, spell
 from gridsample.definitions.options import Resizing, changed
@@ -23,7 +24,6 @@ from gridsample.definitions.plan import (
     Mode,
     as_whole,
     channels_last,
-    check_extent,
     check_flag,
     check_threads,
     find_method,

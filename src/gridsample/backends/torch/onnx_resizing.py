@@ -20,6 +20,7 @@ from gridsample.backends.torch.schemas import resizing_of
 from gridsample.definitions.options import Resizing
 from gridsample.definitions.plan import method_of
 from gridsample.definitions.tables import Axis, aligns, copies, rounded_order
+from gridsample.definitions.zooming import is_zoom
 
 # Resize supports antialiasing since this opset; the exporter converts it to others.
 OPSET = 18
@@ -59,7 +60,7 @@ def check_expressible(image: Tensor, asked: Resizing, transposed: bool) -> None:
     known = methods <= ATTRIBUTES.keys() and not (smooths and (aligned or methods & set(NEAREST)))
     if not (known or is_pooling(image, asked)) or image.dtype not in CARRIED:
         names = ", ".join(str(dtype).removeprefix("torch.") for dtype in CARRIED)
-        given = tuple([method_of(one).name for one in asked.methods[::-1]])
+        given = tuple([one if is_zoom(one) else method_of(one).name for one in asked.methods[::-1]])
         raise ValueError(
             "ONNX's Resize has the modes nearest, nearest-exact, linear and cubic, and antialias "
             "for linear and cubic without align_corners; area must divide fixed sizes; and "

@@ -19,6 +19,8 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from gridsample.kernels.compile import forks
+
 Function = Callable[..., Any]
 
 
@@ -229,9 +231,16 @@ def with_records(function: Function, name: str, **records: Any) -> Function:
     return twin
 
 
-@functools.cache
 def flatten(function: Function) -> Function:
     """Return a version of the function without records: itself, if it has none."""
+    # Python 3.11 cannot parse in several threads at once: its trees share a count of their depth.
+    with forks.held():
+        return flattened(function)
+
+
+@functools.cache
+def flattened(function: Function) -> Function:
+    """Compute `flatten`; only one thread may do this at a time."""
     if not any(map(is_record, parameters(function).values())):
         return function
     definition = flat_definition(function)

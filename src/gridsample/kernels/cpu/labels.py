@@ -45,7 +45,7 @@ address = int
 int64 = int
 LINEAR = 0  # the rank, where all axes vote
 PIXEL = 0  # bytes of a pixel, where two are read as one word; or 0
-TIE = 0.0  # totals tie that are no further apart
+TIE = 0.0  # totals that differ by no more tie; resizing binds another number
 
 
 def key_of(bits: Any, flip: Any) -> Any:
