@@ -30,6 +30,10 @@ from numba.core.serialize import dumps
 from gridsample._version import __version__
 from gridsample.kernels.compile import folders, forks
 
+# Numba looks at this module when it first sees an array, and NumPy imports it only then.  A child
+# of a fork would wait for ever for that import in another thread; here, the fork waits.
+MASKED = np.ma
+
 Function = Callable[..., Any]
 
 log = logging.getLogger("gridsample.compile")

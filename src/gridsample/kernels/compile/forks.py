@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 # A fork waits this long for a compilation in another thread, which usually takes a few seconds.
 SECONDS = 60.0
@@ -67,11 +68,17 @@ class Guard:
 
     def before(self) -> None:
         """Wait for a compilation in another thread."""
-        self.forking.waited = False  # it stays False if the wait is interrupted
+        self.forking.waited, self.forking.llvm = False, None  # stays if the wait is interrupted
         self.forking.waited = not self.lost and self.lock.acquire(timeout=SECONDS)
+        # Threads call LLVM at other times, too: to describe the processor, or to free memory.
+        llvm = llvm_lock()
+        if llvm is not None and llvm.acquire(timeout=SECONDS):
+            self.forking.llvm = llvm
 
     def after_in_parent(self) -> None:
         """Let other threads compile again."""
+        if self.forking.llvm is not None:
+            self.forking.llvm.release()
         if self.forking.waited:
             self.lock.release()
 
@@ -79,6 +86,12 @@ class Guard:
         """Determine whether this child can compile."""
         self.lost = self.lost or not self.forking.waited or numba_is_locked()
         self.after_in_parent()
+
+
+def llvm_lock() -> Any:
+    """Return the lock that llvmlite holds while it calls LLVM; None if it is not loaded."""
+    module = sys.modules.get("llvmlite.binding.ffi")
+    return getattr(getattr(getattr(module, "lib", None), "_lock", None), "_lock", None)
 
 
 def numba_is_locked() -> bool:
