@@ -50,6 +50,7 @@ from gridsample.io.image import (
     MissingExtraError,
     Page,
     Rows,
+    by_suffix,
     one_line,
     reason,
     require,
@@ -126,11 +127,7 @@ def format_of(path: Path) -> Format:
     >>> format_of(Path("brain.NII.gz")).name
     'NIfTI'
     """
-    for candidate in FORMATS:
-        if path.name.lower().endswith(candidate.suffixes):
-            return candidate
-    accepted = ", ".join(suffix for candidate in FORMATS for suffix in candidate.suffixes)
-    raise FileError(f"{path}: unknown kind of file; the name must end in one of {accepted}")
+    return by_suffix(path, FORMATS, "file")
 
 
 @contextmanager

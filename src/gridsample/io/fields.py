@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from gridsample import fields
 from gridsample.io import pictures
 from gridsample.io.arrays import load_npy
-from gridsample.io.image import FileError, one_line, require
+from gridsample.io.image import FileError, by_suffix, one_line, require
 from gridsample.io.output import replacing
 
 _FLO = b"PIEH"  # the number 202021.25 as float32
@@ -78,11 +78,7 @@ def field_format_of(path: Path) -> FieldFormat:
     >>> field_format_of(Path("frame.flo")).name
     'Middlebury'
     """
-    for candidate in FIELD_FORMATS:
-        if path.name.lower().endswith(candidate.suffixes):
-            return candidate
-    accepted = ", ".join(suffix for candidate in FIELD_FORMATS for suffix in candidate.suffixes)
-    raise FileError(f"{path}: unknown kind of field file; the name must end in one of {accepted}")
+    return by_suffix(path, FIELD_FORMATS, "field file")
 
 
 def read_field(path: Path) -> Field:

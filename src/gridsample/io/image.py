@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,3 +151,28 @@ def reason(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return " ".join(str(error).split()) or type(error).__name__
+
+
+class HasSuffixes(Protocol):
+    """A format, which is known by the ends of its files' names."""
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """The ends of names, in lower case."""
+        ...
+
+
+AnyFormat = TypeVar("AnyFormat", bound=HasSuffixes)
+
+
+def by_suffix(path: Path, formats: Sequence[AnyFormat], kind: str) -> AnyFormat:
+    """Return the format whose suffix ends the name of a file.
+
+    Raises:
+        FileError: No format has the suffix; the message says of which ``kind`` the file is.
+    """
+    for candidate in formats:
+        if path.name.lower().endswith(candidate.suffixes):
+            return candidate
+    accepted = ", ".join(suffix for candidate in formats for suffix in candidate.suffixes)
+    raise FileError(f"{path}: unknown kind of {kind}; the name must end in one of {accepted}")
