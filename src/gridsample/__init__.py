@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from gridsample.explanation.tapwise import Explanation, explain
     from gridsample.ops.affine import affine_sample, affine_sample_vjp
     from gridsample.ops.filtering import spline_filter
+    from gridsample.ops.footprints import footprint
     from gridsample.ops.resizing import interpolate, interpolate_vjp
     from gridsample.warming import warmup
 
@@ -39,6 +40,7 @@ __all__ = [
     "affine_sample",
     "affine_sample_vjp",
     "explain",
+    "footprint",
     "grid_gradient",
     "grid_hessian",
     "grid_sample",
@@ -59,6 +61,7 @@ _LATER = {
     "affine_sample_vjp": "ops.affine",
     "explain": "explanation.tapwise",
     "Explanation": "explanation.tapwise",
+    "footprint": "ops.footprints",
     "spline_filter": "ops.filtering",
     "interpolate": "ops.resizing",
     "interpolate_vjp": "ops.resizing",

@@ -51,6 +51,7 @@ PUBLIC = {
     "affine_sample",
     "affine_sample_vjp",
     "explain",
+    "footprint",
     "grid_gradient",
     "grid_hessian",
     "grid_sample",

@@ -19,6 +19,7 @@ import numpy as np
 
 from gridsample.definitions import axis
 from gridsample.definitions.checks import check_extent
+from gridsample.definitions.footprints import Footprint
 from gridsample.definitions.labels import check_labels
 from gridsample.definitions.methods import ALIASES, METHODS, Method
 
@@ -147,6 +148,7 @@ class Plan:
             of "reflection".
         extrapolate: False if a position outside the image gives the fill value regardless of its
             taps.  Outside means more than `rim` beyond the outermost pixel centres.
+        footprint: how the footprints of output points are sampled; None to sample points.
     """
 
     methods: tuple[Method, ...]
@@ -161,6 +163,7 @@ class Plan:
     real: np.dtype[Any]
     coords: str = "normalized"
     extrapolate: bool = True
+    footprint: Footprint | None = None
 
     def __hash__(self) -> int:
         """The hash, which is computed only once because plans are keys of many caches."""
@@ -169,7 +172,9 @@ class Plan:
     @functools.cached_property
     def _hash(self) -> int:
         sizes = (self.spatial, self.image_items, self.grid_items, self.channels, self.out)
-        how = (self.boundaries, self.align_corners, self.coords, self.extrapolate)
+        how = (
+            self.boundaries, self.align_corners, self.coords, self.extrapolate, self.footprint
+        )  # fmt: skip
         return hash((self.methods, how, sizes, self.dtype))
 
     @property
@@ -548,6 +553,7 @@ def make_plan(
     *,
     coords: str = "normalized",
     extrapolate: bool = True,
+    footprint: Footprint | None = None,
 ) -> Plan:
     """Validate a call and plan it; ``last`` means that channels are the image's last axis.
 
@@ -576,6 +582,7 @@ def make_plan(
         real=np.dtype(np.float64 if wide else np.float32),
         coords=check_coords(coords, rank, grid_shape[1:-1]),
         extrapolate=check_flag(extrapolate, "extrapolate"),
+        footprint=footprint,
     )
 
 

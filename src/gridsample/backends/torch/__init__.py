@@ -333,7 +333,7 @@ class Torch:
         self, image: Tensor, theta: Tensor, out: Shape, how: Options, dtype: torch.dtype
     ) -> Tensor | None:
         """Sample under affine maps if a kernel can compute the coordinates, otherwise None."""
-        if not affine.can_fuse(image, theta, how, dtype):
+        if how.footprint is not None or not affine.can_fuse(image, theta, how, dtype):
             return None
         return affine.sample(image, theta, out, how).to(dtype)
 
@@ -346,7 +346,7 @@ class Torch:
         They can be differentiated again.
         """
         source = image.to(dtype) if needed[0] else image
-        if not operators.is_plain(values, source, theta):
+        if how.footprint is not None or not operators.is_plain(values, source, theta):
             return None
         return affine.gradients(values, source, theta, out, how, needed)
 

@@ -331,9 +331,12 @@ class Scattering(NamedTuple):
 @functools.lru_cache(maxsize=256)
 def plan_backward(
     plan: Plan, order: Order, image: Layout, grid: Layout, values: Layout,
-    needed: tuple[bool, bool], affine: bool, threads: int,
+    needed: tuple[bool, bool], affine: bool, threads: int, adds: bool = False,
 ) -> Scattering:  # fmt: skip
-    """Prepare the needed gradients for arrays of these layouts."""
+    """Prepare the needed gradients for arrays of these layouts.
+
+    The image's gradient is added to memory that already holds sums if ``adds``, otherwise to zeros.
+    """
     points, target = read_points(grid, plan, affine), read_values(values, plan)
     source = describe(image, plan.items)
     shadow = describe(plan_shadow(plan, image).layout, plan.items)
@@ -357,7 +360,7 @@ def plan_backward(
         np.tile(numbers_outside(plan, None).dropped, times), times,
         Batch([
             sweep_backward(plan, order, source, shadow, points, target, one, affine, count,
-                           image[2], values[2])
+                           image[2], values[2], adds)
             for one in passes
         ], DERIVED),
         -(-plan.points // (CHUNK * width_of(plan, order))),
@@ -372,13 +375,18 @@ def width_of(plan: Plan, order: Order) -> int:
 def sweep_backward(
     plan: Plan, order: Order, source: Memory, shadow: Memory, points: GridLayout, target: Memory,
     needed: tuple[bool, bool], affine: bool, threads: int, image: np.dtype[Any],
-    values: np.dtype[Any],
+    values: np.dtype[Any], adds: bool,
 ) -> Part:  # fmt: skip
-    """Prepare a sweep for the needed gradients."""
+    """Prepare a sweep for the needed gradients; drivers of tiles do not add to sums."""
     need_image, need_grid = needed
     place = shadow if need_image else source  # the array for which the taps' offsets are computed
     run = common_run(place, target)
-    if not affine and not run and pays_to_tile_back(plan, source, shadow, image, values):
+    if (
+        not affine
+        and not run
+        and not adds
+        and pays_to_tile_back(plan, source, shadow, image, values)
+    ):
         return sweep_backward_tiles(
             plan, order, source, shadow, points, target, needed, threads, image
         )
