@@ -11,7 +11,8 @@ import torch
 from oracles import Array, assert_close, magnitude, per_axis, ulp
 from torch.autograd import gradcheck, gradgradcheck
 
-import gridsample
+import gridsample.nn
+from gridsample import cv, torch_compat
 from gridsample.kernels.reference import footprints as reference
 
 
@@ -348,6 +349,41 @@ def test_tensors_give_the_bits_of_arrays_under_every_transform() -> None:
     np.testing.assert_allclose((moved * values).sum(), both, rtol=1e-12)
     half = sample(tensors[0].bfloat16(), tensors[1].float())
     assert_close(half.float().numpy(), expected, 2**-7)
+
+
+def test_modules_the_patch_and_opencv() -> None:
+    rng = cases.generator("footprints", "drop-ins")
+    image = torch.tensor(cases.pixels(rng, (1, 3, 24, 20)))
+    grid = torch.tensor(shrinking(rng, 1, (6, 5), (24, 20)))
+    expected = gridsample.grid_sample(image, grid, antialias=True, max_samples=2)
+    module = gridsample.nn.GridSample(antialias=True, max_samples=2)
+    assert "antialias=True, max_samples=2" in repr(module)
+    assert torch.equal(module(image, grid), expected)
+    with torch_compat.patch(antialias=True, max_samples=2):
+        found = torch.nn.functional.grid_sample(image, grid, align_corners=False)
+        points = torch.nn.functional.grid_sample(image, grid[:, :1], align_corners=False)
+    assert torch.equal(found, expected)
+    row = gridsample.grid_sample(image, grid[:, :1], antialias=True, max_samples=2)
+    assert torch.equal(points, row)
+    with pytest.raises(ValueError, match="strict=True samples like torch"):
+        torch_compat.patch(strict=True, antialias=True)
+
+    photo = rng.integers(0, 256, (60, 50, 3), np.uint8)
+    matrix = np.array([[0.25, 0.05, 1.0], [-0.05, 0.3, 2.0]])
+    where = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))
+    x, y = np.meshgrid(np.arange(12.0), np.arange(15.0))
+    across, down = (where[k, 0] * x + where[k, 1] * y + where[k, 2] for k in (0, 1))
+    pixels = np.stack([across, down], -1)[np.newaxis]
+    mean = gridsample.grid_sample(
+        photo[np.newaxis], pixels, padding_mode="constant", coords="pixel", antialias=True,
+        channel_axis=-1,
+    )[0]  # fmt: skip
+    assert (cv.remap(photo, across, down, cv.INTER_AREA) == mean).all()
+    for found in (
+        cv.warpAffine(photo, matrix, (12, 15), flags=cv.INTER_AREA),
+        cv.warpPerspective(photo, np.linalg.inv(where), (12, 15), flags=cv.INTER_AREA),
+    ):
+        assert np.abs(found.astype(int) - mean).max() <= 1
 
 
 @pytest.mark.parametrize("coords", ["normalized", "displacement"])

@@ -24,7 +24,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.kernels import reference
+from gridsample.kernels.reference import broadcast_items, saturate, sum_items
+from gridsample.kernels.reference import gather as sample_once
+from gridsample.kernels.reference import gradients as derive_once
 
 Array = np.ndarray[Any, Any]
 Index = tuple[int, ...]
@@ -172,13 +174,13 @@ def gather(
     align_corners: bool, *, coords: str = "normalized", extrapolate: bool = True, fill: Any = 0,
     most: int = 16,
 ) -> Array:  # fmt: skip
-    """Sample an image as `reference.gather` does, as the mean over each point's footprint.
+    """Sample an image like `gridsample.kernels.reference.gather`, over each point's footprint.
 
     An integer image is rounded once, at the end.
     """
     integer = image.dtype.kind in "biu"
     dtype = image.dtype
-    image, grid = reference.broadcast_items(image.astype(float) if integer else image, grid)
+    image, grid = broadcast_items(image.astype(float) if integer else image, grid)
     pyramid = [image]
     kind = complex if np.iscomplexobj(image) else float
     out = np.zeros((*image.shape[:2], *grid.shape[1:-1]), kind)
@@ -186,7 +188,7 @@ def gather(
         while len(pyramid) <= sample.level:
             pyramid.append(halve(pyramid[-1]))
         place, units = at(sample, align_corners, coords)
-        value = reference.gather(
+        value = sample_once(
             pyramid[sample.level][n : n + 1], place, modes, boundaries, align_corners,
             coords=units, extrapolate=extrapolate, fill=fill,
         )  # fmt: skip
@@ -196,7 +198,7 @@ def gather(
         return out
     fills = np.broadcast_to(fill, image.shape[1:2]).reshape(1, -1, *(1,) * (out.ndim - 2))
     known = np.where(np.isnan(out), fills, out)
-    whole = [reference.saturate(value, dtype) for value in known.ravel().tolist()]
+    whole = [saturate(value, dtype) for value in known.ravel().tolist()]
     return np.array(whole, dtype).reshape(out.shape)
 
 
@@ -205,13 +207,13 @@ def gradients(
     boundaries: Sequence[str], align_corners: bool, *, coords: str = "normalized",
     extrapolate: bool = True, fill: Any = 0, most: int = 16, attached: bool = True,
 ) -> tuple[Array, Array]:  # fmt: skip
-    """Return both gradients of `gather`, as `reference.gradients` does.
+    """Return both gradients of `gather`, as `gridsample.kernels.reference.gradients` does.
 
     The gradient of a sample's coordinates goes to the grid points of which they are a sum; only to
     the point itself unless ``attached``.
     """
     items, grid_items = len(image), len(grid)
-    image, grid = reference.broadcast_items(image, grid)
+    image, grid = broadcast_items(image, grid)
     pyramid = [image]
     by_image: list[Array] = []
     by_grid = np.zeros(grid.shape)
@@ -221,7 +223,7 @@ def gradients(
         while len(by_image) < len(pyramid):
             by_image.append(np.zeros(pyramid[len(by_image)].shape, grad_output.dtype))
         place, units = at(sample, align_corners, coords)
-        first, second = reference.gradients(
+        first, second = derive_once(
             grad_output[(slice(n, n + 1), slice(None), *point, np.newaxis)] / sample.number,
             pyramid[sample.level][n : n + 1], place, modes, boundaries, align_corners,
             coords=units, extrapolate=extrapolate, fill=fill,
@@ -235,4 +237,4 @@ def gradients(
             matrix = halving(by_image[-1].shape[axis])
             total = np.moveaxis(np.tensordot(total, matrix, (axis, 0)), -1, axis)
         total = total + by_image.pop()
-    return reference.sum_items(total, items), reference.sum_items(by_grid, grid_items)
+    return sum_items(total, items), sum_items(by_grid, grid_items)
