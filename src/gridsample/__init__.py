@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gridsample.ops.filtering import spline_filter
     from gridsample.ops.resizing import interpolate, interpolate_vjp
     from gridsample.warming import warmup
+    from gridsample.world import resample, resample_vjp
 
 __all__ = [
     "Explanation",
@@ -47,6 +48,8 @@ __all__ = [
     "interpolate",
     "interpolate_vjp",
     "methods",
+    "resample",
+    "resample_vjp",
     "splat",
     "splat_count",
     "spline_filter",
@@ -62,6 +65,8 @@ _LATER = {
     "spline_filter": "ops.filtering",
     "interpolate": "ops.resizing",
     "interpolate_vjp": "ops.resizing",
+    "resample": "world",
+    "resample_vjp": "world",
     "warmup": "warming",
 }
 

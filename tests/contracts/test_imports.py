@@ -57,6 +57,8 @@ PUBLIC = {
     "grid_sample_vjp",
     "identity_grid",
     "methods",
+    "resample",
+    "resample_vjp",
     "splat",
     "splat_count",
     "spline_filter",
