@@ -38,6 +38,7 @@ ROOMS = {
     "imageio": [],
     "tifffile": [],
     "nibabel": [],
+    "SimpleITK": [],
     "PIL": [],
     "rich": [],
 }

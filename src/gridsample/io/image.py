@@ -118,8 +118,8 @@ def collected(image: Image, bands: Bands) -> NDArray[Any]:
     return pixels
 
 
-def require(module: str) -> Any:
-    """Import an optional dependency.
+def require(module: str, extra: str = "cli") -> Any:
+    """Import an optional dependency, which is in one of the package's extras.
 
     Raises:
         MissingExtraError: It is not installed. The message has the command that installs it.
@@ -132,7 +132,9 @@ def require(module: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        raise MissingExtraError(f'this needs {package}: pip install "gridsample[cli]"') from error
+        raise MissingExtraError(
+            f'this needs {package}: pip install "gridsample[{extra}]"'
+        ) from error
 
 
 @contextmanager
