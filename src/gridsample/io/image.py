@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -69,6 +69,10 @@ class Image:
         if "nifti" in extras:
             extras["nifti"] = extras["nifti"].moved(voxels)
         return Image(array, self.format, self.has_channel_axis, extras, self.alpha)
+
+    def placed(self, like: Any) -> Image:
+        """Return the image with the affines of another NIfTI header, whose voxels it now has."""
+        return replace(self, extras={**self.extras, "nifti": self.extras["nifti"].placed(like)})
 
 
 Rows = Callable[[int, int], NDArray[Any]]

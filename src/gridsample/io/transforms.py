@@ -24,6 +24,7 @@ from gridsample.io import itk
 from gridsample.io.arrays import load_npy
 from gridsample.io.fields import read_field
 from gridsample.io.image import FileError, one_line
+from gridsample.io.nifti import planar
 from gridsample.world import Displacement
 
 FIELDS, MATRICES = (".nii", ".nii.gz", *itk.IMAGES), (".npy", ".txt")
@@ -50,7 +51,7 @@ def read_transforms(path: Path) -> list[Any]:
         field = read_field(path)
         if field.affine is None:
             raise FileError(f"{path} has no affine")
-        affine = planar(field.affine, field.array.shape[-1], path)
+        affine = planar(field.affine, field.array.shape[-1])
         vectors = field.array[0].astype(np.float64) @ affine[:-1, :-1].T
         return [Displacement(vectors, affine)]
     accepted = (*itk.TRANSFORMS, ".mat", *MATRICES, *FIELDS)
@@ -66,19 +67,6 @@ def read_transforms(path: Path) -> list[Any]:
             words = path.read_text(encoding="utf-8", errors="replace").replace(",", " ").split()
             return [_as_matrix(np.array([float(word) for word in words]), path)]
         return [_as_ras(one) for one in itk.read_transforms(path)]
-
-
-def planar(affine: NDArray[np.float64], rank: int, path: Path) -> NDArray[np.float64]:
-    """Return the part (D + 1, D + 1) of an affine (4, 4) that places D axes of voxels.
-
-    Raises:
-        FileError: The plane of a 2-D image is tilted, so that it has no place in two dimensions.
-    """
-    if np.abs(affine[rank:3, :rank]).max(initial=0) > 1e-6 * np.abs(affine[:3, :rank]).max():
-        raise FileError(f"{path} is a tilted plane in three dimensions; store it as a volume")
-    kept = [*range(rank), 3]
-    found: NDArray[np.float64] = affine[np.ix_(kept, kept)]
-    return found
 
 
 def _as_matrix(numbers: NDArray[Any], path: Path) -> NDArray[np.float64]:
