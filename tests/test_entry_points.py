@@ -57,6 +57,17 @@ CALLS: dict[str, Call] = {
                 "size": (4, 6),
                 "mode": "linear",
             },
+            "resample": {
+                "image": IMAGE,
+                "affine": np.eye(3),
+                "like": (OUT[2:], [[1, 0, 0], [0, 1, 0], [0, 0, 1]]),
+            },
+            "resample_vjp": {
+                "grad_output": VALUES,
+                "image": IMAGE,
+                "affine": np.eye(3),
+                "like": (OUT[2:], [[1, 0, 0], [0, 1, 0], [0, 0, 1]]),
+            },
             "splat": {"values": VALUES, "grid": GRID, "size": (5, 7)},
             "splat_count": {"grid": GRID, "size": (5, 7)},
             "spline_filter": {"input": IMAGE},

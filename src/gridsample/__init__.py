@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gridsample.ops.footprints import footprint
     from gridsample.ops.resizing import interpolate, interpolate_vjp
     from gridsample.warming import warmup
+    from gridsample.world import resample, resample_vjp
 
 __all__ = [
     "Explanation",
@@ -49,6 +50,8 @@ __all__ = [
     "interpolate",
     "interpolate_vjp",
     "methods",
+    "resample",
+    "resample_vjp",
     "splat",
     "splat_count",
     "spline_filter",
@@ -65,6 +68,8 @@ _LATER = {
     "spline_filter": "ops.filtering",
     "interpolate": "ops.resizing",
     "interpolate_vjp": "ops.resizing",
+    "resample": "world",
+    "resample_vjp": "world",
     "warmup": "warming",
 }
 

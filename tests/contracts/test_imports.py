@@ -38,6 +38,7 @@ ROOMS = {
     "imageio": [],
     "tifffile": [],
     "nibabel": [],
+    "SimpleITK": [],
     "PIL": [],
     "rich": [],
 }
@@ -58,6 +59,8 @@ PUBLIC = {
     "grid_sample_vjp",
     "identity_grid",
     "methods",
+    "resample",
+    "resample_vjp",
     "splat",
     "splat_count",
     "spline_filter",

@@ -28,9 +28,9 @@ from gridsample.ops.missing import RULES
 _WARP_HELP = """\
 Warp a picture or volume and write the result, in the same dtype, to another file.
 
-Describe the warp with --grid, or with any of --rotate, --scale, --translate, --shear, --affine and
---homography, which are applied IN THE GIVEN ORDER and may be repeated. Without any of them, the
-picture is copied, or cropped or extended to --size.
+Describe the warp with --grid, with --like and --transform, or with any of --rotate, --scale,
+--translate, --shear, --affine and --homography, which are applied IN THE GIVEN ORDER and may be
+repeated. Without any of them, the picture is copied, or cropped or extended to --size.
 """
 
 _WARP_NOTES = """\
@@ -40,6 +40,14 @@ coordinates:
   --homography map an input pixel to the output pixel that it moves to. All steps are combined into
   one matrix, so the picture is sampled only once. Volumes are rotated and sheared in the x-y plane.
   Voxels are treated as cubes, whatever their physical size.
+
+millimetres:
+  --like takes the voxels of another NIfTI file: its size, and its place in the world. --transform
+  maps points of that world (without --like, of the input's own) to the points of the input's world
+  that they show, which is ITK's convention. The first of several is applied first. Accepted are
+  ITK's transforms (.tfm, .h5, .mat, .txt; linear ones and displacement fields), matrices (.npy,
+  .txt; 4x4, RAS), and displacement fields in millimetres (.nii, .nii.gz, .mha, .nrrd). ITK's own
+  files are read by SimpleITK: pip install "gridsample[itk]".
 
 size of the output:
   The size of the input, or of the grid. --size selects another size without scaling. The new
@@ -66,6 +74,7 @@ examples:
   gridsample warp photo.png half.png --scale 0.5 --size 256x256
   gridsample warp brain.nii.gz moved.nii.gz --translate -2.5,0,4 --mode bicubic --padding border
   gridsample warp tissue.nii.gz moved.nii.gz --translate -2.5,0,4 --mode label
+  gridsample warp brain.nii.gz out.nii.gz --like other.nii.gz --transform brain_to_other.tfm
 """
 
 _RESIZE_HELP = """\
@@ -276,7 +285,7 @@ def _add_warp(commands: Any) -> None:
     command = commands.add_parser(
         "warp", help="warp a picture or volume", description=_WARP_HELP, epilog=_notes(_WARP_NOTES)
     )
-    command.set_defaults(run=warp_file, steps=[], flow=None)
+    command.set_defaults(run=warp_file, steps=[], transform=[])
     command.add_argument("input", type=Path, metavar="INPUT", help="the file to read")
     command.add_argument("output", type=Path, metavar="OUTPUT", help="the file to write")
     command.add_argument(
@@ -298,6 +307,19 @@ def _add_warp(commands: Any) -> None:
         )
     command.add_argument(
         "--size", type=words.size, metavar="WxH", help="size of the output; WxHxD for a volume"
+    )
+    command.add_argument(
+        "--like",
+        type=Path,
+        metavar="FILE.nii.gz",
+        help="resample a NIfTI file to the voxels of another one, see below",
+    )
+    command.add_argument(
+        "--transform",
+        type=Path,
+        action="append",
+        metavar="FILE",
+        help="transform in millimetres, see below; may be repeated",
     )
     _add_sampling(command)
     _add_missing(command)
