@@ -309,7 +309,8 @@ class Net(nn.Module):
     def forward(self, x, grid):
         return F.grid_sample(x, grid, align_corners=False)
 
-torch.onnx.export(Net(), (torch.rand(1, 1, 4, 4), torch.rand(1, 4, 4, 2)), "m.onnx", opset_version=11)
+example = torch.rand(1, 1, 4, 4), torch.rand(1, 4, 4, 2)
+torch.onnx.export(Net(), example, "m.onnx", opset_version=11)
 """,
 )
 WRONG["a volume in TensorRT"] = (
@@ -555,6 +556,14 @@ device = torch.device("cuda")
 
 def warp(image, grid):
     return F.grid_sample(image.to(device), grid, padding_mode="border", align_corners=True)
+"""
+RIGHT["sizes with swapped names"] = """
+def move(img, rows, cols):
+    h, w = img.shape[-1], img.shape[-2]
+    gridh = rows / (h - 1) * 2 - 1
+    gridw = cols / (w - 1) * 2 - 1
+    grid = torch.stack([gridw, gridh], dim=-1)[None, None]
+    return F.grid_sample(img, grid, align_corners=True)
 """
 RIGHT["the reshape of a mesh of queries"] = """
 def queries(feat):

@@ -28,7 +28,7 @@ from gridsample.doctor.walker import walk
 
 __all__ = ["RULES", "Finding", "Report", "Rule", "examine", "examine_files"]
 
-SKIPPED = frozenset((".git", ".hg", ".tox", ".venv", "__pycache__", "build", "node_modules", "venv"))
+SKIPPED = frozenset((".git", ".tox", ".venv", "__pycache__", "build", "node_modules", "venv"))
 _IGNORE = re.compile(r"#\s*gridsample:\s*ignore(?:\[([A-Za-z0-9,\s]*)\])?")
 
 
@@ -155,9 +155,10 @@ def _examine(module: Module, source: str, size: int) -> Report:
 
 
 def _ignored(lines: Sequence[str], one: Finding) -> bool:
-    """Whether a comment on the finding's line says that it is to be ignored."""
-    match = _IGNORE.search(lines[one.line - 1]) if one.line <= len(lines) else None
-    if match is None:
-        return False
-    codes = [code.strip().upper() for code in (match[1] or "").split(",")]
-    return match[1] is None or one.code in codes
+    """Whether a comment on one of the finding's lines says that it is to be ignored."""
+    for line in lines[one.line - 1 : max(one.line, one.end)]:
+        match = _IGNORE.search(line)
+        if match is not None:
+            codes = [code.strip().upper() for code in (match[1] or "").split(",")]
+            return match[1] is None or one.code in codes
+    return False

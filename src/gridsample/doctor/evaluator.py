@@ -10,20 +10,42 @@ from typing import Protocol
 
 from gridsample.doctor import values as v
 from gridsample.doctor.names import Module
+from gridsample.doctor.operations import (
+    arithmetic,
+    as_int,
+    cast,
+    cast_by,
+    component,
+    components_of,
+    flag_of,
+    has_flow,
+    indices,
+    is_plain,
+    is_reversal,
+    keeps_order,
+    meshgrid,
+    part_of,
+    rename,
+    split,
+    stack,
+    with_half,
+)
 from gridsample.doctor.values import Base, Const, Flag, Number, Pack, Shape, Stack, Symbol, Value
 
 # Methods that change neither the values nor the order of components.
-KEEPING = frozenset(
-    "clone contiguous detach repeat expand expand_as unsqueeze squeeze cpu cuda copy clamp clip "
-    "requires_grad_ to type type_as astype float double half bfloat16 view_as permute".split()
-)
+KEEPING = frozenset((
+    "clone", "contiguous", "detach", "repeat", "expand", "expand_as", "unsqueeze", "squeeze", "cpu",
+    "cuda", "copy", "clamp", "clip", "requires_grad_", "to", "type", "type_as", "astype", "float",
+    "double", "half", "bfloat16", "view_as", "permute",
+))  # fmt: skip
 # Methods after which it is not known along which axes the indices of a mesh vary.
-MOVING = frozenset("view reshape flatten transpose swapaxes t ravel".split())
+MOVING = frozenset(("view", "reshape", "flatten", "transpose", "swapaxes", "t", "ravel"))
 CASTS = {"float": "", "double": "", "half": "float16", "bfloat16": "bfloat16"}
-HALVES = {"float16": "float16", "half": "float16", "bfloat16": "bfloat16"}
-HALVES |= {"HalfTensor": "float16", "BFloat16Tensor": "bfloat16"}
 LIBRARIES = ("torch", "numpy", "cupy", "jax", "einops", "mindspore", "paddle")
+# How deep calls of functions of the same file are followed.
 DEPTH = 3
+# What is returned for a function that is not known.
+UNKNOWN = Const("a function that is not known")
 
 
 class Checker(Protocol):
@@ -77,8 +99,8 @@ class Scope:
         match node:
             case None:
                 return None
-            case ast.Constant(value=bool() | str() | None as found):
-                return Const(found)
+            case ast.Constant(value=bool() | str() | None as word):
+                return Const(word)
             case ast.Constant(value=int() | float() as number):
                 return v.constant(number)
             case ast.Name(id=name):
@@ -141,6 +163,7 @@ class Scope:
         return v.unknown(ast.unparse(node), "mixed")
 
     def componentwise(self, op: ast.operator, left: Value, right: Value, node: ast.AST) -> Value:
+        """Evaluate an operation on each component."""
         count = max(len(one.parts) for one in (left, right) if isinstance(one, Stack))
         parts: list[Number | None] = []
         for i in range(count):
@@ -217,7 +240,7 @@ class Scope:
         found: list[Value] = []
         for dim, one in enumerate(entries):
             upper = self.value(one.upper) if isinstance(one, ast.Slice) else None
-            fits = isinstance(one, ast.Slice) and one.step is None and as_int(one.lower) in (0, None)
+            fits = isinstance(one, ast.Slice) and not one.step and as_int(one.lower) in (0, None)
             if not fits or not isinstance(upper, Number) or not upper.constant:
                 return None
             found.append(indices(upper, f"mgrid {dim}", dim))
@@ -236,11 +259,11 @@ class Scope:
         full = self.module.qualify(node.func)
         if full.partition(".")[0] in LIBRARIES or (isinstance(node.func, ast.Name) and not name):
             found = self.library_call(full.rpartition(".")[2], node, arguments, keywords)
-            if found is not NotImplemented:
-                return found  # type: ignore[no-any-return]
+            if found is not UNKNOWN:
+                return found
         inlined = self.local_call(node, arguments, keywords)
-        if inlined is not NotImplemented:
-            return inlined  # type: ignore[no-any-return]
+        if inlined is not UNKNOWN:
+            return inlined
         if isinstance(node.func, ast.Attribute) and full.partition(".")[0] not in LIBRARIES:
             return self.method(node, self.value(node.func.value), arguments, keywords)
         return self.opaque(node, arguments)
@@ -259,6 +282,7 @@ class Scope:
         arguments: Sequence[Value],
         keywords: dict[str | None, Value],
     ) -> Value:
+        """Evaluate a call of a function that is checked, and have it checked."""
         kind, names = known
         hidden = None in keywords or any(isinstance(one, ast.Starred) for one in node.args)
         given: dict[str, Value] = dict(zip(names, arguments, strict=False))
@@ -270,7 +294,7 @@ class Scope:
             self.check(node, kind, given, self)
         align = flag_of(given)
         if kind == "resize":
-            if isinstance(node, ast.Call) and align.state == "given" and align.value is not None:
+            if align.state == "given" and align.value is not None:
                 self.resized.append((node, align))
             image = given.get("input")
             found = image if isinstance(image, Number) else v.unknown(ast.unparse(node))
@@ -286,11 +310,11 @@ class Scope:
         node: ast.Call,
         arguments: list[Value],
         keywords: dict[str | None, Value],
-    ) -> object:
+    ) -> Value:
         """Evaluate a function of an array library, or of Python."""
         numbers = [one for one in arguments if isinstance(one, Number)]
         whole = len(numbers) == len(arguments)
-        found: object = NotImplemented
+        found: Value = UNKNOWN
         if name in ("arange", "range"):
             found = self.arange(numbers) if whole else None
         elif name == "linspace":
@@ -337,6 +361,7 @@ class Scope:
         return self.binary(operators[name], arguments[0], arguments[1], node)
 
     def arange(self, numbers: list[Number]) -> Value:
+        """Evaluate arange for a stop, or a start and a stop."""
         if len(numbers) == 1:
             return indices(numbers[0], f"arange {len(self.names)}")
         if len(numbers) == 2 and numbers[0].constant:
@@ -346,19 +371,19 @@ class Scope:
 
     def local_call(
         self, node: ast.Call, arguments: list[Value], keywords: dict[str | None, Value]
-    ) -> object:
+    ) -> Value:
         """Run a function of the same file, if it is called by its name."""
         if not isinstance(node.func, ast.Name) or self.depth >= DEPTH:
-            return NotImplemented
+            return UNKNOWN
         function = self.module.functions.get(node.func.id)
         if not isinstance(function, ast.FunctionDef) or function is self.function:
-            return NotImplemented
+            return UNKNOWN
         names = [one.arg for one in function.args.args]
         if None in keywords or len(arguments) > len(names) or function.args.vararg:
-            return NotImplemented
+            return UNKNOWN
         given = dict(zip(names, arguments, strict=False))
         given |= {key: one for key, one in keywords.items() if key}
-        found = self.run(self, function, {key: one for key, one in given.items() if one is not None})
+        found = self.run(self, function, {k: one for k, one in given.items() if one is not None})
         return self.opaque(node, arguments) if found is None else found
 
     def method(
@@ -411,216 +436,3 @@ class Scope:
         if isinstance(found, Number):
             return v.unknown(ast.unparse(node))
         return None
-
-
-# Functions on values ------------------------------------------------------------------------------
-
-
-def arithmetic(op: ast.operator, left: Number, right: Number) -> Number | None:
-    """Add, subtract, multiply or divide two numbers, if the result is linear."""
-    match op:
-        case ast.Add():
-            return v.add(left, right)
-        case ast.Sub():
-            return v.add(left, right, -1.0)
-        case ast.Mult() if right.constant:
-            return v.scaled(left, right, operator.mul)
-        case ast.Mult() if left.constant:
-            return v.scaled(right, left, operator.mul)
-        case ast.Div() if right.constant:
-            return v.scaled(left, right, operator.truediv)
-        case ast.FloorDiv() if right.constant and left.constant:
-            return v.scaled(left, right, operator.floordiv)
-    return None
-
-
-def part_of(value: Value, i: int) -> Number | None:
-    """Return a component of a stack, or a number as it is."""
-    if isinstance(value, Stack):
-        return value.parts[i] if i < len(value.parts) else None
-    return value if isinstance(value, Number) else None
-
-
-def indices(count: Number, name: str, dim: int | None = None) -> Number:
-    """Make the indices 0, 1, ... of pixels."""
-    base = Base("arange", f"{name} {sorted(s.key for s in count.symbols)}", count.offset, dim)
-    return Number((0.0,) * v.SAMPLES, ((base, (1.0,) * v.SAMPLES),), count.symbols)
-
-
-def has_flow(value: Value) -> bool:
-    """Whether a flow is part of a value."""
-    parts = value.parts if isinstance(value, Stack) else [value]
-    return any(
-        base.kind == "flow" for one in parts if isinstance(one, Number) for base, _ in one.terms
-    )
-
-
-def rename(number: Number, suffix: str) -> Number:
-    """Make the component of an unknown array."""
-    terms = tuple((replace(base, name=base.name + suffix), scale) for base, scale in number.terms)
-    return replace(number, terms=terms)
-
-
-def components_of(value: Value) -> Value:
-    """Make an array of a list of numbers; other values stay as they are."""
-    if isinstance(value, Pack):
-        if value.items and all(isinstance(one, Number) for one in value.items):
-            return Stack(tuple(one for one in value.items if isinstance(one, Number)))
-        return None
-    if isinstance(value, Shape):
-        return None
-    return value
-
-
-def flag_of(given: dict[str, Value], name: str = "align_corners") -> Flag:
-    """Return the value of an option as a flag."""
-    if name not in given:
-        return Flag(None, "missing")
-    found = given[name]
-    if isinstance(found, Const) and (found.value is None or isinstance(found.value, bool)):
-        return Flag(found.value, "default" if found.default else "given")
-    return Flag(None, "unknown")
-
-
-def meshgrid(arguments: list[Value], keywords: dict[str | None, Value], full: str) -> Value:
-    """Evaluate meshgrid: its results vary along known axes."""
-    given = arguments
-    if len(arguments) == 1 and isinstance(arguments[0], Pack):
-        given = list(arguments[0].items)
-    indexing = keywords.get("indexing", Const("ij" if full.startswith("torch") else "xy"))
-    if not isinstance(indexing, Const):
-        return Pack(tuple(v.change(one, lambda n: v.along(n, None)) for one in given))
-    dims = list(range(len(given)))
-    if indexing.value == "xy" and len(dims) > 1:
-        dims[:2] = [1, 0]
-    found = []
-    for one, dim in zip(given, dims, strict=True):
-        found.append(v.along(one, dim) if isinstance(one, Number) else None)
-    return Pack(tuple(found))
-
-
-def stack(given: Value, node: ast.Call) -> Value:
-    """Evaluate stack and cat of components."""
-    if isinstance(given, Stack):
-        return given
-    if not isinstance(given, Pack) or not 2 <= len(given.items) <= 3:
-        return None
-    if not all(one is None or isinstance(one, Number) for one in given.items):
-        return None
-    names: tuple[str, ...] = ()
-    if node.args and isinstance(node.args[0], ast.Tuple | ast.List):
-        names = tuple(first_name(one) for one in node.args[0].elts)
-    return Stack(tuple(one if isinstance(one, Number) else None for one in given.items), names)
-
-
-def first_name(node: ast.expr) -> str:
-    """Return the name that an expression such as ``grid_x[None].to(x)`` begins with, or ""."""
-    while not isinstance(node, ast.Name):
-        if isinstance(node, ast.Subscript):
-            node = node.value
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            node = node.func.value
-        else:
-            return ""
-    return node.id
-
-
-def split(value: Value) -> Value:
-    """Evaluate split, chunk and unbind, as components."""
-    if isinstance(value, Stack):
-        return Pack(value.parts)
-    if isinstance(value, Number) and not any(
-        base.kind in ("arange", "line") for base, _ in value.terms
-    ):
-        return Pack(tuple(rename(value, f"[{i}]") for i in range(3)))
-    return None
-
-
-def with_half(value: Value, half: str) -> Value:
-    """Say that a value was converted to half precision, or to a wider dtype."""
-    return v.change(value, lambda n: replace(n, half=half))
-
-
-def cast(value: Value, dtype: Value) -> Value:
-    """Convert a value to a dtype, if there is one."""
-    if isinstance(dtype, Const) and isinstance(dtype.value, str):
-        return with_half(value, HALVES.get(dtype.value.rpartition(".")[2], ""))
-    return value
-
-
-def cast_by(value: Value, arguments: Sequence[Value], name: str) -> Value:
-    """Evaluate ``to``, ``type`` and ``astype``."""
-    for one in arguments:
-        if isinstance(one, Const) and isinstance(one.value, str):
-            last = one.value.rpartition(".")[2]
-            if last in HALVES:
-                return with_half(value, HALVES[last])
-            if last.startswith(("float", "double", "Float", "Double")):
-                return with_half(value, "")
-        elif name == "type_as" or not isinstance(one, Const | None):
-            return with_half(value, "")
-    return value
-
-
-# Syntax -------------------------------------------------------------------------------------------
-
-
-def as_int(node: ast.expr | None) -> int | None:
-    """Return the integer that an expression is, or None."""
-    match node:
-        case ast.Constant(value=int() as found) if not isinstance(found, bool):
-            return found
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as found)):
-            return -found
-    return None
-
-
-def component(index: ast.expr) -> int | None:
-    """Return which component ``[..., 0]``, ``[:, 0]`` or ``[:, 0:1]`` is, or None."""
-    if not isinstance(index, ast.Tuple) or len(index.elts) < 2:
-        return None
-    found: int | None = None
-    for n, one in enumerate(index.elts):
-        if is_plain(one):
-            continue
-        place = as_int(one)
-        if isinstance(one, ast.Slice) and one.step is None:
-            low, high = as_int(one.lower) or 0, as_int(one.upper)
-            place = low if high == low + 1 else None
-        if place is None or found is not None or n == 0 or not -3 <= place <= 2:
-            return None
-        found = place
-    return found
-
-
-def is_plain(node: ast.expr) -> bool:
-    """Whether an index keeps its axis, or adds one: ``:``, ``...``, ``None``."""
-    match node:
-        case ast.Slice(lower=None, upper=None, step=None):
-            return True
-        case ast.Constant(value=found):
-            return found is None or found is ...
-        case ast.Attribute(attr="newaxis"):
-            return True
-    return False
-
-
-def is_reversal(node: ast.expr) -> bool:
-    """Whether an index is ``::-1``, ``[1, 0]`` or ``[2, 1, 0]``."""
-    if isinstance(node, ast.Slice):
-        return node.lower is None and node.upper is None and as_int(node.step) == -1
-    if isinstance(node, ast.List | ast.Tuple):
-        places = [as_int(one) for one in node.elts]
-        return places in ([1, 0], [2, 1, 0])
-    return False
-
-
-def keeps_order(arguments: Sequence[ast.expr]) -> bool:
-    """Whether a permutation moves one axis only, so that rows and columns keep their order."""
-    if len(arguments) == 1 and isinstance(arguments[0], ast.Tuple | ast.List):
-        arguments = arguments[0].elts
-    places = [as_int(one) for one in arguments]
-    if None in places:
-        return False
-    usual = ([0, 2, 3, 1], [1, 2, 0], [0, 2, 3, 4, 1], [1, 2, 3, 0], [0, 3, 1, 2], [2, 0, 1])
-    return places in usual

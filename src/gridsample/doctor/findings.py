@@ -57,6 +57,7 @@ class Finding:
         code: the code of its rule; see `RULES`.
         message: what happens, with the shift in pixels where there is one.
         mend: the code that mends it.
+        end: the last line of the call.
     """
 
     path: str
@@ -65,6 +66,7 @@ class Finding:
     code: str
     message: str
     mend: str
+    end: int = 0
 
     @property
     def rule(self) -> Rule:

@@ -89,9 +89,7 @@ def read_module(path: str, source: str) -> Module:
             for alias in node.names:
                 module.imports[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"
         module.targets |= set(_targets(node))
-    module.functions = {
-        node.name: node for node in module.tree.body if isinstance(node, Function)
-    }
+    module.functions = {node.name: node for node in module.tree.body if isinstance(node, Function)}
     return module
 
 
@@ -131,9 +129,7 @@ def wrappers_of(module: Module) -> dict[tuple[str, str], tuple[str, ...]]:
                 continue
             given: dict[str, ast.expr] = dict(zip(known[1], node.args, strict=False))
             given |= {one.arg: one.value for one in node.keywords if one.arg}
-            handed = {
-                key: value.id for key, value in given.items() if isinstance(value, ast.Name)
-            }
+            handed = {key: value.id for key, value in given.items() if isinstance(value, ast.Name)}
             if all(handed.get(key) in names for key in ("input", "grid", "align_corners")):
                 back = {value: key for key, value in handed.items()}
                 found[Path(module.path).stem, name] = tuple(back.get(one, one) for one in names)

@@ -8,10 +8,11 @@ import re
 from collections.abc import Iterator
 
 from gridsample.doctor import values as v
-from gridsample.doctor.evaluator import Scope, first_name, flag_of
+from gridsample.doctor.evaluator import Scope
 from gridsample.doctor.findings import Finding
 from gridsample.doctor.names import Module
-from gridsample.doctor.values import Base, Const, Flag, Number, Pack, Stack, Symbol, Value
+from gridsample.doctor.operations import as_int, first_name, flag_of
+from gridsample.doctor.values import Base, Const, Flag, Number, Pack, Stack, Value
 
 ONES = (1.0,) * v.SAMPLES
 LINEAR = ("linear", "bilinear", "bicubic", "trilinear")
@@ -53,8 +54,9 @@ class Rules:
         place = (node.lineno, node.col_offset, code)
         if place not in self.findings:
             self.findings[place] = Finding(
-                self.module.path, node.lineno, node.col_offset + 1, code, message, mend
-            )
+                self.module.path, node.lineno, node.col_offset + 1, code, message, mend,
+                node.end_lineno or node.lineno,
+            )  # fmt: skip
         return True
 
     # grid_sample ----------------------------------------------------------------------------------
@@ -119,7 +121,8 @@ class Rules:
                     "the grid is normalized, the flow in pixels: a flow of 1 px moves by "
                     f"{self.size / 2:g} px at width {self.size}"
                 )
-                mend = "grid + flow * 2 / size, or gridsample.grid_sample(..., coords='displacement')"
+                mend = "grid + flow * 2 / size, or grid_sample(..., coords='displacement')"
+
                 return self.add(node, "GS005", message, mend)
         places = [
             scale
@@ -183,9 +186,12 @@ class Rules:
                         return
 
     def add_shrinking(self, node: ast.Call, factor: float) -> None:
-        step = 1 / factor
+        """Add the finding that an image shrinks by a factor."""
+        mode = argument(node, "mode", 3)
+        taps = 4 if isinstance(mode, ast.Constant) and mode.value == "bicubic" else 2
         message = (
-            f"output pixels are {step:.3g} input pixels apart, and each reads 2: details alias"
+            f"output pixels are {1 / factor:.3g} input pixels apart, and each reads {taps} along "
+            "an axis: details alias"
         )
         own = ast.unparse(node.func).startswith("gridsample")
         mend = with_keyword(node, "antialias", True)
@@ -233,7 +239,7 @@ class Rules:
         if align.state == "default":
             return
         message = (
-            "torch warns, and uses False since 1.3.0, True before: 0.5 px of difference at the edges"
+            "torch warns, and uses False (True before 1.3): a difference of 0.5 px at the edges"
         )
         self.add(node, "GS009", message, with_align(node, False))
 
@@ -383,8 +389,8 @@ def order_of(grid: Stack) -> str:
         return {"".join(forward): "xy", "".join(forward[::-1]): "yx"}.get("".join(sizes), "")
     if any(sizes) or count != 2 or any(d is not None for d in dims):
         return ""
-    words = [v.component_axis(name) for name in grid.names]
-    return {("x", "y"): "xy", ("y", "x"): "yx"}.get(tuple(words), "")  # type: ignore[call-overload, no-any-return]
+    words = "".join(v.component_axis(name) for name in grid.names)
+    return words if words in ("xy", "yx") else ""
 
 
 def dim_of(one: Number | None) -> int | None:
@@ -420,7 +426,7 @@ def with_align(node: ast.Call, value: bool) -> str:
     return with_keyword(node, "align_corners", value)
 
 
-def with_keyword(node: ast.Call, name: str, value: object) -> str:
+def with_keyword(node: ast.Call, name: str, value: bool | str) -> str:
     """Return a call as text, with a keyword added or replaced."""
     made = copy.deepcopy(node)
     made.keywords = [one for one in made.keywords if one.arg != name]
@@ -437,16 +443,10 @@ def exports(module: Module, size: int, sampled: bool) -> Iterator[Finding]:
     for node in ast.walk(module.tree):
         if not isinstance(node, ast.Call) or module.qualify(node.func) != "torch.onnx.export":
             continue
-        version = argument(node, "opset_version", 99)
-        old = isinstance(version, ast.Constant) and isinstance(version.value, int)
-        if old and version.value < 16:  # type: ignore[union-attr, operator]
+        version = as_int(argument(node, "opset_version", len(node.args)))
+        if version is not None and version < 16:
             yield Finding(
                 module.path, node.lineno, node.col_offset + 1, "GS010",
-                f"ONNX: grid_sample needs opset 16, and 20 for volumes, got {version.value}",  # type: ignore[union-attr]
-                "opset_version=20",
+                f"ONNX: grid_sample needs opset 16, and 20 for volumes, got {version}",
+                "opset_version=20", node.end_lineno or node.lineno,
             )  # fmt: skip
-
-
-def symbols_of(parts: list[Number]) -> set[Symbol]:
-    """Return the sizes in some components."""
-    return set().union(*(one.symbols for one in parts)) if parts else set()

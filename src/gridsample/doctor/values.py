@@ -1,8 +1,8 @@
 """What the doctor knows of a value: numbers that are linear in pixels, with sizes as symbols.
 
-A coordinate is mostly written as ``scale * pixel + offset``, where scale and offset are functions of
-an image's size, in many spellings.  They are therefore evaluated, at a few sizes: ``2 * x / (W - 1)``
-has a scale of 2 / (n - 1) at all of them, however it is spelled.
+A coordinate is usually written as ``scale * pixel + offset``, where scale and offset are functions
+of the image's size.  There are many spellings.  Scale and offset are therefore evaluated at a few
+sizes: the scale of ``2 * x / (W - 1)`` is 2 / (n - 1) at all of them, however it is spelled.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 import re
 import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 SAMPLES = 3
 # A number that depends on sizes, at a few sizes.
@@ -206,8 +206,7 @@ def line(start: Number, stop: Number, count: Number, name: str) -> Number | None
         return None
     symbols = start.symbols | stop.symbols | count.symbols
     step = tuple(
-        (b - a) / (n - 1)
-        for a, b, n in zip(start.offset, stop.offset, count.offset, strict=True)
+        (b - a) / (n - 1) for a, b, n in zip(start.offset, stop.offset, count.offset, strict=True)
     )
     base = Base("line", name, count.offset)
     return Number(start.offset, ((base, step),), symbols)
@@ -233,10 +232,13 @@ def change(value: Value, function: Callable[[Number], Number | None]) -> Value:
 
 # Names --------------------------------------------------------------------------------------------
 
-_X_SIZE = re.compile(r"(^|_)(w|width|ww|iw|ow|wd|cols|nx|img_w|w\d|wi|wo|im_w)(_?(in|out|img|im|src|dst|\d))?$")
-_Y_SIZE = re.compile(r"(^|_)(h|height|hh|ih|oh|ht|rows|ny|img_h|h\d|hi|ho|im_h)(_?(in|out|img|im|src|dst|\d))?$")
-_Z_SIZE = re.compile(r"(^|_)(d|depth|dd|nz|slices)(_?(in|out|\d))?$")
-_FLOW = re.compile(r"(^|_)(flow|flo|flows|optical_?flow|optflow|flow_?(up|fw|bw|low|field|map|ab|ba|\d+))$")
+_WHERE = r"(_?(in|out|img|im|src|dst|\d))?$"
+_X_SIZE = re.compile(r"(^|_)(w|width|ww|iw|ow|wd|cols|nx|w\d|wi|wo)" + _WHERE)
+_Y_SIZE = re.compile(r"(^|_)(h|height|hh|ih|oh|ht|rows|ny|h\d|hi|ho)" + _WHERE)
+_Z_SIZE = re.compile(r"(^|_)(d|depth|dd|nz|slices)" + _WHERE)
+_FLOW = re.compile(
+    r"(^|_)(flow|flo|flows|opticalflow|optflow|flow_?(up|fw|bw|low|field|map|ab|ba|\d+))$"
+)
 _CAMEL_FLOW = re.compile(r"^ten(Flow|Flo)$")
 _NOT_PIXELS = re.compile(r"norm|unit|ndc|relative|scaled")
 
@@ -269,15 +271,15 @@ def is_flow(name: str) -> bool:
     return bool(_CAMEL_FLOW.match(last) or _FLOW.search(last.lower()))
 
 
-_X_WORDS = {"x", "xs", "xx", "gx", "xv", "w", "ww", "xgrid", "gridx", "meshx", "col", "cols", "horizontal"}
-_Y_WORDS = {"y", "ys", "yy", "gy", "yv", "h", "hh", "ygrid", "gridy", "meshy", "row", "rows", "vertical"}
+_X_WORDS = {"x", "xs", "xx", "gx", "xv", "w", "ww", "xgrid", "gridx", "meshx", "col", "cols"}
+_Y_WORDS = {"y", "ys", "yy", "gy", "yv", "h", "hh", "ygrid", "gridy", "meshy", "row", "rows"}
 
 
 def component_axis(name: str) -> str:
     """Return the axis of a coordinate by its name, or "".
 
-    >>> component_axis("grid_x"), component_axis("yy"), component_axis("vgrid_y1"), component_axis("pts")
-    ('x', 'y', 'y', '')
+    >>> component_axis("grid_x"), component_axis("vgrid_y1"), component_axis("pts")
+    ('x', 'y', '')
     """
     last = re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name.rpartition(".")[2]).lower()
     words = {re.sub(r"\d+$", "", word) for word in last.split("_")}

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gridsample.doctor import values as v
-from gridsample.doctor.evaluator import Checker, Scope, component, is_plain
+from gridsample.doctor.evaluator import Checker, Scope
 from gridsample.doctor.names import Function, Module
+from gridsample.doctor.operations import component, is_plain
 from gridsample.doctor.values import Const, Number, Pack, Shape, Stack, Symbol, Value
 
 IN_PLACE = {"add_": ast.Add(), "sub_": ast.Sub(), "mul_": ast.Mult(), "div_": ast.Div()}
@@ -214,14 +215,14 @@ class Walker:
                 self.store(target, value, source)
 
     def unpack(self, targets: Sequence[ast.expr], value: Value, source: ast.expr) -> None:
+        """Assign the items of a value to several names."""
         found: Sequence[Value] = [None] * len(targets)
         if isinstance(value, Shape):
             names = [ast.unparse(one) for one in targets]
             axes = axes_of(names)
             keys = [f"{name} of {value.owner}" for name in names]
             found = [
-                v.size(Symbol(key, axis, value.owner))
-                for key, axis in zip(keys, axes, strict=True)
+                v.size(Symbol(key, axis, value.owner)) for key, axis in zip(keys, axes, strict=True)
             ]
         elif isinstance(value, Pack) and len(value.items) >= len(targets):
             found = value.items[: len(targets)]
@@ -272,6 +273,11 @@ def named(name: str, value: Value, line: int) -> Value:
         whole = v.close(scale, [1.0] * v.SAMPLES) and not any(value.offset)
         if whole and base.kind == "call" and SOURCES.search(base.name):
             return v.unknown(name, "flow")
+    if isinstance(value, Number) and value.constant and len(value.symbols) == 1:
+        (symbol,) = value.symbols
+        axis = v.size_axis(name)
+        if axis and symbol.axis and axis != symbol.axis:  # its name says another axis
+            return replace(value, symbols=frozenset([replace(symbol, axis="")]))
     return value
 
 
