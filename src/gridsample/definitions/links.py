@@ -4,6 +4,17 @@ from __future__ import annotations
 
 BASE = "docs/"
 
+# The page, and its section, that explains what goes wrong with an argument or a feature.
+TRAPS = {
+    "coords": ("fields", "coordinates"),
+    "displacement": ("fields", "coordinates"),
+    "grid": ("fields", "which-grid-do-i-need"),
+    "label": ("methods", "labels"),
+    "missing": ("missing", ""),
+    "mode": ("methods", ""),
+    "padding_mode": ("boundaries", ""),
+}
+
 
 def page(name: str, anchor: str = "") -> str:
     """Return the address of a page of the documentation, or of a section of it.
@@ -14,10 +25,10 @@ def page(name: str, anchor: str = "") -> str:
     return f"{BASE}{name}.md" + (f"#{anchor}" if anchor else "")
 
 
-def see(name: str, anchor: str = "") -> str:
-    """Return the end of a message that leads to a page.
+def about(trap: str) -> str:
+    """Return the end of an error about one of `TRAPS`; for others, nothing.
 
-    >>> see("boundaries")
-    ' (see docs/boundaries.md)'
+    >>> about("padding_mode"), about("threads")
+    (' (see docs/boundaries.md)', '')
     """
-    return f" (see {page(name, anchor)})"
+    return f" (see {page(*TRAPS[trap])})" if trap in TRAPS else ""
