@@ -27,6 +27,7 @@ from gridsample.ops.splatting import splat, splat_count
 
 if TYPE_CHECKING:
     from gridsample.explanation.tapwise import Explanation, explain
+    from gridsample.fields.checking import GridCheck, check_grid
     from gridsample.ops.affine import affine_sample, affine_sample_vjp
     from gridsample.ops.filtering import spline_filter
     from gridsample.ops.footprints import footprint
@@ -36,10 +37,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Explanation",
+    "GridCheck",
     "__version__",
     "affine_grid",
     "affine_sample",
     "affine_sample_vjp",
+    "check_grid",
     "explain",
     "footprint",
     "grid_gradient",
@@ -62,6 +65,8 @@ __all__ = [
 _LATER = {
     "affine_sample": "ops.affine",
     "affine_sample_vjp": "ops.affine",
+    "check_grid": "fields.checking",
+    "GridCheck": "fields.checking",
     "explain": "explanation.tapwise",
     "Explanation": "explanation.tapwise",
     "footprint": "ops.footprints",

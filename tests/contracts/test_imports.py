@@ -47,10 +47,12 @@ FRAMEWORKS = {"torch", "jax", "dask", "cupy"}
 # The public names.  A change here is a change for users: note it in CHANGELOG.md.
 PUBLIC = {
     "Explanation",
+    "GridCheck",
     "__version__",
     "affine_grid",
     "affine_sample",
     "affine_sample_vjp",
+    "check_grid",
     "explain",
     "footprint",
     "grid_gradient",

@@ -1,4 +1,4 @@
-"""The command line: `gridsample warp`, `resize`, `flow`, `info`, `explain` and `warmup`.
+"""The command line: `gridsample warp`, `resize`, `flow`, `info`, `explain`, `doctor`, `warmup`.
 
 This module parses the arguments; `files` and `flow` process the files.  Every error is printed as
 one line on stderr, with exit code 2.
@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from gridsample import io
 from gridsample._version import __version__
-from gridsample.cli import flow, warmup, words
+from gridsample.cli import doctor, flow, warmup, words
 from gridsample.cli.files import resize_file, warp_file
 from gridsample.cli.terminal import Terminated, ending_cleanly, progress_bar, quiet_libraries
 from gridsample.definitions.plan import BOUNDARIES
@@ -152,7 +152,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The arguments after `gridsample`; by default those of the process.
 
     Returns:
-        The exit code: 0 for success, 2 for an error, with one line on stderr, and 128 + n if signal
+        The exit code: 0 for success, 1 if `doctor` found anything, 2 for an error, with one line on
+        stderr, and 128 + n if signal
         n ended the command (130 interrupt, 143 termination, 129 closed terminal).  A partial output
         file is always removed.
 
@@ -186,8 +187,7 @@ def _run(given: Sequence[str]) -> int:
         arguments = _parser().parse_args(words.attach_negatives(given))
     except SystemExit as stop:  # --help and --version
         return int(stop.code or 0)
-    arguments.run(arguments)
-    return 0
+    return int(arguments.run(arguments) or 0)
 
 
 # ---- the commands -------------------------------------------------------------------------------
@@ -277,6 +277,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_flow(commands)
     _add_info(commands)
     _add_explain(commands)
+    doctor.add(commands)
     warmup.add(commands, progress_bar)
     return parser
 

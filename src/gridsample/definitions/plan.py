@@ -21,6 +21,7 @@ from gridsample.definitions import axis
 from gridsample.definitions.checks import check_extent
 from gridsample.definitions.footprints import Footprint
 from gridsample.definitions.labels import check_labels
+from gridsample.definitions.links import about
 from gridsample.definitions.methods import ALIASES, METHODS, Method
 
 Mode = str | Method | Sequence[str | Method]
@@ -293,8 +294,8 @@ def unknown(name: str, given: str, accepted: Sequence[str], remark: str = "") ->
     """Create the error for an unknown name; it suggests the most similar accepted name."""
     close = difflib.get_close_matches(given.lower(), accepted, n=1)
     hint = f"; did you mean {close[0]!r}?" if close and not remark else ""
-    listed = ", ".join(repr(one) for one in accepted)
-    return ValueError(f"{name} {given!r} {remark or 'is not known'}; accepted: {listed}{hint}")
+    end = f"{', '.join(map(repr, accepted))}{hint}{about(name)}"
+    return ValueError(f"{name} {given!r} {remark or 'is not known'}; accepted: {end}")
 
 
 def find_method(name: str | Method, resizing: bool = False) -> Method:
@@ -364,7 +365,7 @@ def check_coords(coords: Any, rank: int, out: Shape) -> str:
         raise ValueError(
             f"coords 'displacement' is relative to the output's own position, so the grid must "
             "have as many axes as the image between its first and last: "
-            f"{rank}, got {len(out)}: {out}"
+            f"{rank}, got {len(out)}: {out}{about('displacement')}"
         )
     return str(coords)
 
@@ -400,7 +401,7 @@ def check_grid_type(dtype: np.dtype[Any]) -> None:
     if type_name(dtype) not in GRID_TYPES:
         raise TypeError(
             f"grid has dtype {dtype}; accepted: {', '.join(GRID_TYPES)}, and integers with "
-            "coords='pixel'"
+            f"coords='pixel'{about('coords')}"
         )
 
 
@@ -448,7 +449,7 @@ def check_shapes(image: Shape, grid: Shape, last: bool) -> int:
         raise ValueError(
             f"grid must be (N, *out, {rank}) for an input with {rank} spatial "
             f"{'axis' if rank == 1 else 'axes'}: its last axis holds {', '.join(AXES[:rank])}; "
-            f"got grid shape {grid} for input shape {image}"
+            f"got grid shape {grid} for input shape {image}{about('grid')}"
         )
     if image[0] != grid[0] and 1 not in (image[0], grid[0]):
         raise ValueError(
