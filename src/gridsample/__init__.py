@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gridsample.ops.affine import affine_sample, affine_sample_vjp
     from gridsample.ops.filtering import spline_filter
     from gridsample.ops.resizing import interpolate, interpolate_vjp
+    from gridsample.registration.registering import register
     from gridsample.warming import warmup
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "interpolate",
     "interpolate_vjp",
     "methods",
+    "register",
     "splat",
     "splat_count",
     "spline_filter",
@@ -62,6 +64,7 @@ _LATER = {
     "spline_filter": "ops.filtering",
     "interpolate": "ops.resizing",
     "interpolate_vjp": "ops.resizing",
+    "register": "registration",
     "warmup": "warming",
 }
 
