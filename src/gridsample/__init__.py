@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gridsample.ops.filtering import spline_filter
     from gridsample.ops.footprints import footprint
     from gridsample.ops.resizing import interpolate, interpolate_vjp
+    from gridsample.registration.registering import register
     from gridsample.warming import warmup
     from gridsample.world import resample, resample_vjp
 
@@ -53,6 +54,7 @@ __all__ = [
     "interpolate",
     "interpolate_vjp",
     "methods",
+    "register",
     "resample",
     "resample_vjp",
     "splat",
@@ -73,6 +75,7 @@ _LATER = {
     "spline_filter": "ops.filtering",
     "interpolate": "ops.resizing",
     "interpolate_vjp": "ops.resizing",
+    "register": "registration",
     "resample": "world",
     "resample_vjp": "world",
     "warmup": "warming",

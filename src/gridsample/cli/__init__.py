@@ -1,7 +1,7 @@
-"""The command line: `gridsample warp`, `resize`, `flow`, `info`, `explain`, `doctor`, `warmup`.
+"""The command line: `gridsample warp`, `resize`, `flow`, `register`, `info`, `doctor` and others.
 
-This module parses the arguments; `files` and `flow` process the files.  Every error is printed as
-one line on stderr, with exit code 2.
+This module parses the arguments; `files`, `flow` and `register` process the files.  Every error is
+printed as one line on stderr, with exit code 2.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from gridsample import io
 from gridsample._version import __version__
-from gridsample.cli import doctor, flow, warmup, words
+from gridsample.cli import doctor, flow, register, warmup, words
 from gridsample.cli.files import resize_file, warp_file
 from gridsample.cli.terminal import Terminated, ending_cleanly, progress_bar, quiet_libraries
 from gridsample.definitions.plan import BOUNDARIES
@@ -275,6 +275,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_warp(commands)
     _add_resize(commands)
     _add_flow(commands)
+    _add_register(commands)
     _add_info(commands)
     _add_explain(commands)
     doctor.add(commands)
@@ -341,6 +342,17 @@ def _add_flow(commands: Any) -> None:
     _add_missing(command)
     _add_fill(command)
     _add_how(command)
+
+
+def _add_register(commands: Any) -> None:
+    command = commands.add_parser(
+        "register",
+        help="align one image with another",
+        description=register.HELP,
+        epilog=_notes(register.NOTES),
+    )
+    register.add_arguments(command)
+    _add_sampling(command)
 
 
 def _add_fill(command: argparse.ArgumentParser) -> None:
