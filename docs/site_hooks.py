@@ -1,7 +1,8 @@
 """What MkDocs calls while it builds the site: pages that are made from other files.
 
 The changelog and the page for contributors lie outside this folder, a page of the reference is made
-for each module that modules.md lists, and the figures of the benchmarks are made from their JSON.
+for each module that modules.md lists, the figures of the benchmarks are made from their JSON, and
+the explorer from its parts and the package's tables.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 sys.path.insert(0, str(DOCS))
 
-import site_figures  # noqa: E402  # of this folder
+import site_explorer  # noqa: E402  # of this folder
+import site_figures  # noqa: E402
 
 # Pages from the root of the repository, and their names in the site.
 FROM_ROOT = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
@@ -88,6 +90,7 @@ def on_files(files: Files, config: Any) -> Files:
     made = {page: (ROOT / name).read_text(encoding="utf-8") for name, page in FROM_ROOT.items()}
     made |= {f"reference/{module}.md": reference(module) for module in modules()}
     made["benchmarks/figures.md"] = site_figures.page()
+    made["explorer/index.html"] = site_explorer.page()
     for path, content in made.items():
         files.append(File.generated(config, path, content=content))
     return files
