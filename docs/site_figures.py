@@ -82,7 +82,8 @@ def chart(title: str, by: dict[tuple[str, int], list[Figure]]) -> str:
         return f"{left + (right - left) * place(ratio):.1f}"
 
     label = html.escape(title)
-    parts = [f'<svg class="chart" viewBox="0 0 640 {height}" role="img" aria-label="{label}">']
+    parts = [f'<div class="charts" tabindex="0" role="region" aria-label="{label}">']
+    parts.append(f'<svg class="chart" viewBox="0 0 640 {height}" role="img" aria-label="{label}">')
     for k in range(int(math.log2(LOWEST)), int(math.log2(HIGHEST)) + 1):
         strong = ' class="one"' if k == 0 else ""
         parts.append(f'<line{strong} x1="{x(2.0**k)}" x2="{x(2.0**k)}" y1="0" y2="{height - 20}"/>')
@@ -95,7 +96,7 @@ def chart(title: str, by: dict[tuple[str, int], list[Figure]]) -> str:
         parts.append("".join(dict.fromkeys(dots)))
         mean = x(statistics.geometric_mean(one.ratio for one in some))
         parts.append(f'<path class="mean" d="M{mean} {y - 9}v18"/>')
-    return "".join([*parts, "</svg>"])
+    return "".join([*parts, "</svg></div>"])
 
 
 def listing(found: list[Figure]) -> str:

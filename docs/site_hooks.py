@@ -11,6 +11,7 @@ import ast
 import importlib
 import re
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,11 @@ def exported(module: str) -> list[str]:
     return []
 
 
+def shortened(value: object) -> str:
+    """A value in a cell of a table."""
+    return textwrap.shorten(str(value), 80, placeholder=" ...").replace("|", "\\|")
+
+
 def constants(module: str) -> str:
     """A table of a module's constants, which have no docstrings."""
     names = [name for name in exported(module) if name.isupper()]
@@ -50,7 +56,7 @@ def constants(module: str) -> str:
         return ""
     values = importlib.import_module(module)
     rows = (
-        f'| <span id="{module}.{name}">`{name}`</span> | `{getattr(values, name)}` |'
+        f'| <span id="{module}.{name}">`{name}`</span> | `{shortened(getattr(values, name))}` |'
         for name in names
     )
     return "\n".join(["## Constants", "", "| name | value |", "|---|---|", *rows, ""])
@@ -105,3 +111,14 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     if page.file.src_uri in FROM_ROOT.values():
         markdown = markdown.replace("](docs/", "](")
     return markdown
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Leave out two attributes of the theme that HTML does not allow there."""
+    output = output.replace(' tabindex=""', "")
+    return re.sub(r'(<input[^>]* type="checkbox"[^>]*) autocomplete="off"', r"\1", output)
+
+
+def on_post_template(output_content: str, template_name: str, **_: Any) -> str:
+    """Do the same to the page that servers show if there is none."""
+    return on_post_page(output_content) if template_name.endswith(".html") else output_content
