@@ -101,6 +101,16 @@ def test_every_public_name_has_an_example(module: str) -> None:
     assert [name for name in names if not has_example(getattr(loaded, name))] == []
 
 
+@pytest.mark.parametrize("module", [one for one in MODULES if one != "gridsample.backends"])
+def test_every_public_function_documents_what_it_takes_and_gives(module: str) -> None:
+    loaded = importlib.import_module(module)
+    functions = [getattr(loaded, name) for name in getattr(loaded, "__all__", [])]
+    for one in filter(inspect.isfunction, functions):
+        wanted = ["Returns:", *(["Args:"] if inspect.signature(one).parameters else [])]
+        missing = [section for section in wanted if section not in (one.__doc__ or "")]
+        assert missing == [], one.__name__
+
+
 def test_the_charts_show_every_figure(site: Path) -> None:
     text = (site / "benchmarks/figures.html").read_text(encoding="utf-8")
     assert text.count('<svg class="chart"') >= 4
