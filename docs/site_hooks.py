@@ -62,9 +62,20 @@ def constants(module: str) -> str:
     return "\n".join(["## Constants", "", "| name | value |", "|---|---|", *rows, ""])
 
 
+def in_order(module: str) -> list[str]:
+    """The names of a module in the order of modules.md, then the others."""
+    text = (DOCS / "modules.md").read_text(encoding="utf-8")
+    part = text.partition(f"## `{module}`\n")[2].partition("\n## ")[0]
+    listed = re.findall(r"`(\w+)`", part)
+    names = exported(module) or listed
+    return sorted(names, key=lambda name: listed.index(name) if name in listed else len(listed))
+
+
 def reference(module: str) -> str:
     """The page of a module."""
-    return f"# `{module}`\n\n::: {module}\n\n{constants(module)}"
+    names = ", ".join(f'"{name}"' for name in in_order(module) if not name.isupper())
+    options = f"    options:\n      members: [{names}]\n"
+    return f"# `{module}`\n\n::: {module}\n{options}\n{constants(module)}"
 
 
 def pages_of(nav: list[Any]) -> list[str]:
