@@ -44,6 +44,9 @@ MAY_SKIP = {
     "needs two GPUs": "marked gpu",
     "takes 12 GB": "marked gpu",
     "could not import 'cupy'": "marked gpu",
+    "needs Chromium": "a system without it",
+    "could not import 'mkdocs'": "without the extra docs, which .ci/run installs",
+    "could not import 'hatchling'": "without the extra release, which .ci/run installs",
 }
 
 
