@@ -134,7 +134,9 @@ TILED = 38  # (channel; point, channel; pixel, channel) values whose channels ar
 PLACED = 39  # (weight, point) or (axis, point), see `gridsample.kernels.cpu.linear_lanes`
 
 
-KEYS = 40  # (tap, point) labels that vote, see `gridsample.kernels.cpu.labels`
+# (tap, point) labels that vote, and (point) those with the most votes, see
+# `gridsample.kernels.cpu.labels`.
+KEYS, WINNERS = 40, 44
 
 
 # For means: (tap, point) 1 for pixels that are numbers, otherwise 0; (point) both sums; see
@@ -142,7 +144,7 @@ KEYS = 40  # (tap, point) labels that vote, see `gridsample.kernels.cpu.labels`
 MARKS, ABOVE, BELOW = 41, 42, 43
 
 
-ENTRIES = 44
+ENTRIES = 45
 
 
 def plan_block(
@@ -153,13 +155,14 @@ def plan_block(
     width: int,
     run: int,
     twice: bool = False,
-    votes: bool = False,
+    votes: int = 0,
     means: bool = False,
 ) -> tuple[list[int], int, int]:
     """Return the table of a block, and the number of indices and reals that it needs.
 
     ``counts`` are the taps of each axis, ``kinds`` the kinds of products of weights; ``twice`` adds
-    what second derivatives need, ``votes`` what labels do, ``means`` what means do.
+    what second derivatives need, ``votes`` what labels do, of which each takes so many indices, and
+    ``means`` what means do.
     """
     axes, most, each = len(counts), max(counts), math.prod(counts)
     table = [axes, most, each, powers, width] + [0] * (ENTRIES - 5)
@@ -173,7 +176,7 @@ def plan_block(
         AMOUNT: kinds * each, WEIGHT: ORDERS * axes * most, COORDINATES: axes, PLACED: 3 * axes,
     }  # fmt: skip
     if votes:
-        indices[KEYS] = each
+        indices |= {KEYS: each * votes, WINNERS: votes}
     if twice:
         reals |= {LEANS: 2 * axes * most, OTHERS: each}
     if means:

@@ -232,6 +232,7 @@ def bindings(spec: Spec) -> dict[str, Any]:
     return {
         "real": nb.float64 if spec.real == "f8" else nb.float32,
         "integer": nb.int64 if wide else nb.int32,
+        "label": nb.int64 if wide or spec.image[1:] == "8" else nb.int32,
         "address": nb.uint64 if wide else nb.uint32,
         "unsigned": nb.uint64,
         "short": nb.uint16,
@@ -423,6 +424,9 @@ def make_body(spec: Spec, tag: str) -> Any:
     add(*passes.SCATTERED, *taps.SCATTERED, compile_=compile_loop)
     add(*taps.LAID, compile_=compile_rounded)
     if spec.driver == "gather_labels":
+        names["as_keys"] = (
+            intrinsics.same if names["label"] == names["integer"] else intrinsics.as_words
+        )
         add(labels.key_of, *labels.ELEMENTWISE)
         add(*labels.LOOPS, compile_=compile_separate)
         add(*labels.SCATTERED, *labels.STEPS, compile_=compile_loop)

@@ -223,8 +223,7 @@ def sweep_labels(
     kind: np.dtype[Any], affine: bool, threads: int,
 ) -> Part:  # fmt: skip
     """The sweep that gathers labels, as bits of a ``kind``."""
-    # Keys are indices: they are as wide as the pixels at least.
-    bits = 64 if kind.itemsize == 8 else index_bits(plan, source, group)
+    bits = index_bits(plan, source, group)
     linear = all(method.votes for method in plan.methods)
     spec = specify(
         plan, "gather_labels", bits, points, kind, kind, affine=affine,
@@ -234,7 +233,7 @@ def sweep_labels(
     work = organize(plan, order, 1, bits, 0, group=group)
     job = records.Votes(
         planes_of(source, plan, False), values_of(target, plan, False), AROUND,
-        flip=sign_bit(plan.dtype, bits),
+        flip=sign_bit(plan.dtype, 64 if kind.itemsize == 8 else bits),
     )  # fmt: skip
     given: dict[str, Any] = {
         "job": job, "grid": points.record,

@@ -78,9 +78,8 @@ def average_plane(*arguments: Any) -> bool:
     return True
 
 
-def average_points(*arguments: Any) -> bool:
-    """Average LANES points of a plane, by coordinates; return whether sums are finite."""
-    return True
+def average_points(*arguments: Any) -> None:
+    """Average LANES points of a plane, by coordinates."""
 
 
 def derive(*arguments: Any) -> None:
@@ -187,23 +186,22 @@ def average_placed(
 def average_block(
     plane: Array, grid: Array, gap: int, measures: Array, strides: Array, within: Any, share: Any,
     apart: int, bounds: Any, numbers: Array, n: int,
-) -> bool:  # fmt: skip
-    """Average a block in one plane, by coordinates; return whether sums are finite."""
-    whole, finite = n // LANES * LANES, True
+) -> None:  # fmt: skip
+    """Average a block in one plane, by coordinates, and check what counts."""
+    whole = n // LANES * LANES
     for i in range(0, whole, LANES):
-        finite &= average_points(
+        average_points(
             plane, grid, i, gap, measures, strides, within, share, apart, bounds, numbers
         )
     for i in range(whole, n):
-        finite &= average_points_one(
+        average_points_one(
             plane, grid, i, gap, measures, strides, within, share, apart, bounds, numbers
         )
-    return finite
 
 
 # Twins of the loops above, with other code for the points: see `loops`.
 place_block_slopes = place_block_means = place_block
-sample_block_carefully, average_block_carefully = sample_block, average_block
+sample_block_carefully = sample_block
 derive_block_both = derive_block_grid = derive_block_image = derive_block
 
 
@@ -233,7 +231,7 @@ def gather_direct(
                 )  # fmt: skip
             item_of = begin // shared if shared else int64(0)
             within, moved = real(begin - item_of * shared) + HALF, item_of * block.table[APART]
-            if MEANS and not one:
+            if MEANS:
                 place_block_means(
                     here, gap, block.measures, lattice.strides, within, share,
                     block.table[APART], at, x, width, n,
@@ -249,17 +247,11 @@ def gather_direct(
                 numbers = window(tail(values, begin * out.step), room)
                 if MEANS:
                     bounds = least_of(around), absent_of(around, p)[0]
-                    if one:
-                        finite = average_block(
-                            plane, here, gap, block.measures, lattice.strides, within, share,
-                            block.table[APART], bounds, numbers, n,
-                        )  # fmt: skip
-                    else:
-                        finite = average_placed(
-                            plane, lattice.strides, at, x, width, bounds, numbers, n
-                        )
+                    finite = average_placed(
+                        plane, lattice.strides, at, x, width, bounds, numbers, n
+                    )
                     if not finite:
-                        average_block_carefully(
+                        average_block(
                             plane, here, gap, block.measures, lattice.strides, within, share,
                             block.table[APART], bounds, numbers, n,
                         )  # fmt: skip
@@ -355,10 +347,7 @@ def loops(emitted: Mapping[str, Any]) -> tuple[Any, ...]:
         sample_block,
         average_placed,
         average_block,
-        *(
-            twin(f"{name}_block_carefully", loop, f"{name}_points", f"{name}_points_carefully")
-            for name, loop in (("sample", sample_block), ("average", average_block))
-        ),
+        twin("sample_block_carefully", sample_block, "sample_points", "sample_points_carefully"),
         *(
             twin(f"derive_block_{needed}", derive_block, "derive", f"derive_{needed}")
             for needed in ("both", "grid", "image")

@@ -83,8 +83,8 @@ def store_mean(
 
 def store_mean_carefully(
     emit: Emitter, corners: Any, parts: list[Parts], outside: list[Numbers], bounds: Any, out: Any
-) -> Any:
-    """Do the same, with 0 in place of pixels that do not count."""
+) -> None:
+    """Store the same, with 0 in place of pixels that do not count."""
     builder, present = emit.builder, emit.present(corners, parts)
 
     def all_known(a: int, pixels: Any) -> Any:
@@ -96,7 +96,6 @@ def store_mean_carefully(
     known = all_known(emit.kind.rank - 1, present)
     found = builder.select(known, plain.value, mean.value)
     emit.store(found, out, emit.i)
-    return BIT(1)
 
 
 def averager_of_planes(kind: Kind, count: int) -> Any:
@@ -128,8 +127,8 @@ def averager_of_planes(kind: Kind, count: int) -> Any:
     return average_plane
 
 
-def averager(kind: Kind, count: int, store: Any) -> Any:
-    """Make the function that averages points of one plane by their coordinates."""
+def averager(kind: Kind, count: int) -> Any:
+    """Make the function that averages points of one plane by their coordinates, carefully."""
 
     @intrinsic
     def average_points(
@@ -150,11 +149,12 @@ def averager(kind: Kind, count: int, store: Any) -> Any:
             parts = [emit.parts(d) for d in distances]
             corners = emit.corners(data, steps, offsets)
             outside = [emit.outside(d) for d in distances]
-            return store(emit, corners, parts, outside, given[9], out)
+            store_mean_carefully(emit, corners, parts, outside, given[9], out)
+            return context.get_dummy_value()
 
         real = kind.real
         pair: Any = nb.types.UniTuple(real, 2)  # type: ignore[no-untyped-call]
-        return nb.boolean(*kinds[:6], real, real, apart, pair, numbers), generate
+        return nb.void(*kinds[:6], real, real, apart, pair, numbers), generate
 
     return average_points
 
@@ -165,6 +165,5 @@ def emitted(kind: Kind) -> dict[str, Any]:
     names = {}
     for end, count in (("", kind.lanes), ("_one", 1)):
         names["average_plane" + end] = averager_of_planes(kind, count)
-        names["average_points" + end] = averager(kind, count, store_mean)
-        names["average_points_carefully" + end] = averager(kind, count, store_mean_carefully)
+        names["average_points" + end] = averager(kind, count)
     return names

@@ -117,7 +117,7 @@ def all_known(numbers: Array, n: int) -> bool:
     lost: Any = integer(0)
     for i in range(n):
         lost |= where(numbers[i] == numbers[i], integer(0), integer(1))
-    return lost == integer(0)
+    return bool(lost == integer(0))
 
 
 def mark(pixels: Array, marks: Array, lines: int, pitch: int, n: int) -> None:

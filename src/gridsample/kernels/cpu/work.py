@@ -171,8 +171,9 @@ def organize(
     powers = max(method.powers for method in plan.methods)
     inside = axes.reals.reshape(len(axes.counts), -1)
     fits = bool((inside[:, FROM] <= inside[:, TO]).all())
+    votes = max(1, plan.dtype.itemsize * 8 // bits) if plan.votes else 0
     table, indices, reals = blocks.plan_block(
-        axes.counts, powers, fits, kinds, width, run, twice, plan.votes, means
+        axes.counts, powers, fits, kinds, width, run, twice, votes, means
     )
     kind = np.dtype(np.int32 if bits == 32 else np.int64)
     table[blocks.FILLS] = not plan.sums_to_one
