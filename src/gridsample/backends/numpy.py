@@ -12,6 +12,7 @@ from gridsample.backends.maps import grid_along
 from gridsample.definitions import tables
 from gridsample.definitions.checks import as_array, check_dense, check_extent
 from gridsample.definitions.options import (
+    Averaging,
     Options,
     Resizing,
     checked,
@@ -316,6 +317,24 @@ class NumPy:
             dtype=dtype.newbyteorder("="), threads=how.threads,
         )  # fmt: skip
         return shadow, None if gradient is None else converted(gradient, kind)
+
+    def averages(self, image: Array, places: Array, how: Options) -> bool:
+        """Whether the kernels average."""
+        return how.plan is not None and bool(on_cpu().averages(how.plan))
+
+    def average(
+        self, image: Array, places: Array, how: Options, averaging: Averaging, out: Shape | None
+    ) -> Array:
+        """Gather means over the pixels that are not NaN."""
+        plan: Plan = how.plan
+        result = empty(plan.shape, plan.dtype, how.channels_last())
+        if result.size:
+            fill = fill_of(how, plan) if how.fill_value else None
+            on_cpu().gather(
+                plan, image, places, result, fill=fill, affine=out is not None, means=averaging,
+                threads=how.threads,
+            )  # fmt: skip
+        return result
 
     def fill(self, image: Array, how: Options) -> Array:
         """The fill value as an array that broadcasts over an image."""

@@ -93,6 +93,20 @@ class Options(NamedTuple):
         return self.changed(order=tuple([n + (k == axis) for k, n in enumerate(self.order)]))
 
 
+class Averaging(NamedTuple):
+    """How samples are means over the pixels that are not NaN.
+
+    Attributes:
+        least: the weight that a result must exceed; otherwise it is missing.
+        absent: the value of missing results, or one per channel; empty for NaN.
+        drops: whether dropped taps count for nothing, too.
+    """
+
+    least: float = 0.0
+    absent: tuple[float, ...] = ()
+    drops: bool = False
+
+
 class Resizing(NamedTuple):
     """The options of resizing, with axes in the array's order, (depth, height, width).
 

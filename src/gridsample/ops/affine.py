@@ -10,7 +10,7 @@ import numpy as np
 from gridsample.backends import Backend, backend_of, hand_over, is_overridden
 from gridsample.backends.maps import gradient_of, grid_of
 from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
-from gridsample.definitions.options import Options
+from gridsample.definitions.options import Averaging, Options
 from gridsample.definitions.plan import (
     GRID_TYPES,
     Mode,
@@ -249,9 +249,18 @@ class OnMaps:
     """The points of affine maps (`gridsample.ops.means.Places`)."""
 
     def __init__(self, backend: Backend, theta: Array, size: Sequence[int]) -> None:
-        self.backend, self.array, self.out = backend, theta, check_maps(backend, theta, size)
+        self.backend, self.array, self.size = backend, theta, size
+        self.out = check_maps(backend, theta, size)
         items, rank, _ = backend.shape(theta)
         self.points = (items, *self.out, rank)
+
+    def at(self, array: Array) -> OnMaps:
+        """Return the points of other maps."""
+        return OnMaps(self.backend, array, self.size)
+
+    def average(self, image: Array, how: Options, averaging: Averaging) -> Array:
+        """Compute means over the pixels that are not NaN."""
+        return self.backend.average(image, self.array, how, averaging, self.out)
 
     def settle(self, image: Array, options: Options) -> Options:
         """Return the checked options, for the grid that the maps represent."""

@@ -34,7 +34,7 @@ from gridsample.backends.torch.quick import TYPES
 from gridsample.backends.torch.schemas import SAMPLING, on_record, record
 from gridsample.definitions.footprints import Footprint
 from gridsample.definitions.methods import Method
-from gridsample.definitions.options import Options
+from gridsample.definitions.options import Averaging, Options
 from gridsample.definitions.plan import (
     BFLOAT16,
     Plan,
@@ -297,6 +297,26 @@ def run_gather(call: Call, image: Tensor, grid: Tensor, how: Options) -> Tensor:
             call.plan, memory(image), memory(grid), memory(out), order=call.order,
             fill=fill_of(how.fill_value, call.plan), threads=threads,
         )  # fmt: skip
+    return out
+
+
+def run_average(
+    call: Call, image: Tensor, places: Tensor, how: Options, averaging: Averaging, affine: bool
+) -> Tensor:
+    """Compute means over the pixels that are not NaN, for CPU tensors, given their call."""
+    out, threads, plan = empty(call.plan.shape, image, call.dtype), count(how.threads), call.plan
+    if not out.numel():
+        return out
+    if affine:
+        places = places.to(torch.float64 if places.dtype == torch.float64 else torch.float32)
+    elif not how.fill_value and quick.gather(
+        call.known, plan, call.order, image, places, out, threads, averaging
+    ):
+        return out
+    on_cpu().gather(
+        plan, memory(image), memory(places), memory(out), fill=fill_of(how.fill_value, plan),
+        affine=affine, means=averaging, threads=threads,
+    )  # fmt: skip
     return out
 
 

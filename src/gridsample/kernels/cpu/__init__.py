@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.plan import Plan
+from gridsample.definitions.options import Averaging
+from gridsample.definitions.plan import BOUNDARIES, Plan, is_differentiable
 from gridsample.kernels import threads as pool
 from gridsample.kernels.cpu.build import worker
 from gridsample.kernels.cpu.calls import (
@@ -27,7 +28,7 @@ from gridsample.kernels.cpu.calls import (
 from gridsample.kernels.cpu.entry import Batch
 from gridsample.kernels.cpu.gradients import MAP
 from gridsample.kernels.cpu.layouts import complex_of
-from gridsample.kernels.cpu.outside import numbers_outside
+from gridsample.kernels.cpu.outside import means_outside, numbers_outside
 from gridsample.kernels.memory import (
     Layout,
     converted,
@@ -61,12 +62,13 @@ def gather(
     order: Order | None = None,
     fill: Array | None = None,
     affine: bool = False,
+    means: Averaging | None = None,
     threads: int | None = None,
 ) -> None:
     """Sample the image at the grid's points, into ``out``: see `gridsample.kernels`.
 
     If ``affine``, the grid contains affine maps (N, D, D + 1), which map every point of the output
-    to its coordinates.
+    to its coordinates.  With ``means``, NaN pixels do not count; this is for plans that `averages`.
     """
     if plan.footprint is not None:
         over_footprints().gather(plan, image, grid, out, fill=fill, threads=threads)
@@ -78,16 +80,19 @@ def gather(
     if not is_even(out):
         values = np.empty_like(out, order="C", subok=False)
         how: Any = {"order": order, "fill": fill, "affine": affine, "threads": threads}
-        gather(plan, image, grid, values, **how)
+        gather(plan, image, grid, values, means=means, **how)
         out[...] = values
         return
     image, count = plain(image), threads or pool.cores()
     grid = as_maps(grid, plan) if affine else even(grid)
     call = plan_gather(
-        plan, order, layout_of(image), layout_of(grid), layout_of(out), affine, count
-    )
-    outside = call.outside
-    if fill is not None:
+        plan, order, layout_of(image), layout_of(grid), layout_of(out), affine, count,
+        means is not None,
+    )  # fmt: skip
+    outside: Sequence[Array] = call.outside
+    if means is not None:
+        outside = means_outside(plan, fill, means).repeat(call.times)
+    elif fill is not None:
         outside = find_outside(plan, fill, call.bits, any(order)).repeat(call.times)
     memories = call.image.view(image), call.grid.view(raised(grid)), call.out.view(out)
     run(call.batch, (*memories, *outside), count)
@@ -98,6 +103,13 @@ def over_footprints() -> ModuleType:
     from gridsample.kernels.cpu import footprints as module
 
     return module
+
+
+def averages(plan: Plan) -> bool:
+    """Whether `gather` can average: the image is real, the outside has no other sign."""
+    floating = is_differentiable(plan.dtype) and plan.dtype.kind != "c"
+    odd = any(BOUNDARIES[name].odd for name in plan.boundaries)
+    return floating and not (odd or plan.nearest or plan.votes or plan.footprint)
 
 
 def run(batch: Batch, arrays: Sequence[Array], threads: int) -> None:
@@ -132,14 +144,18 @@ class Ready(NamedTuple):
 
 
 def ready_gather(
-    plan: Plan, order: Order, image: Layout, grid: Layout, out: Layout, threads: int
-) -> Ready | None:
+    plan: Plan, order: Order, image: Layout, grid: Layout, out: Layout, threads: int,
+    means: Averaging | None = None,
+) -> Ready | None:  # fmt: skip
     """Prepare a call of gather without a fill, for some layouts; None if a copy is needed."""
     ready = is_plain(*image[1:]) and spacing(grid) is not None and is_even_layout(out)
     if not ready or vanishes(plan, order) or plan.footprint is not None:
         return None
-    call = plan_gather(plan, order, image, grid, out, False, threads)
-    return Ready(call.batch, threads, worker(), addresses_of(call.outside), call.outside)
+    call = plan_gather(plan, order, image, grid, out, False, threads, means is not None)
+    outside: tuple[Array, ...] = call.outside
+    if means is not None:
+        outside = means_outside(plan, None, means).repeat(call.times)
+    return Ready(call.batch, threads, worker(), addresses_of(outside), outside)
 
 
 def ready_backward(
