@@ -106,7 +106,7 @@ def over_footprints() -> ModuleType:
 
 
 def averages(plan: Plan) -> bool:
-    """Whether `gather` can average: the image is real, the outside has no other sign."""
+    """Whether `gather` can average: real pixels, no boundary with signs, no footprints."""
     floating = is_differentiable(plan.dtype) and plan.dtype.kind != "c"
     odd = any(BOUNDARIES[name].odd for name in plan.boundaries)
     return floating and not (odd or plan.nearest or plan.votes or plan.footprint)
