@@ -24,6 +24,7 @@ from toy_backend import Toy
 
 import gridsample
 from gridsample import backends, fields
+from gridsample.world import Displacement
 
 MODULES = (test_affine, test_fields, test_options, test_resize, test_splat)
 
@@ -200,6 +201,28 @@ def test_fields_of_every_rank() -> None:
     how = (4, 5), (3, 2), True, "scipy"
     for convert in (fields.theta_from_matrix, fields.matrix_from_theta, fields.homography_grid):
         assert_close(plain(convert(Toy(maps), *how)), convert(maps, *how), 1e-12)
+
+
+def test_worlds() -> None:
+    rng = cases.generator("toy", "worlds")
+    image, upstream = rng.normal(size=(4, 5)), rng.normal(size=(3, 4))
+    affine, other, matrix = (np.eye(3) + rng.uniform(-0.1, 0.1, (3, 3)) for _ in range(3))
+    vectors = rng.uniform(-0.3, 0.3, (3, 4, 2))
+    for one in (affine, other, matrix):
+        one[2] = 0, 0, 1
+    for transform, theirs in (
+        (matrix, Toy(matrix)),
+        (
+            [matrix, Displacement(vectors, other)],
+            [Toy(matrix), Displacement(Toy(vectors), Toy(other))],
+        ),
+    ):
+        like = (3, 4), other
+        given = Toy(image), Toy(affine), (like[0], Toy(other)), theirs
+        expected = gridsample.resample(image, affine, like, transform, "cubic")
+        assert_close(plain(gridsample.resample(*given, "cubic")), expected, 1e-12)
+        expected = gridsample.resample_vjp(upstream, image, affine, like, transform)
+        assert_close(plain(gridsample.resample_vjp(Toy(upstream), *given)), expected, 1e-12)
 
 
 # The operations' own tests ------------------------------------------------------------------------

@@ -43,9 +43,16 @@ def bare(one: Any) -> Any:
 
 
 class Namespace:
+    def __init__(self, module: Any = np) -> None:
+        self.module = module
+
+    @property
+    def linalg(self) -> Namespace:
+        return Namespace(np.linalg)
+
     def __getattr__(self, name: str) -> Any:
         def call(*given: Any, **named: Any) -> Any:
-            made = getattr(np, name)(*map(bare, given), **named)
+            made = getattr(self.module, name)(*map(bare, given), **named)
             return [*map(Toy, made)] if isinstance(made, (list, tuple)) else Toy(made)
 
         return call
@@ -78,6 +85,7 @@ class ToyBackend:
     inspects = staticmethod(lambda array: True)
     whole = staticmethod(lambda image, grid, options: None)
     affine = affine_backward = staticmethod(lambda *given: None)
+    averages = staticmethod(lambda *given: False)
     affine_grid = grid_along
 
     def line(self, size: int, align_corners: bool | None, dtype: Any, like: Toy) -> Toy:

@@ -1,7 +1,7 @@
-"""The command line: `gridsample warp`, `resize`, `flow`, `info`, `explain` and `warmup`.
+"""The command line: `gridsample warp`, `resize`, `flow`, `register`, `info`, `doctor` and others.
 
-This module parses the arguments; `files` and `flow` process the files.  Every error is printed as
-one line on stderr, with exit code 2.
+This module parses the arguments; `files`, `flow` and `register` process the files.  Every error is
+printed as one line on stderr, with exit code 2.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from gridsample import io
 from gridsample._version import __version__
-from gridsample.cli import flow, warmup, words
+from gridsample.cli import doctor, flow, register, warmup, words
 from gridsample.cli.files import resize_file, warp_file
 from gridsample.cli.terminal import Terminated, ending_cleanly, progress_bar, quiet_libraries
 from gridsample.definitions.plan import BOUNDARIES
@@ -28,9 +28,9 @@ from gridsample.ops.missing import RULES
 _WARP_HELP = """\
 Warp a picture or volume and write the result, in the same dtype, to another file.
 
-Describe the warp with --grid, or with any of --rotate, --scale, --translate, --shear, --affine and
---homography, which are applied IN THE GIVEN ORDER and may be repeated. Without any of them, the
-picture is copied, or cropped or extended to --size.
+Describe the warp with --grid, with --like and --transform, or with any of --rotate, --scale,
+--translate, --shear, --affine and --homography, which are applied IN THE GIVEN ORDER and may be
+repeated. Without any of them, the picture is copied, or cropped or extended to --size.
 """
 
 _WARP_NOTES = """\
@@ -40,6 +40,14 @@ coordinates:
   --homography map an input pixel to the output pixel that it moves to. All steps are combined into
   one matrix, so the picture is sampled only once. Volumes are rotated and sheared in the x-y plane.
   Voxels are treated as cubes, whatever their physical size.
+
+millimetres:
+  --like takes the voxels of another NIfTI file: its size, and its place in the world. --transform
+  maps points of that world (without --like, of the input's own) to the points of the input's world
+  that they show, which is ITK's convention. The first of several is applied first. Accepted are
+  ITK's transforms (.tfm, .h5, .mat, .txt; linear ones and displacement fields), matrices (.npy,
+  .txt; 4x4, RAS), and displacement fields in millimetres (.nii, .nii.gz, .mha, .nrrd). ITK's own
+  files are read by SimpleITK: pip install "gridsample[itk]".
 
 size of the output:
   The size of the input, or of the grid. --size selects another size without scaling. The new
@@ -66,6 +74,7 @@ examples:
   gridsample warp photo.png half.png --scale 0.5 --size 256x256
   gridsample warp brain.nii.gz moved.nii.gz --translate -2.5,0,4 --mode bicubic --padding border
   gridsample warp tissue.nii.gz moved.nii.gz --translate -2.5,0,4 --mode label
+  gridsample warp brain.nii.gz out.nii.gz --like other.nii.gz --transform brain_to_other.tfm
 """
 
 _RESIZE_HELP = """\
@@ -143,7 +152,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The arguments after `gridsample`; by default those of the process.
 
     Returns:
-        The exit code: 0 for success, 2 for an error, with one line on stderr, and 128 + n if signal
+        The exit code: 0 for success, 1 if `doctor` found anything, 2 for an error, with one line on
+        stderr, and 128 + n if signal
         n ended the command (130 interrupt, 143 termination, 129 closed terminal).  A partial output
         file is always removed.
 
@@ -177,8 +187,7 @@ def _run(given: Sequence[str]) -> int:
         arguments = _parser().parse_args(words.attach_negatives(given))
     except SystemExit as stop:  # --help and --version
         return int(stop.code or 0)
-    arguments.run(arguments)
-    return 0
+    return int(arguments.run(arguments) or 0)
 
 
 # ---- the commands -------------------------------------------------------------------------------
@@ -266,8 +275,10 @@ def _parser() -> argparse.ArgumentParser:
     _add_warp(commands)
     _add_resize(commands)
     _add_flow(commands)
+    _add_register(commands)
     _add_info(commands)
     _add_explain(commands)
+    doctor.add(commands)
     warmup.add(commands, progress_bar)
     return parser
 
@@ -276,7 +287,7 @@ def _add_warp(commands: Any) -> None:
     command = commands.add_parser(
         "warp", help="warp a picture or volume", description=_WARP_HELP, epilog=_notes(_WARP_NOTES)
     )
-    command.set_defaults(run=warp_file, steps=[], flow=None)
+    command.set_defaults(run=warp_file, steps=[], transform=[])
     command.add_argument("input", type=Path, metavar="INPUT", help="the file to read")
     command.add_argument("output", type=Path, metavar="OUTPUT", help="the file to write")
     command.add_argument(
@@ -299,6 +310,19 @@ def _add_warp(commands: Any) -> None:
     command.add_argument(
         "--size", type=words.size, metavar="WxH", help="size of the output; WxHxD for a volume"
     )
+    command.add_argument(
+        "--like",
+        type=Path,
+        metavar="FILE.nii.gz",
+        help="resample a NIfTI file to the voxels of another one, see below",
+    )
+    command.add_argument(
+        "--transform",
+        type=Path,
+        action="append",
+        metavar="FILE",
+        help="transform in millimetres, see below; may be repeated",
+    )
     _add_sampling(command)
     _add_missing(command)
     _add_align_corners(command)
@@ -318,6 +342,17 @@ def _add_flow(commands: Any) -> None:
     _add_missing(command)
     _add_fill(command)
     _add_how(command)
+
+
+def _add_register(commands: Any) -> None:
+    command = commands.add_parser(
+        "register",
+        help="align one image with another",
+        description=register.HELP,
+        epilog=_notes(register.NOTES),
+    )
+    register.add_arguments(command)
+    _add_sampling(command)
 
 
 def _add_fill(command: argparse.ArgumentParser) -> None:

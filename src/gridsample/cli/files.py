@@ -5,18 +5,17 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample import fields, io, warp
+from gridsample import io, warp
 from gridsample.alpha import Alpha, divide, multiply
 from gridsample.cli.hints import LabelHint
+from gridsample.cli.maps import Map, canvas_of, of_arguments, possible
 from gridsample.cli.nodata import nodata_of, with_nodata
 from gridsample.cli.terminal import progress_bar
-from gridsample.definitions.checks import check_extent
 from gridsample.definitions.labels import check_labels, has_labels
 from gridsample.definitions.plan import (
     MISSING,
@@ -25,22 +24,21 @@ from gridsample.definitions.plan import (
     find_method,
     listed,
 )
-from gridsample.io.fields import read_field
 from gridsample.ops.missing import check_rule
 
 Progress = Callable[[float], None]
 
 
-def warp_file(arguments: argparse.Namespace) -> None:
-    """Warp every page of a file by a grid or a sequence of steps."""
-    steps: list[warp.Step] = arguments.steps
-    if arguments.grid and (steps or arguments.size):
-        raise ValueError("--grid determines the whole warp; it accepts no steps and no --size")
+def warp_file(
+    arguments: argparse.Namespace,
+    map_of: Callable[[io.Image, argparse.Namespace], Map] = of_arguments,
+) -> None:
+    """Warp every page of a file by the map that a function makes for it."""
     if arguments.fill is not None and "constant" not in listed(arguments.padding):
         raise ValueError("--fill requires --padding constant; give both or neither")
     io.check_output(arguments.output, overwrite=arguments.force)
     with io.pages(arguments.input, volume=arguments.volume) as pages:
-        warped = [_Warped(page.image, arguments) for page in pages]
+        warped = [_Warped(page.image, arguments, map_of(page.image, arguments)) for page in pages]
         with progress_bar(f"warping {arguments.input.name}") as progress:
             hint = LabelHint(warped[0].mode)
             bands = (
@@ -60,37 +58,20 @@ class _Warped:
         result: The output page, without its pixels.
     """
 
-    def __init__(self, image: io.Image, arguments: argparse.Namespace) -> None:
+    def __init__(self, image: io.Image, arguments: argparse.Namespace, where: Map) -> None:
         _check_labels(arguments.mode, image)
-        size = image.size
-        self.arguments, self.size, self.mode = arguments, size, arguments.mode
-        if arguments.grid:
-            self.grid = _load_grid(arguments.grid, len(size))
-            self.canvas = _possible(self.grid.shape[-2::-1], image)
-            voxels = warp.fitted(size, self.canvas, arguments.align_corners)
-        elif arguments.flow:
-            self.grid = _grid_of_flow(arguments.flow, size)
-            self.canvas = _possible(self.grid.shape[-2::-1], image)
-            voxels = np.eye(len(size) + 1)
-        else:
-            self.canvas = _possible(_canvas(arguments.size, size), image)
-            self.inverse = warp.inverse_map(arguments.steps, size, self.canvas)
-            voxels = warp.window(arguments.steps, size, self.canvas)
-            if warp.lands_on_pixels(self.inverse):
-                self.mode = warp.exact_mode(self.mode, len(size))
-        self.result = with_nodata(_result(image, self.canvas, voxels), arguments)
+        rank = len(image.size)
+        self.arguments, self.where, self.mode = arguments, where, arguments.mode
+        if where.copies:
+            self.mode = warp.exact_mode(self.mode, rank)
+        self.result = with_nodata(_result(image, where.canvas, where.voxels), arguments)
+        if where.like is not None:
+            self.result = self.result.placed(where.like)
         self.fill = _fill(arguments.fill, image.channels)
         self.alpha = _sampled_alpha(image, arguments)
-        copies = warp.copies_pixels(self.mode, len(size)) or has_labels(self.mode)
+        copies = warp.copies_pixels(self.mode, rank) or has_labels(self.mode)
         copies = copies and MISSING not in listed(arguments.padding)
         self.missing = nodata_of(image, arguments, self.alpha, copies)
-
-    def grid_at(self, rows: slice) -> NDArray[Any]:
-        """Return the grid for some rows of the canvas."""
-        if self.arguments.grid or self.arguments.flow:
-            return self.grid[rows]
-        align_corners = self.arguments.align_corners
-        return warp.grid_band(self.inverse, rows, self.size, self.canvas, align_corners)
 
     def pixels(self, page: io.Page, hint: LabelHint, progress: Progress) -> NDArray[Any]:
         """Return the pixels of the output page."""
@@ -98,11 +79,11 @@ class _Warped:
         hint.look(page.image, array)
         made = warp.sample(
             array if missing is None else missing.opened(array),
-            self.grid_at,
-            self.canvas[::-1],
+            self.where.grid_at,
+            self.where.canvas[::-1],
             mode=self.mode,
             padding_mode=self.arguments.padding,
-            align_corners=self.arguments.align_corners,
+            align_corners=self.where.align_corners,
             fill_value=self.fill,
             missing="ignore" if missing is not None and missing.ignore else "propagate",
             alpha=self.alpha,
@@ -118,7 +99,7 @@ def resize_file(arguments: argparse.Namespace) -> None:
         raise ValueError("give either --size or --scale")
     io.check_output(arguments.output, overwrite=arguments.force)
     with io.pages(arguments.input, volume=arguments.volume) as pages:
-        sizes = [_possible(_resized(arguments, one.image.size), one.image) for one in pages]
+        sizes = [possible(_resized(arguments, one.image.size), one.image) for one in pages]
         results = [
             with_nodata(
                 _result(
@@ -189,7 +170,7 @@ def _resized_bands(
 def _resized(arguments: argparse.Namespace, size: tuple[int, ...]) -> tuple[int, ...]:
     """Return the size of the output, x first."""
     if arguments.size:
-        return _canvas(arguments.size, size)
+        return canvas_of(arguments.size, size)
     scales = arguments.scale * (len(size) if len(arguments.scale) == 1 else 1)
     if len(scales) != len(size) or not all(math.isfinite(s) and s > 0 for s in scales):
         raise ValueError(
@@ -205,12 +186,6 @@ def _result(image: io.Image, size: tuple[int, ...], voxels: NDArray[np.float64])
     """Return the output page without its pixels."""
     shape = (*size[::-1], image.channels)
     return image.resampled(io.zeros(shape, image.array.dtype), voxels)
-
-
-def _possible(size: tuple[int, ...], image: io.Image) -> tuple[int, ...]:
-    """Return the size of an output page if an array can have it; otherwise raise."""
-    check_extent("the output", (*size[::-1], image.channels), image.array.dtype.itemsize)
-    return size
 
 
 def _sampled_alpha(image: io.Image, arguments: argparse.Namespace) -> Alpha | None:
@@ -251,39 +226,3 @@ def _counted(
         yield band
         done += len(band)
         progress(done / rows)
-
-
-def _load_grid(path: Path, rank: int) -> NDArray[Any]:
-    """Memory-map a grid file: (H', W', 2), (1, H', W', 2), or for volumes (D', H', W', 3)."""
-    grid = io.load_npy(path)
-    if grid.ndim == rank + 2 and grid.shape[0] == 1:
-        grid = grid[0]
-    if grid.dtype.kind != "f" or grid.ndim != rank + 1 or grid.shape[-1] != rank:
-        accepted = "(H', W', 2) for a picture" if rank == 2 else "(D', H', W', 3) for a volume"
-        raise ValueError(
-            f"--grid {path} has shape {grid.shape} and dtype {grid.dtype}; "
-            f"accepted: floating-point {accepted}"
-        )
-    return grid
-
-
-def _grid_of_flow(path: Path, size: tuple[int, ...]) -> NDArray[Any]:
-    """Return the normalized grid of a flow for an image of a size, x first."""
-    flow = read_field(path).array.astype(np.float64)
-    if flow.shape[-1] != len(size):
-        raise ValueError(
-            f"{path} holds a {flow.shape[-1]}-D field, but the image is {'x'.join(map(str, size))}"
-        )
-    grid: NDArray[Any] = fields.to_normalized(flow, size[::-1], coords="displacement")[0]
-    return grid
-
-
-def _canvas(asked: tuple[int, ...] | None, size: tuple[int, ...]) -> tuple[int, ...]:
-    if asked is None:
-        return size
-    if len(asked) != len(size):
-        raise ValueError(
-            f"--size has {len(asked)} numbers, but the input is {'x'.join(map(str, size))}: "
-            f"give {'WxH' if len(size) == 2 else 'WxHxD'}"
-        )
-    return asked

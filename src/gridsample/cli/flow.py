@@ -11,6 +11,7 @@ import numpy as np
 from gridsample import fields, io
 from gridsample.cli import words
 from gridsample.cli.files import warp_file
+from gridsample.cli.maps import of_flow
 from gridsample.io.fields import read_field
 
 HELP = """\
@@ -40,7 +41,7 @@ examples:
 
 def add_arguments(command: Any) -> None:
     """Add the arguments that only this command has."""
-    command.set_defaults(run=_flow_file, steps=[], grid=None, size=None, align_corners=False)
+    command.set_defaults(run=_flow_file)
     command.add_argument("flow", type=Path, metavar="FLOW", help="the file with the flow")
     command.add_argument("output", type=Path, metavar="OUTPUT", help="the file to write")
     command.add_argument(
@@ -58,7 +59,7 @@ def _flow_file(arguments: argparse.Namespace) -> None:
     if arguments.input:
         if arguments.largest is not None:
             raise ValueError("--largest is for colours; it has no meaning with --warp")
-        warp_file(arguments)
+        warp_file(arguments, of_flow)
         return
     io.check_output(arguments.output, overwrite=arguments.force)
     flow = read_field(arguments.flow).array

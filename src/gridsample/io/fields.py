@@ -7,12 +7,15 @@
 | KITTI | `.png` | 2-D, 16 bits, 1/64 pixel up to 512 pixels; a flag for missing flow |
 | NumPy | `.npy` | 1-D to 3-D, pixels: `(*spatial, D)`, also with an axis of length 1 in front |
 | NIfTI | `.nii`, `.nii.gz` | 2-D and 3-D, millimetres, with an affine |
+| ITK image | `.mha`, `.nrrd` | 2-D and 3-D, millimetres, with an affine |
+| ITK transform | `.h5`, `.tfm` | 2-D and 3-D, float64 millimetres, with an affine |
 
 A field in memory is always `(1, *spatial, D)`, in pixels, with components in x, y, z order. Missing
 flow is NaN. NIfTI vectors are millimetres along the axes of the world. With intent 1006
 (displacement vector), these are right, anterior, superior (RAS). With intent 1007 (vector), as ITK
-and ANTs write it, they are left, posterior, superior (LPS). They are multiplied by the inverse of
-the affine's matrix when they are read, and by the matrix when they are written.
+and ANTs write it, they are left, posterior, superior (LPS), as always in ITK's own files. They are
+multiplied by the inverse of the affine's matrix when they are read, and by the matrix when they are
+written. ITK's files are read and written by SimpleITK, which is in the extra `gridsample[itk]`.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsample import fields
-from gridsample.io import pictures
+from gridsample.io import itk, pictures
 from gridsample.io.arrays import load_npy
 from gridsample.io.image import FileError, by_suffix, one_line, require
 from gridsample.io.output import replacing
@@ -104,8 +107,9 @@ def write_field(field: Field, path: Path, *, overwrite: bool = False) -> None:
     """Write a field file, completely or not at all.
 
     Args:
-        field: The displacements in pixels. `affine` and `world` matter to NIfTI files only; without
-            an affine, a voxel is a cube of 1 mm along right, anterior and superior.
+        field: The displacements in pixels. `affine` matters to NIfTI's and ITK's files; without an
+            affine, a voxel is a cube of 1 mm along right, anterior and superior. `world` matters to
+            NIfTI only.
         path: The file to write. Its extension determines the format; `.png` is KITTI's.
         overwrite: Whether an existing file may be replaced.
 
@@ -122,20 +126,20 @@ def write_field(field: Field, path: Path, *, overwrite: bool = False) -> None:
             f"{array.dtype} of shape {array.shape}"
         )
     if rank not in kind.ranks:
-        names = " and ".join(one.name for one in FIELD_FORMATS if rank in one.ranks)
+        names = ", ".join(one.name for one in FIELD_FORMATS if rank in one.ranks)
         raise FileError(
-            f"cannot write {path}: {kind.name} does not hold {rank}-D fields; {names} do"
+            f"cannot write {path}: {kind.name} does not hold {rank}-D fields; accepted: {names}"
         )
     with replacing(path, overwrite=overwrite) as beside, one_line(f"cannot write {path}"):
         kind.write(field, beside)
 
 
 def holds_field(path: Path) -> bool:
-    """Return whether a file is certainly a field: by its extension, or a NIfTI file by its intent.
+    """Return whether a file can only be a field: by its extension, or a NIfTI file by its intent.
 
     KITTI files and `.npy` arrays cannot be told from other pictures and arrays.
     """
-    if path.name.lower().endswith((".flo", ".pfm")):
+    if path.name.lower().endswith((".flo", ".pfm", *itk.IMAGES, *itk.TRANSFORMS)):
         return True
     if not path.name.lower().endswith((".nii", ".nii.gz")):
         return False
@@ -327,25 +331,67 @@ def _read_nifti(path: Path) -> Field:
     kind = np.float64 if stored.dtype == np.float64 else np.float32
     vectors = stored[:, :, :, 0] if rank == 3 else stored[:, :, 0, 0]
     affine = np.array(source.affine, np.float64)
-    matrix = _world_matrix(affine, rank, world)
-    inverse = np.linalg.inv(matrix)
-    array = vectors.astype(np.float64) @ inverse.T
     spatial = (*range(rank)[::-1], rank)
-    return Field(array.transpose(spatial)[np.newaxis].astype(kind), "NIfTI", affine, world)
+    array = _in_voxels(vectors.transpose(spatial), affine, world)
+    return Field(array.astype(kind), "NIfTI", affine, world)
 
 
 def _write_nifti(field: Field, path: Path) -> None:
     nibabel, rank = require("nibabel"), field.array.shape[-1]
     affine = np.eye(4) if field.affine is None else field.affine
     kind = np.float64 if field.array.dtype == np.float64 else np.float32
-    vectors = field.array[0].astype(np.float64) @ _world_matrix(affine, rank, field.world).T
     spatial = (*range(rank)[::-1], rank)
     shape = (*field.array.shape[-2:0:-1], *(1,) * (4 - rank), rank)
-    stored = vectors.transpose(spatial).astype(kind).reshape(shape)
+    stored = (
+        _in_millimetres(field.array, affine, field.world)
+        .transpose(spatial)
+        .astype(kind)
+        .reshape(shape)
+    )
     image = nibabel.Nifti1Image(stored, affine)
     image.header.set_intent(_INTENTS[field.world])
     image.header.set_xyzt_units("mm")
     image.to_filename(path)
+
+
+# ITK ----------------------------------------------------------------------------------------------
+
+
+def _read_itk(path: Path) -> Field:
+    vectors, lps = itk.read_vectors(path)
+    rank = vectors.shape[-1]
+    affine = np.eye(4)
+    affine[:rank, :rank], affine[:rank, 3] = lps[:rank, :rank], lps[:rank, rank]
+    affine = np.diag([-1.0, -1.0, 1.0, 1.0]) @ affine
+    array = _in_voxels(vectors, affine, "LPS").astype(vectors.dtype)
+    return Field(array, field_format_of(path).name, affine, "LPS")
+
+
+def _write_itk(field: Field, path: Path) -> None:
+    rank = field.array.shape[-1]
+    affine = np.eye(4) if field.affine is None else field.affine
+    vectors = _in_millimetres(field.array, affine, "LPS").astype(field.array.dtype)
+    lps = np.eye(rank + 1)
+    lps[:rank, :rank] = _world_matrix(affine, rank, "LPS")
+    lps[:rank, rank] = affine[:rank, 3] * _FLIP["LPS"][:rank]
+    itk.write_vectors(itk.Vectors(vectors, lps), path)
+
+
+# Voxels and millimetres ---------------------------------------------------------------------------
+
+
+def _in_voxels(vectors: NDArray[Any], affine: NDArray[np.float64], world: str) -> NDArray[Any]:
+    """Convert vectors (*spatial, D) in millimetres to voxels: (1, *spatial, D) in float64."""
+    inverse = np.linalg.inv(_world_matrix(affine, vectors.shape[-1], world))
+    array: NDArray[Any] = (vectors.astype(np.float64) @ inverse.T)[np.newaxis]
+    return array
+
+
+def _in_millimetres(array: NDArray[Any], affine: NDArray[np.float64], world: str) -> NDArray[Any]:
+    """Convert displacements (1, *spatial, D) in voxels to (*spatial, D) in float64 millimetres."""
+    matrix = _world_matrix(affine, array.shape[-1], world)
+    vectors: NDArray[Any] = array[0].astype(np.float64) @ matrix.T
+    return vectors
 
 
 def _world_matrix(affine: NDArray[np.float64], rank: int, world: str) -> NDArray[np.float64]:
@@ -362,5 +408,7 @@ FIELD_FORMATS = (
     FieldFormat("KITTI", (".png",), (2,), _read_kitti, _write_kitti),
     FieldFormat("NumPy", (".npy",), (1, 2, 3), _read_npy, _write_npy),
     FieldFormat("NIfTI", (".nii", ".nii.gz"), (2, 3), _read_nifti, _write_nifti),
+    FieldFormat("ITK image", itk.IMAGES, (2, 3), _read_itk, _write_itk),
+    FieldFormat("ITK transform", itk.TRANSFORMS, (2, 3), _read_itk, _write_itk),
 )
 """Every format, in the order in which messages name them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -70,6 +70,10 @@ class Image:
             extras["nifti"] = extras["nifti"].moved(voxels)
         return Image(array, self.format, self.has_channel_axis, extras, self.alpha)
 
+    def placed(self, like: Any) -> Image:
+        """Return the image with the affines of another NIfTI header, whose voxels it now has."""
+        return replace(self, extras={**self.extras, "nifti": self.extras["nifti"].placed(like)})
+
 
 Rows = Callable[[int, int], NDArray[Any]]
 """Returns a range of rows of an image: (begin, end) -> (end - begin, ..., C)."""
@@ -118,8 +122,8 @@ def collected(image: Image, bands: Bands) -> NDArray[Any]:
     return pixels
 
 
-def require(module: str) -> Any:
-    """Import an optional dependency.
+def require(module: str, extra: str = "cli") -> Any:
+    """Import an optional dependency, which is in one of the package's extras.
 
     Raises:
         MissingExtraError: It is not installed. The message has the command that installs it.
@@ -132,7 +136,9 @@ def require(module: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        raise MissingExtraError(f'this needs {package}: pip install "gridsample[cli]"') from error
+        raise MissingExtraError(
+            f'this needs {package}: pip install "gridsample[{extra}]"'
+        ) from error
 
 
 @contextmanager

@@ -33,6 +33,24 @@ class Header(NamedTuple):
     kind: Any
     header: Any
 
+    @property
+    def affine(self) -> NDArray[np.float64]:
+        """The affine (4, 4) from voxels to millimetres (RAS): sform, else qform, else sizes."""
+        return np.array(self.header.get_best_affine(), np.float64)
+
+    def placed(self, like: Header) -> Header:
+        """Take both affines, the voxel sizes and their units from another header."""
+        placed, other = self.header.copy(), like.header
+        space, _ = other.get_xyzt_units()
+        placed.set_xyzt_units(space, placed.get_xyzt_units()[1])
+        placed.set_qform(*other.get_qform(coded=True), strip_shears=False)
+        placed.set_sform(*other.get_sform(coded=True))
+        zooms = np.array(placed.get_zooms())
+        rank = min(3, len(zooms))
+        zooms[:rank] = other.get_zooms()[:rank]
+        placed.set_zooms(zooms)
+        return Header(self.kind, placed)
+
     def moved(self, voxels: NDArray[np.float64]) -> Header:
         """Multiply both affines and the voxel sizes by the map from new to old voxels."""
         rank = voxels.shape[0] - 1
@@ -52,6 +70,35 @@ class Header(NamedTuple):
             if code:
                 put(old @ matrix, code)
         return Header(self.kind, moved)
+
+
+def read_geometry(path: Path) -> tuple[tuple[int, ...], Header]:
+    """Read the spatial size of a file, x first, and its header, but no voxels.
+
+    Raises:
+        FileError: It is no NIfTI file.
+    """
+    with path.open("rb"), one_line(f"cannot read {path} as NIfTI"):
+        source = require("nibabel").load(path)
+        if not path.name.lower().endswith((".nii", ".nii.gz")) or len(source.shape) < 2:
+            raise FileError(f"{path} is no NIfTI file, which knows where its voxels are")
+        return tuple(source.shape[:3]), Header(type(source), source.header.copy())
+
+
+def planar(affine: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
+    """Return the part (D + 1, D + 1) of an affine (4, 4) that places D axes of voxels.
+
+    Raises:
+        FileError: The plane of a 2-D image is tilted, so that it has no place in two dimensions.
+    """
+    if np.abs(affine[rank:3, :rank]).max(initial=0) > 1e-6 * np.abs(affine[:3, :rank]).max():
+        raise FileError(
+            "a 2-D image must be in the plane of x and y, and this one is tilted; store it as a "
+            "volume of one slice"
+        )
+    kept = [*range(rank), 3]
+    found: NDArray[np.float64] = affine[np.ix_(kept, kept)]
+    return found
 
 
 def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:

@@ -1,0 +1,181 @@
+"""What the commands that warp files warp by: the grid of each output pixel, band by band."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsample import fields, io, warp
+from gridsample.definitions.checks import check_extent
+from gridsample.io.fields import read_field
+from gridsample.io.nifti import Header, planar, read_geometry
+from gridsample.io.transforms import read_transforms
+from gridsample.world import Displacement, world_grid
+
+Matrix = NDArray[Any]
+
+# Voxels whose positions differ by less coincide: affines in files have seven digits.
+SAME = 1e-4
+
+
+class Map(NamedTuple):
+    """Where each pixel of an output page is in the input page.
+
+    Attributes:
+        canvas: the size of the output, x first.
+        grid_at: returns the normalized grid for some rows (slices, for a volume) of the canvas.
+        voxels: the map from new to old voxels that the affine of a NIfTI file is multiplied by.
+        align_corners: the convention of the grid.
+        copies: whether every output pixel shows exactly one input pixel.
+        like: the header whose affine the output gets, if it is not that of the input.
+    """
+
+    canvas: tuple[int, ...]
+    grid_at: Callable[[slice], NDArray[Any]]
+    voxels: Matrix
+    align_corners: bool = False
+    copies: bool = False
+    like: Header | None = None
+
+
+def of_arguments(image: io.Image, arguments: argparse.Namespace) -> Map:
+    """Return the map that the arguments of `gridsample warp` describe."""
+    steps: list[warp.Step] = arguments.steps
+    if arguments.grid and (steps or arguments.size):
+        raise ValueError("--grid determines the whole warp; it accepts no steps and no --size")
+    if arguments.like or arguments.transform:
+        if arguments.grid or steps or arguments.size:
+            raise ValueError(
+                "--like and --transform determine the whole warp; they accept no --grid, no steps "
+                "and no --size"
+            )
+        return of_world(image, arguments.like, arguments.transform)
+    if arguments.grid:
+        return of_grid(image, arguments.grid, arguments.align_corners)
+    canvas = possible(canvas_of(arguments.size, image.size), image)
+    inverse = warp.inverse_map(steps, image.size, canvas)
+    voxels = warp.window(steps, image.size, canvas)
+    return of_matrix(image, canvas, inverse, voxels, arguments.align_corners)
+
+
+def of_matrix(
+    image: io.Image, canvas: tuple[int, ...], inverse: Matrix, voxels: Matrix,
+    align_corners: bool = False, like: Header | None = None,
+) -> Map:  # fmt: skip
+    """Return the map of a matrix from pixels of the canvas to pixels of the image."""
+
+    def grid_at(rows: slice) -> NDArray[Any]:
+        return warp.grid_band(inverse, rows, image.size, canvas, align_corners)
+
+    copies = warp.lands_on_pixels(inverse)
+    return Map(canvas, grid_at, voxels, align_corners, copies, like)
+
+
+def of_grid(image: io.Image, path: Path, align_corners: bool) -> Map:
+    """Return the map of a file with a normalized grid."""
+    grid = _load_grid(path, len(image.size))
+    canvas = possible(grid.shape[-2::-1], image)
+    voxels = warp.fitted(image.size, canvas, align_corners)
+    return Map(canvas, lambda rows: grid[rows], voxels, align_corners)
+
+
+def of_flow(image: io.Image, arguments: argparse.Namespace) -> Map:
+    """Return the map of a file with displacements in pixels."""
+    size, path = image.size, arguments.flow
+    flow = read_field(path).array.astype(np.float64)
+    if flow.shape[-1] != len(size):
+        raise ValueError(
+            f"{path} holds a {flow.shape[-1]}-D field, but the image is {'x'.join(map(str, size))}"
+        )
+    grid = fields.to_normalized(flow, size[::-1], coords="displacement")[0]
+    canvas = possible(grid.shape[-2::-1], image)
+    return Map(canvas, lambda rows: grid[rows], np.eye(len(size) + 1))
+
+
+def of_world(image: io.Image, path: Path | None, transforms: Sequence[Path]) -> Map:
+    """Return the map from the voxels of a NIfTI file, through the world, to those of the image.
+
+    Args:
+        image: the image, from a NIfTI file.
+        path: the file that has the voxels of the output; None for those of the image.
+        transforms: files with transforms, the first of which is applied first.
+    """
+    header: Header | None = image.extras.get("nifti")
+    if header is None:
+        raise ValueError(
+            "--like and --transform need NIfTI files, which know where their voxels are; the input "
+            f"is {image.format}"
+        )
+    rank = len(image.size)
+    canvas, like = (image.size, header) if path is None else read_geometry(path)
+    if len(canvas) != rank:
+        raise ValueError(f"--like {path} is {len(canvas)}-D, but the input is {rank}-D")
+    source, target = planar(header.affine, rank), planar(like.affine, rank)
+    canvas = possible(canvas, image)
+    steps = [one for file in transforms for one in read_transforms(file)]
+    for one in steps:
+        matrix = one.affine if isinstance(one, Displacement) else one
+        if len(matrix) != rank + 1:
+            raise ValueError(f"--transform is {len(matrix) - 1}-D, but the input is {rank}-D")
+    if not any(isinstance(one, Displacement) for one in steps):
+        inverse: Matrix = np.linalg.inv(source)
+        for one in [*reversed(steps), target]:
+            inverse = inverse @ one
+        if _moved(inverse, np.rint(inverse), canvas) < SAME:
+            inverse = np.rint(inverse)
+        return of_matrix(image, canvas, inverse, np.eye(rank + 1), like=like)
+
+    def grid_at(rows: slice) -> NDArray[Any]:
+        first = np.eye(rank + 1)
+        first[rank - 1, rank] = rows.start
+        shape = (rows.stop - rows.start, *canvas[-2::-1])
+        grid = world_grid(source, (shape, target @ first), steps, axes="xyz")[0]
+        found: NDArray[Any] = fields.to_normalized(grid, image.size[::-1], coords="pixel")
+        return found
+
+    return Map(canvas, grid_at, np.eye(rank + 1), like=like)
+
+
+def _moved(one: Matrix, other: Matrix, size: Sequence[int]) -> float:
+    """The largest distance along an axis between the positions of a voxel under two matrices."""
+    return float((np.abs(one - other)[:-1] @ [*size, 1]).max())
+
+
+# What is common to maps ---------------------------------------------------------------------------
+
+
+def possible(size: tuple[int, ...], image: io.Image) -> tuple[int, ...]:
+    """Return the size of an output page if an array can have it; otherwise raise."""
+    check_extent("the output", (*size[::-1], image.channels), image.array.dtype.itemsize)
+    return size
+
+
+def canvas_of(asked: tuple[int, ...] | None, size: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the size that was asked for, or else that of the input."""
+    if asked is None:
+        return size
+    if len(asked) != len(size):
+        raise ValueError(
+            f"--size has {len(asked)} numbers, but the input is {'x'.join(map(str, size))}: "
+            f"give {'WxH' if len(size) == 2 else 'WxHxD'}"
+        )
+    return asked
+
+
+def _load_grid(path: Path, rank: int) -> NDArray[Any]:
+    """Memory-map a grid file: (H', W', 2), (1, H', W', 2), or for volumes (D', H', W', 3)."""
+    grid = io.load_npy(path)
+    if grid.ndim == rank + 2 and grid.shape[0] == 1:
+        grid = grid[0]
+    if grid.dtype.kind != "f" or grid.ndim != rank + 1 or grid.shape[-1] != rank:
+        accepted = "(H', W', 2) for a picture" if rank == 2 else "(D', H', W', 3) for a volume"
+        raise ValueError(
+            f"--grid {path} has shape {grid.shape} and dtype {grid.dtype}; "
+            f"accepted: floating-point {accepted}"
+        )
+    return grid

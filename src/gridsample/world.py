@@ -1,0 +1,532 @@
+"""World coordinates: volumes and pictures whose voxels have a place in millimetres.
+
+An affine is a (D + 1, D + 1) matrix that maps the indices of a voxel to its place in the world.
+Transforms are in millimetres, too.  They map points of the *output's* world to points of the
+*image's* world: an output voxel shows the image at its transformed place.  This is ITK's
+convention.
+
+All affines and transforms of a call must refer to the same axes of the world.  NIfTI files and
+nibabel count millimetres to the right, anterior and superior (RAS), ITK and DICOM to the left,
+posterior and superior (LPS).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridsample.backends import Backend, backend_of, hand_over, is_overridden
+from gridsample.backends.maps import grid_along
+from gridsample.definitions.plan import GRID_TYPES, Mode
+from gridsample.fields.arrays import check_name, check_size, components
+from gridsample.fields.conversions import homogeneous, inverse
+from gridsample.ops.affine import affine_sample, affine_sample_vjp
+from gridsample.ops.sampling import grid_sample, grid_sample_vjp
+
+Array = Any
+
+__all__ = ["Displacement", "resample", "resample_vjp", "world_grid"]
+
+AXES = ("ijk", "xyz")
+
+
+class Displacement(NamedTuple):
+    """A displacement field as a transform: it moves the point p of the world to p + u(p).
+
+    Between voxels, displacements are interpolated linearly.  Beyond the outer edges of the field's
+    voxels, there is no displacement.
+
+    Attributes:
+        vectors: (*spatial, D), or (N, *spatial, D): millimetres along the axes of the world, in the
+            order of the affine's rows.
+        affine: (D + 1, D + 1), or (N, D + 1, D + 1): from voxels of the field to the world.
+    """
+
+    vectors: Any
+    affine: Any
+
+
+def resample(
+    image: Any,
+    affine: Any,
+    like: tuple[Sequence[int], Any],
+    transform: Any = None,
+    mode: Mode = "bilinear",
+    padding_mode: Mode = "zeros",
+    *,
+    axes: str = "ijk",
+    fill_value: Any = 0,
+    extrapolate: bool = True,
+    prefilter: bool = True,
+    missing: str = "propagate",
+    weights: Any = None,
+    min_weight: float = 0.0,
+    return_weight: bool = False,
+    threads: int | None = None,
+) -> Any:
+    """Resample an image to the voxels of another one, through the world that both are in.
+
+    The output voxel with the indices v shows the image at the voxel coordinates
+
+        inverse(affine) @ transform(like_affine @ v)
+
+    Without fields and functions among the transforms, no grid is stored.  Matrices are multiplied
+    in float64.  Positions are then computed in float64 for float64 and complex128 images, otherwise
+    in float32.  Nothing is antialiased: where the output's voxels are larger than the image's,
+    voxels are skipped.
+
+    For torch tensors, the result is a tensor with derivatives of any order in the image, the
+    affines and the transforms; see `resample_vjp` for NumPy arrays.
+
+    Args:
+        image: (*spatial), (C, *spatial) or (N, C, *spatial) with D = 1 to 3 spatial axes, of any
+            dtype that `grid_sample` accepts.
+        affine: (D + 1, D + 1) or (N, D + 1, D + 1), from voxels of the image to millimetres: an
+            array or a tensor as the image is, or a list of numbers.
+        like: (shape, affine): the spatial shape of the output, and the affine of its voxels.
+        transform: from millimetres of the output's world to those of the image's.  None for the
+            identity, or one of these, or a list of them, of which the *first* is applied first:
+
+            * a matrix, (D + 1, D + 1) or (N, D + 1, D + 1),
+            * a `gridsample.world.Displacement`, a field with an affine of its own,
+            * a function of points (N, *shape, D) that returns points of the same shape.
+
+        mode: the interpolation method, as in `grid_sample`; "label" for segmentations.  Several are
+            in x, y, z order, and x is the last axis of the array.
+        padding_mode: the boundary, as in `grid_sample`.
+        axes: the order of voxel indices, which is that of the affines' columns.  "ijk": the order
+            of the array's axes, as in nibabel, MONAI and TorchIO.  "xyz": x, y, z with x along the
+            *last* axis, as in the arrays of SimpleITK and in the rest of this package.
+        fill_value: the value outside, as in `grid_sample`.
+        extrapolate: whether to extend the image, as in `grid_sample`.
+        prefilter: whether to prefilter splines, as in `grid_sample`.
+        missing: "propagate" or "ignore", as in `grid_sample`.
+        weights: weights of voxels, as in `grid_sample`, with as many axes as the image.
+        min_weight: the least share of weights, as in `grid_sample`.
+        return_weight: whether to also return the weight of each result, as in `grid_sample`.
+        threads: the maximum number of threads, as in `grid_sample`.
+
+    Returns:
+        The image with other spatial axes, in its dtype: (*shape), (C, *shape) or (N, C, *shape).
+        With return_weight=True, a tuple of that and the weight, of the same shape.
+
+    Raises:
+        TypeError: an argument does not hold real numbers, is from another library than the image,
+            or is not accepted by `grid_sample`.
+        ValueError: the shapes do not match, a matrix is not affine or singular, or a name is
+            unknown.
+
+    Example:
+        >>> import numpy as np, gridsample
+        >>> image = np.array([0.0, 10.0, 20.0])  # a voxel each 2 mm, from 0 mm on
+        >>> affine = [[2.0, 0.0], [0.0, 1.0]]
+        >>> each_mm = (4,), [[1.0, 1.0], [0.0, 1.0]]  # from 1 mm on
+        >>> gridsample.resample(image, affine, each_mm)
+        array([ 5., 10., 15., 20.])
+        >>> gridsample.resample(image, affine, each_mm, transform=[[1.0, -1.0], [0.0, 1.0]])
+        array([ 0.,  5., 10., 15.])
+    """
+    if is_overridden(image, affine):
+        return hand_over(resample, locals(), image, affine)
+    kept = prepared(image, affine, like, transform, axes, {"weights": weights})
+    options = {
+        "mode": mode, "padding_mode": padding_mode, "coords": "pixel", "fill_value": fill_value,
+        "extrapolate": extrapolate, "prefilter": prefilter, "missing": missing,
+        "weights": kept.others["weights"], "min_weight": min_weight,
+        "return_weight": return_weight, "threads": threads,
+    }  # fmt: skip
+    if kept.grid is None:
+        made = affine_sample(kept.image, kept.theta, kept.size, **options)
+    else:
+        made = grid_sample(kept.image, kept.grid, **options)
+    if return_weight:
+        return kept.given(made[0], image), kept.given(made[1], image)
+    return kept.given(made, image)
+
+
+def resample_vjp(
+    grad_output: Any,
+    image: Any,
+    affine: Any,
+    like: tuple[Sequence[int], Any],
+    transform: Any = None,
+    mode: Mode = "bilinear",
+    padding_mode: Mode = "zeros",
+    *,
+    axes: str = "ijk",
+    fill_value: Any = 0,
+    extrapolate: bool = True,
+    prefilter: bool = True,
+    missing: str = "propagate",
+    weights: Any = None,
+    min_weight: float = 0.0,
+    threads: int | None = None,
+) -> Any:
+    """Compute the gradient of `resample` in the image: the exact transpose.
+
+    Args:
+        grad_output: the upstream gradient, of the shape of the result.
+        image: as in `resample`; floating-point or complex.
+        affine: as in `resample`.
+        like: as in `resample`.
+        transform: as in `resample`.
+        mode: as in `resample`.
+        padding_mode: as in `resample`.
+        axes: as in `resample`.
+        fill_value: as in `resample`.
+        extrapolate: as in `resample`.
+        prefilter: as in `resample`.
+        missing: as in `resample`.
+        weights: as in `resample`.
+        min_weight: as in `resample`.
+        threads: as in `resample`.
+
+    Returns:
+        grad_image, of the image's shape and dtype.  If weights are given, (grad_image,
+        grad_weights).
+
+    Raises:
+        TypeError: an argument is not accepted by `resample`, or the image has no gradient.
+        ValueError: an argument is not accepted by `resample`, or grad_output has the wrong shape.
+
+    Example:
+        >>> import numpy as np, gridsample
+        >>> affine, each_mm = [[2.0, 0.0], [0.0, 1.0]], ((4,), [[1.0, 1.0], [0.0, 1.0]])
+        >>> gridsample.resample_vjp(np.ones(4), np.zeros(3), affine, each_mm)
+        array([0.5, 2. , 1.5])
+    """
+    if is_overridden(grad_output, image, affine):
+        return hand_over(resample_vjp, locals(), grad_output, image, affine)
+    others = {"grad_output": grad_output, "weights": weights}
+    kept = prepared(image, affine, like, transform, axes, others)
+    options = {
+        "mode": mode, "padding_mode": padding_mode, "coords": "pixel", "fill_value": fill_value,
+        "extrapolate": extrapolate, "prefilter": prefilter, "missing": missing,
+        "weights": kept.others["weights"], "min_weight": min_weight, "threads": threads,
+    }  # fmt: skip
+    arrays = kept.others["grad_output"], kept.image
+    if kept.grid is None:
+        made = affine_sample_vjp(*arrays, kept.theta, kept.size, **options, need_theta=False)
+    else:
+        made = grid_sample_vjp(*arrays, kept.grid, **options, need_grid=False)
+    if weights is None:
+        return kept.given(made[0], image)
+    return kept.given(made[0], image), kept.given(made[2], weights)
+
+
+def world_grid(
+    affine: Any, like: tuple[Sequence[int], Any], transform: Any = None, *, axes: str = "ijk"
+) -> Any:
+    """Make the grid at which `resample` samples.
+
+    Args:
+        affine: as in `resample`.
+        like: as in `resample`.
+        transform: as in `resample`.
+        axes: as in `resample`.
+
+    Returns:
+        (N, *shape, D): positions in voxels of the image for ``grid_sample(image, grid,
+        coords="pixel")``, and therefore in x, y, z order, whatever ``axes``: x is along the last
+        axis of the image.  N is 1 without batches.  Float32 if all arrays are float32 or less,
+        float64 otherwise, and for lists.
+
+    Raises:
+        TypeError: an argument does not hold real numbers, or the arrays are from several libraries.
+        ValueError: as in `resample`.
+
+    Example:
+        >>> from gridsample.world import world_grid
+        >>> two, one = [[2.0, 0, 0], [0, 1, 0], [0, 0, 1]], [[1.0, 0, 0], [0, 1, 0], [0, 0, 1]]
+        >>> world_grid(two, ((4, 1), one))[0, :, 0].tolist()  # (x, y): i is along y
+        [[0.0, 0.0], [0.0, 0.5], [0.0, 1.0], [0.0, 1.5]]
+    """
+    if is_overridden(affine):
+        return hand_over(world_grid, locals(), affine)
+    named, order = arguments(affine, like, transform), check_name(axes, AXES, "axes")
+    backend, arrays = collected(named)
+    kinds = [backend.type_name(one.dtype) for one in arrays.values()]
+    small = all(one in ("float16", "bfloat16", "float32") for one in kinds)
+    kind = backend.type("float32" if small else "float64")
+    path = path_of(backend, arrays, like, transform, order)
+    theta, grid = followed(path, kind)
+    if grid is None:
+        grid = grid_along(backend, backend.astype(theta, kind), path.out, None)
+    return backend.give(grid, first_array(named))
+
+
+# Arguments ----------------------------------------------------------------------------------------
+
+
+class Prepared(NamedTuple):
+    """The arguments of a resampling, as sampling takes them.
+
+    Attributes:
+        image: (N, C, *spatial).
+        theta: maps from output voxels to image voxels, in x, y, z order; None if there is a grid.
+        grid: positions in voxels of the image; None if there are maps.
+        size: the shape of the output, (N, C, *shape).
+        lead: how many of the axes N and C the caller's image has.
+        others: arrays with as many axes as the image, with N and C in front.
+        backend: the backend of all arrays.
+    """
+
+    image: Array
+    theta: Array | None
+    grid: Array | None
+    size: tuple[int, ...]
+    lead: int
+    others: dict[str, Array | None]
+    backend: Backend
+
+    def given(self, result: Array | None, like: Any) -> Any:
+        """Remove the axes that the caller's image does not have."""
+        if result is not None:
+            result = result.reshape(result.shape[2 - self.lead :])
+        return self.backend.give(result, like)
+
+
+def prepared(
+    image: Any, affine: Any, like: Any, transform: Any, axes: Any, others: dict[str, Any]
+) -> Prepared:
+    """Check the arguments of a resampling, and compute where to sample."""
+    order = check_name(axes, AXES, "axes")
+    given = {"image": image, **{k: one for k, one in others.items() if one is not None}}
+    backend, arrays = collected({**given, **arguments(affine, like, transform)})
+    pixels = arrays.pop("image")
+    found = {k: arrays.pop(k, None) for k in others}
+    path = path_of(backend, arrays, like, transform, order)
+    rank, shape = len(path.out), backend.shape(pixels)
+    lead = len(shape) - rank
+    if lead not in (0, 1, 2):
+        raise ValueError(
+            f"image must be (*spatial), (C, *spatial) or (N, C, *spatial) with the {rank} spatial "
+            f"axes of affine, {rank + 1} x {rank + 1}; got shape {shape}"
+        )
+    wide = backend.type_name(pixels.dtype, "image") in ("float64", "complex128")
+    theta, grid = followed(path, backend.type("float64" if wide else "float32"))
+    items = backend.shape(theta if grid is None else grid)[0]
+    if lead < 2 and items > 1:
+        raise ValueError(
+            f"image must be (N, C, *spatial) for a batch of {items} affines or transforms, got "
+            f"shape {shape}"
+        )
+    for name, one in found.items():
+        if one is not None and len(one.shape) != len(shape):
+            raise ValueError(
+                f"{name} must have as many axes as the image, {len(shape)}, got shape "
+                f"{backend.shape(one)}"
+            )
+    front = (1,) * (2 - lead)
+    full = {k: None if one is None else one.reshape(*front, *one.shape) for k, one in found.items()}
+    pixels = pixels.reshape(*front, *pixels.shape)
+    if theta is not None and grid is None:
+        theta = backend.astype(theta, backend.type("float64" if wide else "float32"))
+    return Prepared(pixels, theta, grid, (items, 1, *path.out), lead, full, backend)
+
+
+def arguments(affine: Any, like: Any, transform: Any) -> dict[str, Any]:
+    """Name the arrays, and the lists of numbers, among affines and transforms."""
+    try:
+        _, target = like
+    except (TypeError, ValueError):
+        raise TypeError(
+            "like must be (shape, affine): the spatial shape of the output, and the affine of its "
+            f"voxels; got {like!r}"
+        ) from None
+    named = {"affine": affine, "like[1]": target}
+    for name, one in listed(transform):
+        if isinstance(one, Displacement):
+            named[f"{name}.vectors"], named[f"{name}.affine"] = one
+        elif not callable(one):
+            named[name] = one
+    return named
+
+
+def listed(transform: Any) -> list[tuple[str, Any]]:
+    """The transforms with names for errors, in the order in which they are applied."""
+    if transform is None:
+        return []
+    several = isinstance(transform, (list, tuple)) and not isinstance(transform, Displacement)
+    if several and (not transform or not is_row(transform[0])):
+        return [(f"transform[{k}]", one) for k, one in enumerate(transform)]
+    return [("transform", transform)]
+
+
+def is_row(given: Any) -> bool:
+    """Whether an entry of a list is a row of a matrix, and no transform."""
+    if isinstance(given, (list, tuple)) and not isinstance(given, Displacement):
+        return bool(given) and isinstance(given[0], (int, float))
+    return getattr(given, "ndim", 2) == 1
+
+
+def collected(named: dict[str, Any]) -> tuple[Backend, dict[str, Array]]:
+    """Convert arguments to arrays of one library; lists become float64 arrays on their device."""
+    lists = {k: one for k, one in named.items() if isinstance(one, (list, tuple))}
+    given = {k: one for k, one in named.items() if k not in lists}
+    backend = backend_of(**given)
+    brought = backend.bring(**given) if given else []
+    found = dict(zip(given, brought, strict=True))
+    device = next(iter(found.values()), None)
+    for name, one in lists.items():
+        try:
+            numbers = np.array(one, np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(f"{name} must be a matrix of real numbers, got {one!r}") from None
+        found[name] = numbers if device is None else backend.asarray(numbers, device)
+    return backend, found
+
+
+def first_array(named: dict[str, Any]) -> Any:
+    """The first argument that is no list, whose library and device a result has."""
+    return next((one for one in named.values() if not isinstance(one, (list, tuple))), None)
+
+
+# From the output to the image ---------------------------------------------------------------------
+
+
+class Field(NamedTuple):
+    """A displacement field among the steps of a path.
+
+    Attributes:
+        vectors: (N, *spatial, D).
+        voxels: (N, D + 1, D + 1), from the world to voxels of the field, in x, y, z order.
+        name: how errors name it.
+    """
+
+    vectors: Array
+    voxels: Array
+    name: str
+
+
+class Path(NamedTuple):
+    """The way from output voxels to image voxels.
+
+    Attributes:
+        backend: the backend of all arrays.
+        out: the spatial shape of the output.
+        steps: matrices (N, D + 1, D + 1) in float64, fields and functions, in order.  The first
+            maps output voxels to the world, the last maps the world to voxels of the image.
+    """
+
+    backend: Backend
+    out: tuple[int, ...]
+    steps: list[Any]
+
+
+def path_of(
+    backend: Backend, arrays: dict[str, Array], like: Any, transform: Any, axes: str
+) -> Path:
+    """Check affines and transforms, and list the steps from the output to the image."""
+    shape = backend.shape(arrays["affine"])
+    rank = shape[-1] - 1 if len(shape) in (2, 3) and 2 <= shape[-1] <= 4 else 0
+    out = check_size(like[0], rank or None, "like[0]")
+
+    def matrix(name: str) -> Array:
+        return matrix_of(backend, arrays[name], rank, name)
+
+    def voxels(name: str) -> Array:
+        """Map voxels in x, y, z order to the world."""
+        order = [*range(rank - 1, -1, -1), rank] if axes == "ijk" else [*range(rank + 1)]
+        return matrix(name)[:, :, order]
+
+    source = inverse(backend, voxels("affine"), "affine")
+    steps: list[Any] = [voxels("like[1]")]
+    for name, one in listed(transform):
+        if isinstance(one, Displacement):
+            vectors = vectors_of(backend, arrays[f"{name}.vectors"], rank, name)
+            place = inverse(backend, voxels(f"{name}.affine"), f"{name}.affine")
+            steps.append(Field(vectors, place, name))
+        else:
+            steps.append(one if callable(one) else matrix(name))
+    return Path(backend, out, [*steps, source])
+
+
+def matrix_of(backend: Backend, given: Array, rank: int, name: str) -> Array:
+    """Return affine matrices as (N, D + 1, D + 1) in float64, or raise an error."""
+    check_real(backend, given, name)
+    whole = homogeneous(backend, backend.astype(given, backend.type("float64")), rank, name)
+    if backend.plain:
+        last = np.asarray(whole[:, -1])
+        if not np.allclose(last, np.eye(rank + 1)[-1], rtol=0, atol=1e-6):
+            raise ValueError(
+                f"{name} is not affine: its last row must be 0 ... 0 1, got {last[0].tolist()}"
+            )
+    return whole
+
+
+def vectors_of(backend: Backend, given: Array, rank: int, name: str) -> Array:
+    """Return the vectors of a field as (N, *spatial, D), or raise an error."""
+    check_real(backend, given, f"{name}.vectors")
+    shape = backend.shape(given)
+    if len(shape) not in (rank + 1, rank + 2) or shape[-1] != rank or 0 in shape:
+        raise ValueError(
+            f"{name}.vectors must be (*spatial, {rank}) or (N, *spatial, {rank}) with {rank} "
+            f"spatial axes, got shape {shape}"
+        )
+    return given if len(shape) == rank + 2 else given.reshape(1, *given.shape)
+
+
+def check_real(backend: Backend, given: Array, name: str) -> None:
+    """Raise an error unless an array holds real numbers."""
+    kind = backend.type_name(given.dtype, name)
+    if kind not in GRID_TYPES and not kind.startswith(("int", "uint")):
+        raise TypeError(f"{name} must hold real numbers, got dtype {given.dtype}")
+
+
+def followed(path: Path, kind: Any) -> tuple[Array | None, Array | None]:
+    """Follow the steps: affine maps (N, D, D + 1) of output voxels, or else their positions.
+
+    As long as all steps are matrices, there are no points, only the product of the matrices.
+    """
+    backend, out, (product, *steps) = path
+    rank, points = len(out), None
+    for step in steps:
+        if not isinstance(step, Field) and not callable(step):
+            if points is None:
+                product = step @ product
+            else:
+                points = applied(backend, step, points)
+            continue
+        if points is None:
+            points = grid_along(backend, backend.astype(product[:, :rank], kind), out, None)
+        if isinstance(step, Field):
+            points = points + displaced(backend, step, points)
+        else:
+            points = called(backend, step, points)
+    return (product[:, :rank], None) if points is None else (None, points)
+
+
+def applied(backend: Backend, matrix: Array, points: Array) -> Array:
+    """Apply matrices (N, D + 1, D + 1) to points (N, *out, D)."""
+    rank, shape = backend.shape(matrix)[-1] - 1, points.shape
+    whole = backend.astype(matrix, points.dtype)
+    flat = points.reshape(shape[0], -1, rank) @ backend.xp.swapaxes(whole[:, :rank, :rank], -1, -2)
+    moved = flat + whole[:, None, :rank, rank]
+    return moved.reshape(moved.shape[0], *shape[1:])
+
+
+def displaced(backend: Backend, field: Field, points: Array) -> Array:
+    """Interpolate the displacements of a field at points of the world."""
+    spatial = backend.shape(field.vectors)[1:-1]
+    vectors = backend.astype(field.vectors, points.dtype)
+    places = applied(backend, field.voxels, points)
+    found = grid_sample(vectors, places, "bilinear", "border", coords="pixel", channel_axis=-1)
+    inside = places[..., :1] >= -0.5
+    for one, n in zip(components(places, len(spatial)), reversed(spatial), strict=True):
+        inside = inside & (one >= -0.5)[..., None] & (one <= n - 0.5)[..., None]
+    return backend.xp.where(inside, found, 0)
+
+
+def called(backend: Backend, function: Callable[[Array], Array], points: Array) -> Array:
+    """Apply the caller's function to points."""
+    made = function(points)
+    (found,) = backend.take(transform=made)
+    if backend.shape(found) != backend.shape(points):
+        raise ValueError(
+            f"transform, a function, must return points of the shape {backend.shape(points)} that "
+            f"it is given, got {backend.shape(found)}"
+        )
+    return backend.astype(found, points.dtype)

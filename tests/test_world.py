@@ -1,0 +1,324 @@
+"""Resampling through the world: SimpleITK, nibabel, closed forms, gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import nibabel
+import nibabel.processing
+import numpy as np
+import pytest
+import scipy.ndimage
+import SimpleITK as sitk
+import torch
+
+import gridsample
+from gridsample.world import Displacement, resample, resample_vjp, world_grid
+
+Array = np.ndarray[Any, Any]
+rng = np.random.default_rng(0)
+
+
+def turn(rank: int, degrees: float) -> Array:
+    """A rotation about an oblique axis, or in the plane."""
+    a = np.radians(degrees)
+    flat = np.array([[np.cos(a), -np.sin(a)], [np.sin(a), np.cos(a)]])
+    if rank == 2:
+        return flat
+    x, y, z = np.array([2.0, -1.0, 2.0]) / 3
+    cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    return np.eye(3) + np.sin(a) * cross + (1 - np.cos(a)) * cross @ cross
+
+
+def affine_of(spacing: Any, degrees: float, centre: Any, shape: Any) -> Array:
+    """An oblique affine, x first, whose middle voxel of an array's shape is at a centre."""
+    rank = len(spacing)
+    made = np.eye(rank + 1)
+    made[:rank, :rank] = turn(rank, degrees) @ np.diag(spacing)
+    middle = (np.array(shape[::-1]) - 1) / 2
+    made[:rank, rank] = centre - made[:rank, :rank] @ middle
+    return made
+
+
+def as_itk(array: Array, affine: Array, vector: bool = False) -> sitk.Image:
+    rank = len(affine) - 1
+    image = sitk.GetImageFromArray(array, isVector=vector)
+    spacing = np.linalg.norm(affine[:rank, :rank], axis=0)
+    image.SetSpacing(spacing.tolist())
+    image.SetDirection((affine[:rank, :rank] / spacing).ravel().tolist())
+    image.SetOrigin(affine[:rank, rank].tolist())
+    return image
+
+
+def smooth(shape: Any, sigma: float = 1.0) -> Array:
+    made = scipy.ndimage.gaussian_filter(rng.normal(size=shape), sigma)
+    return (made - made.min()) / np.ptp(made)
+
+
+CASES = {
+    2: ((31, 24), (1.5, 0.8), (25, 20), (1.1, 1.3), (30.0, -12.0)),
+    3: ((17, 24, 21), (1.0, 0.8, 2.5), (15, 13, 18), (1.3, 1.1, 1.7), (30.0, -12.0, 7.0)),
+}
+
+
+def case(rank: int) -> tuple[Array, Array, tuple[tuple[int, ...], Array]]:
+    """An image, its affine, and the voxels of an output that overlaps with it, x first."""
+    shape, spacing, out, steps, centre = CASES[rank]
+    source = affine_of(spacing, 20, centre, shape)
+    return smooth(shape), source, (out, affine_of(steps, -35, np.add(centre, 1.3), out))
+
+
+def transforms(rank: int) -> tuple[Array, Displacement]:
+    """An affine matrix about the middle of the images, and a field on oblique voxels."""
+    centre = np.array(CASES[rank][-1])
+    matrix = np.eye(rank + 1)
+    matrix[:rank, :rank] = turn(rank, 10) * 1.1
+    matrix[:rank, rank] = centre - matrix[:rank, :rank] @ centre + 0.7
+    shape = (9, 11, 10)[:rank]
+    vectors = np.stack([3 * smooth(shape, 1.5) - 1.5 for _ in range(rank)], -1)
+    return matrix, Displacement(vectors, affine_of((3.0, 2.5, 4.0)[:rank], 50, centre, shape))
+
+
+def itk_affine(matrix: Array) -> sitk.AffineTransform:
+    rank = len(matrix) - 1
+    made = sitk.AffineTransform(rank)
+    made.SetMatrix(matrix[:rank, :rank].ravel().tolist())
+    made.SetTranslation(matrix[:rank, rank].tolist())
+    return made
+
+
+def itk_field(field: Displacement) -> sitk.DisplacementFieldTransform:
+    return sitk.DisplacementFieldTransform(as_itk(field.vectors, field.affine, vector=True))
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+@pytest.mark.parametrize("mode", ["linear", "spline3"])
+@pytest.mark.parametrize("kind", ["none", "affine", "field", "both"])
+def test_results_are_simpleitks(rank: int, mode: str, kind: str) -> None:
+    image, affine, (out, target) = case(rank)
+    matrix, field = transforms(rank)
+    ours: list[Any] = {"none": [], "affine": [matrix], "field": [field], "both": [matrix, field]}[
+        kind
+    ]
+    theirs = sitk.CompositeTransform(rank)
+    for one in reversed(ours):  # ITK applies the last first
+        theirs.AddTransform(itk_field(one) if isinstance(one, Displacement) else itk_affine(one))
+    expected = sitk.Resample(
+        as_itk(image, affine), as_itk(np.zeros(out), target), theirs,
+        sitk.sitkLinear if mode == "linear" else sitk.sitkBSpline3, 0.0,
+    )  # fmt: skip
+    found = resample(image, affine, (out, target), ours, mode, "mirror", axes="xyz")
+    places = world_grid(affine, (out, target), ours, axes="xyz")[0]
+    inner = ((places >= 0) & (places <= np.array(image.shape[::-1]) - 1)).all(-1)
+    assert 0.3 < inner.mean() < 0.99
+    error = np.abs(found - sitk.GetArrayFromImage(expected))[inner].max()
+    assert error < 1e-6  # of a range of 1
+
+
+@pytest.mark.parametrize("order", [1, 3])
+def test_voxels_in_the_order_of_the_array_are_nibabels(order: int) -> None:
+    image, source, (out, target) = case(3)
+    expected = nibabel.processing.resample_from_to(
+        nibabel.Nifti1Image(image, source), (out, target), order=order, mode="constant"
+    )
+    mode = "linear" if order == 1 else "spline3"
+    found = resample(image, source, (out, target), mode=mode, padding_mode="mirror")
+    places = world_grid(source, (out, target))[0][..., ::-1]
+    inner = ((places >= 0) & (places <= np.array(image.shape) - 1)).all(-1)
+    assert inner.any()
+    np.testing.assert_allclose(
+        found[inner], expected.get_fdata()[inner], rtol=0, atol=2e-7
+    )  # nibabel's results are float32
+
+
+@pytest.mark.parametrize("kind", ["affine", "field", "function"])
+def test_the_orders_of_axes_differ_by_a_transpose(kind: str) -> None:
+    image, source, (out, target) = case(3)
+    matrix, field = transforms(3)
+    turned = Displacement(field.vectors.transpose(2, 1, 0, 3), field.affine)
+
+    def function(points: Array) -> Array:
+        return points @ matrix[:3, :3].T + matrix[:3, 3]
+
+    first = {"affine": matrix, "field": field, "function": function}[kind]
+    second = {"affine": matrix, "field": turned, "function": function}[kind]
+    found = resample(image, source, (out, target), first, axes="xyz")
+    again = resample(image.T, source, (out[::-1], target), second)
+    np.testing.assert_allclose(again.T, found, rtol=0, atol=1e-12)
+    if kind == "function":
+        plain = resample(image, source, (out, target), matrix, axes="xyz")
+        np.testing.assert_allclose(found, plain, rtol=0, atol=1e-12)
+
+
+def test_fields_end_where_their_voxels_end() -> None:
+    image = np.arange(9.0)
+    field = Displacement(np.array([[1.0], [2.0]]), [[1.0, 3.0], [0.0, 1.0]])  # from 2.5 to 4.5 mm
+    like = (9,), [[0.5, 1.0], [0.0, 1.0]]  # 1 mm to 5 mm
+    found = resample(image, np.eye(2), like, field)
+    points = np.arange(1, 5.25, 0.5)
+    moved = points + np.array([0, 0, 0, 1, 1, 1.5, 2, 2, 0])
+    np.testing.assert_allclose(found, moved, rtol=0, atol=1e-12)
+
+
+def test_the_first_transform_is_applied_first() -> None:
+    image, one = np.arange(20.0), np.eye(2)
+    double, shift = np.diag([2.0, 1.0]), np.array([[1.0, 3.0], [0.0, 1.0]])
+    like = (4,), one
+    assert resample(image, one, like, [double, shift]).tolist() == [3, 5, 7, 9]
+    assert resample(image, one, like, [shift, double]).tolist() == [6, 8, 10, 12]
+    as_lists = [double.tolist(), shift.tolist()]
+    assert resample(image, one, like, as_lists).tolist() == [3, 5, 7, 9]
+    assert resample(image, one, like, shift.tolist()).tolist() == [3, 4, 5, 6]
+    assert resample(image, one, like, [lambda p: 2 * p, shift]).tolist() == [3, 5, 7, 9]
+
+
+def test_leading_axes_and_batches() -> None:
+    image = rng.normal(size=(2, 3, 5, 7)).astype(np.float32)
+    affine = np.stack([np.eye(3), np.diag([2.0, 1.5, 1.0])])
+    like = (4, 6), np.eye(3) * [0.7, 0.8, 1]
+    every = resample(image, affine, like)
+    assert every.shape == (2, 3, 4, 6) and every.dtype == np.float32
+    for k in range(2):
+        np.testing.assert_array_equal(resample(image[k], affine[k], like), every[k])
+        np.testing.assert_array_equal(resample(image[k, 1], affine[k], like), every[k, 1])
+    one = resample(image[:1], affine, like)
+    np.testing.assert_array_equal(one[1], resample(image[0], affine[1], like))
+    moved = resample(image, affine, like, lambda points: points + 0.1)
+    shift = np.array([[1, 0, 0.1], [0, 1, 0.1], [0, 0, 1]])
+    np.testing.assert_allclose(moved, resample(image, affine, like, shift), rtol=0, atol=1e-5)
+    assert world_grid(affine, like).shape == (2, 4, 6, 2)
+
+
+def test_without_fields_there_is_no_grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    image, source, like = case(3)
+    matrix, field = transforms(3)
+    expected = resample(image, source, like, [matrix, lambda points: points], "cubic")
+    monkeypatch.delattr("gridsample.world.grid_along")
+    monkeypatch.delattr("gridsample.world.grid_sample")
+    found = resample(image, source, like, [matrix, np.eye(4)], "cubic")
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    with pytest.raises(NameError):
+        resample(image, source, like, field)
+
+
+def test_options_are_those_of_sampling() -> None:
+    labels = rng.integers(0, 5, (6, 7)).astype(np.int16)
+    affine, like = np.diag([2.0, 1.0, 1.0]), ((9, 5), np.diag([1.1, 1.3, 1.0]))
+    found = resample(labels, affine, like, mode="label", padding_mode="border")
+    assert found.dtype == np.int16 and set(found.ravel()) <= set(labels.ravel())
+    image = rng.normal(size=(6, 7))
+    image[2, 3] = np.nan
+    grid = world_grid(affine, like)
+    for weights in (None, rng.uniform(0.5, 1, (6, 7))):
+        full = None if weights is None else weights[None, None]
+        options: dict[str, Any] = {"missing": "ignore", "return_weight": True, "min_weight": 0.1}
+        got = resample(image, affine, like, weights=weights, **options)
+        wanted = gridsample.grid_sample(
+            image[None, None], grid, coords="pixel", weights=full, **options
+        )
+        for one, other in zip(got, wanted, strict=True):
+            np.testing.assert_allclose(one, other[0, 0], rtol=0, atol=1e-12)
+    far = (2, 2), np.diag([100.0, 100.0, 1.0])
+    filled = resample(image, affine, far, None, "cubic", "constant", fill_value=7.0)
+    assert filled[1, 1] == 7
+
+
+@pytest.mark.parametrize("kind", ["affine", "field"])
+def test_the_gradient_of_arrays_is_the_transpose(kind: str) -> None:
+    image, source, like = case(2)
+    transform = transforms(2)[kind == "field"]
+    upstream = rng.normal(size=like[0])
+    for mode in ("linear", "spline3"):
+        gradient = resample_vjp(upstream, image, source, like, transform, mode)
+        assert gradient.shape == image.shape
+        found = resample(image, source, like, transform, mode)
+        np.testing.assert_allclose((upstream * found).sum(), (gradient * image).sum(), rtol=1e-10)
+    weights = rng.uniform(0.5, 1, image.shape)
+    by_image, by_weights = resample_vjp(
+        upstream, image, source, like, transform, missing="ignore", weights=weights
+    )
+    tensors = [torch.from_numpy(one).requires_grad_() for one in (image, weights)]
+    theirs = [torch.from_numpy(np.asarray(one)) for one in (source, like[1])]
+    moved = (
+        Displacement(*(torch.from_numpy(one) for one in transform))
+        if kind == "field"
+        else torch.from_numpy(transform)
+    )
+    made = resample(
+        tensors[0], theirs[0], (like[0], theirs[1]), moved, missing="ignore", weights=tensors[1]
+    )
+    wanted = torch.autograd.grad(made, tensors, torch.from_numpy(upstream))
+    np.testing.assert_allclose(by_image, wanted[0].numpy(), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(by_weights, wanted[1].numpy(), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("axes", ["ijk", "xyz"])
+def test_tensors_are_differentiable_in_everything(axes: str) -> None:
+    image = torch.from_numpy(rng.normal(size=(2, 5, 6)))
+    source = torch.tensor([[1.1, 0.2, -0.3], [-0.1, 0.9, 0.2], [0, 0, 1]], dtype=torch.float64)
+    target = torch.tensor([[0.9, -0.1, 0.4], [0.2, 1.1, 0.3], [0, 0, 1]], dtype=torch.float64)
+    matrix = torch.tensor([[1.0, 0.05, 0.1], [-0.05, 1.0, 0.2], [0, 0, 1]], dtype=torch.float64)
+    vectors = torch.from_numpy(rng.normal(size=(4, 4, 2)) * 0.1)
+    place = torch.tensor([[1.7, 0.1, -1], [0.1, 1.8, -1.1], [0, 0, 1]], dtype=torch.float64)
+    given = [one.requires_grad_() for one in (image, source, target, matrix, vectors, place)]
+
+    def affine(*a: Any) -> Any:
+        return resample(a[0], a[1], ((3, 4), a[2]), a[3], "cubic", axes=axes)
+
+    def field(*a: Any) -> Any:
+        steps = [a[3], Displacement(a[4], a[5]), torch.sin]
+        return resample(a[0], a[1], ((3, 4), a[2]), steps, "cubic", axes=axes)
+
+    assert torch.autograd.gradcheck(affine, given[:4])
+    assert torch.autograd.gradcheck(field, given)
+    arrays = [one.detach().numpy() for one in given]
+    steps = [arrays[3], Displacement(*arrays[4:]), np.sin]
+    like = (3, 4), arrays[2]
+    expected = resample(arrays[0], arrays[1], like, steps, "cubic", axes=axes)
+    np.testing.assert_allclose(field(*given).detach(), expected, rtol=0, atol=1e-12)
+
+
+def test_precision() -> None:
+    image = rng.normal(size=(6, 7)).astype(np.float32)
+    source, like = np.diag([0.7, 1.1, 1.0]), ((5, 8), np.diag([0.9, 0.6, 1.0]))
+    wide = resample(image.astype(np.float64), source, like)
+    np.testing.assert_allclose(resample(image, source, like), wide, rtol=0, atol=3e-6)
+    assert world_grid(source, like).dtype == np.float64
+    small = world_grid(source.astype(np.float32), (like[0], like[1].astype(np.float32)))
+    assert small.dtype == np.float32
+    tensor = torch.from_numpy(image)
+    found = resample(tensor, source.tolist(), (like[0], like[1].tolist()))
+    assert found.dtype == torch.float32
+    np.testing.assert_allclose(found, wide, rtol=0, atol=3e-6)
+
+
+def test_errors() -> None:
+    image, like = np.ones((5, 6)), ((3, 4), np.eye(3))
+    for arguments, error, message in (
+        ((image, np.eye(4), ((3, 4, 5), np.eye(4))), ValueError, "with the 3 spatial axes of affi"),
+        ((image, np.ones((5, 5)), like), ValueError, "affine must be"),
+        ((image, np.diag([1.0, 0, 1]), like), ValueError, "affine is singular"),
+        ((image, np.ones((3, 3)), like), ValueError, r"affine is not affine: its last row"),
+        ((image, np.eye(3), ((3,), np.eye(3))), ValueError, r"like\[0\] must have 2 entries"),
+        ((image, np.eye(3), ((3, 4), np.eye(4))), ValueError, r"like\[1\] must be \(2, 3\) or"),
+        ((image, np.eye(3), 3), TypeError, r"like must be \(shape, affine\)"),
+        ((image, "x", like), TypeError, "affine"),
+        ((image, np.eye(3), like, np.eye(4)), ValueError, "transform must be"),
+        ((image, np.eye(3), like, [np.eye(3), np.eye(4)]), ValueError, r"transform\[1\] must be"),
+        ((image, np.eye(3), like, [["a"]]), TypeError, r"transform.* must be a matrix of real"),
+        ((image, np.eye(3), like, lambda p: p[..., :1]), ValueError, "must return points of the"),
+        ((image, np.eye(3), like, Displacement(np.ones((3, 4, 3)), np.eye(3))), ValueError,
+         r"transform.vectors must be \(\*spatial, 2\)"),
+        ((image, np.eye(3), like, Displacement(np.ones((3, 4, 2)), np.eye(4))), ValueError,
+         r"transform.affine must be"),
+        ((image, np.stack([np.eye(3)] * 2), like), ValueError, "for a batch of 2 affines"),
+        ((torch.from_numpy(image), np.eye(3), like), TypeError, "torch.as_tensor"),
+    ):  # fmt: skip
+        with pytest.raises(error, match=message):
+            resample(*arguments)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="axes"):
+        resample(image, np.eye(3), like, axes="zyx")
+    with pytest.raises(ValueError, match="weights must have as many axes as the image, 2"):
+        resample(image, np.eye(3), like, weights=np.ones((1, 1, 5, 6)))
+    with pytest.raises(ValueError, match="grad_output must have as many axes"):
+        resample_vjp(np.ones((1, 3, 4)), image, np.eye(3), like)
