@@ -71,7 +71,7 @@ files:
 
 examples:
   gridsample warp photo.jpg turned.png --rotate 30 --scale 0.8
-  gridsample warp photo.png half.png --scale 0.5 --size 256x256
+  gridsample warp photo.png half.png --scale 0.5 --size 256x256 --antialias
   gridsample warp brain.nii.gz moved.nii.gz --translate -2.5,0,4 --mode bicubic --padding border
   gridsample warp tissue.nii.gz moved.nii.gz --translate -2.5,0,4 --mode label
   gridsample warp brain.nii.gz out.nii.gz --like other.nii.gz --transform brain_to_other.tfm
@@ -324,6 +324,7 @@ def _add_warp(commands: Any) -> None:
         help="transform in millimetres, see below; may be repeated",
     )
     _add_sampling(command)
+    _add_antialias(command)
     _add_missing(command)
     _add_align_corners(command)
     _add_fill(command)
@@ -339,6 +340,7 @@ def _add_flow(commands: Any) -> None:
     )
     flow.add_arguments(command)
     _add_sampling(command)
+    _add_antialias(command)
     _add_missing(command)
     _add_fill(command)
     _add_how(command)
@@ -511,6 +513,14 @@ def _add_sampling(command: argparse.ArgumentParser) -> None:
         default="zeros",
         metavar="BOUNDARY",
         help="boundary, see below (default: zeros); x,y for one per axis",
+    )
+
+
+def _add_antialias(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--antialias",
+        action="store_true",
+        help="where the warp shrinks the input, average over all that an output pixel covers",
     )
 
 
