@@ -39,14 +39,14 @@ MAY_SKIP = {
     "the system does not tell": "a system that has no peak of memory",
     "torch has no gloo": "a build of torch without it",
     "this SciPy comes without its tests": "a distribution's SciPy",
+    "needs Chromium": "a system without it",
+    "could not import 'mkdocs'": "without the extra docs, which .ci/run installs",
+    "could not import 'hatchling'": "without the extra release, which .ci/run installs",
     "needs the repository's history": "a copy without .git",
     "needs a CUDA GPU": "marked gpu",
     "needs two GPUs": "marked gpu",
     "takes 12 GB": "marked gpu",
     "could not import 'cupy'": "marked gpu",
-    "needs Chromium": "a system without it",
-    "could not import 'mkdocs'": "without the extra docs, which .ci/run installs",
-    "could not import 'hatchling'": "without the extra release, which .ci/run installs",
     "could not import 'py360convert'": "a second opinion, which needs not be installed",
 }
 

@@ -87,6 +87,16 @@ def examine_files(
     Raises:
         FileNotFoundError: a path does not exist.
         ValueError: there is no rule of a code.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from gridsample import doctor
+        >>> code = "from torch.nn.functional import grid_sample; grid_sample(image, grid)"
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = pathlib.Path(folder, "warp.py").write_text(code)
+        ...     report = doctor.examine_files([folder])
+        >>> report.files, report.calls, [one.line for one in report.findings]
+        (1, 1, [1])
     """
     for code in codes:
         if code not in RULES:
