@@ -13,6 +13,7 @@ from torch.autograd import gradcheck, gradgradcheck
 
 import gridsample.nn
 from gridsample import cv, torch_compat
+from gridsample.explanation import plot
 from gridsample.kernels.reference import footprints as reference
 
 
@@ -417,3 +418,30 @@ def test_other_devices_sample_one_sample_of_all_points_at_a_time(coords: str, mo
     ]
     for one, two in pairs:
         assert_close(one.numpy(), two.numpy(), 256 * ulp(float))
+
+
+# Explained ----------------------------------------------------------------------------------------
+
+
+def test_explanations_contain_the_samples() -> None:
+    rng = cases.generator("footprints", "explain")
+    image = cases.pixels(rng, (1, 1, 12, 14))
+    theta = np.array([[[0.4, 0.1, 0.05], [-0.2, 0.5, 0.1]]])
+    grid = gridsample.affine_grid(theta, (1, 1, 5, 5))
+    expected = gridsample.grid_sample(image, grid, "bicubic", antialias=True)
+    step = 2 / 5
+    sides = [tuple(step * theta[0, :, 1]), tuple(step * theta[0, :, 0])]
+    one = gridsample.explain((14, 12), grid[0, 2, 3], "bicubic", image=image[0, 0], sides=sides)
+    assert one.counts == tuple(gridsample.footprint(grid, (12, 14)).counts[0, 2, 3])
+    np.testing.assert_allclose(one.mean, expected[0, 0, 2, 3], rtol=1e-12)
+    assert (
+        one.value == gridsample.explain((14, 12), grid[0, 2, 3], "bicubic", image=image[0, 0]).value
+    )
+    text = str(one)
+    assert "side 1 of the footprint" in text and "the result with antialias=True" in text
+    figure = plot.explain(one)
+    assert len(figure.axes[0].patches) > 0
+    with pytest.raises(ValueError, match="sides must be 2 vectors of 2 numbers each"):
+        gridsample.explain((4, 4), (0, 0), sides=[(1, 0)])
+    with pytest.raises(ValueError, match="at most 16 pixels long"):
+        gridsample.explain((4, 400), (0, 0), sides=[(1, 0), (0, 2)])

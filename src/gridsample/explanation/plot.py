@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions import axis
+from gridsample.definitions.footprints import pixels_per_unit
 from gridsample.definitions.plan import BOUNDARIES
 from gridsample.explanation.tapwise import AxisSteps, Explanation, Tap
 from gridsample.io import replacing, require
@@ -46,7 +47,8 @@ def explain(
     determines the shade of the square.  A cross is the given point, and a dot the sampled position;
     an arrow is a fold or clamp.  Dashed lines show the coordinates -1 and 1.  Pixels outside the
     image, as the boundary defines them, are paler.  Only the surroundings of the taps are drawn if
-    the image is large.
+    the image is large.  The footprint, if its sides were given, is drawn as a parallelogram with a
+    cross at each sample, for images with two axes.
 
     Args:
         explanation: the result of `gridsample.explain`.
@@ -137,7 +139,27 @@ def _draw_plane(ax: Axes, one: Explanation) -> None:
     else:
         first = [(place, y.position) for place in _stations(x)]
         _draw_path(ax, first + [(x.sampled, place) for place in _stations(y)[1:]])
+    if one.samples:
+        _draw_footprint(ax, one)
     _draw_scales(ax, x, y)
+
+
+def _draw_footprint(ax: Axes, one: Explanation) -> None:
+    """Draw the parallelogram of the footprint, and its samples."""
+    from matplotlib.patches import Polygon
+
+    units = pixels_per_unit(one.size[::-1], one.axes[0].coords, one.axes[0].align_corners)
+    first, second = ([x * unit for x, unit in zip(s, units, strict=True)] for s in one.sides)
+    middle = [steps.position for steps in one.axes]
+    around = ((-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5))
+    corners = [
+        [m + a * u + b * v for m, u, v in zip(middle, first, second, strict=True)]
+        for a, b in around
+    ]
+    ax.add_patch(Polygon(corners, facecolor="none", edgecolor=POINT, linewidth=1.5, zorder=6))
+    for sample in one.samples:
+        place = [steps.position for steps in sample.axes]
+        ax.plot(*place, "x", color=POINT, markersize=7, markeredgewidth=1.8, zorder=7)
 
 
 class Square(NamedTuple):

@@ -38,6 +38,9 @@ def page(one: Explanation) -> Iterator[str]:
         yield from _tap_lines(one)
         yield ""
         yield from _step_table(_result_rows(one))
+    if one.samples:
+        yield ""
+        yield from _footprint_lines(one)
 
 
 def _meaning(one: Explanation) -> str:
@@ -205,6 +208,17 @@ def _result_rows(one: Explanation) -> Iterator[Row]:
         formula = f"{show(steps.slope)} * {term(per_pixel)}"
         remark = f"slope {steps.name} * the sum with d weight {steps.name} / dt"
         yield f"d value / d{steps.name}", formula, show(derivative), remark
+
+
+def _footprint_lines(one: Explanation) -> Iterator[str]:
+    """Yield the lines on the footprint: its sides, the samples, and their mean."""
+    for k, (side, n) in enumerate(zip(one.sides, one.counts, strict=True), start=1):
+        vector = ", ".join(show(x) for x in side)
+        yield f"  side {k} of the footprint: ({vector}), {n} sample{'s' if n > 1 else ''}"
+    places = [f"({', '.join(show(steps.position) for steps in each.axes)})" for each in one.samples]
+    values = decimals(each.value for each in one.samples)
+    yield from _table(("", "position", "<", places), ("   ", "value", ">", values))
+    yield f"  mean = {show(one.mean)}, the result with antialias=True"
 
 
 def _step_table(rows: Iterable[Row]) -> Iterator[str]:

@@ -8,7 +8,8 @@ prints it, with numbers inserted into the formulas, and `gridsample.explanation.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
@@ -18,6 +19,7 @@ import numpy as np
 
 from gridsample.definitions import axis
 from gridsample.definitions.checks import as_array, check_constant
+from gridsample.definitions.footprints import MOST, SLACK, pixels_per_unit
 from gridsample.definitions.labels import has_labels
 from gridsample.definitions.methods import Method
 from gridsample.definitions.plan import (
@@ -180,6 +182,9 @@ class Explanation:
         prefilters: the order of the spline prefilter along each axis, or 0.
         coefficients: a function that returns the coefficient of the pixel at x, y, z; None if
             there is no prefilter.
+        sides: the sides of the point's footprint, one vector (x, y, z) in units of coordinates for
+            each; empty if they were not given.
+        samples: the explanations of the samples of the footprint.
     """
 
     axes: tuple[AxisSteps, ...]
@@ -192,6 +197,23 @@ class Explanation:
     filled: bool = False
     prefilters: tuple[int, ...] = ()
     coefficients: Reader | None = field(default=None, repr=False, compare=False)
+    sides: tuple[tuple[float, ...], ...] = ()
+    samples: tuple[Explanation, ...] = field(default=(), repr=False)
+
+    @property
+    def mean(self) -> float:
+        """The result with antialias=True: the mean of the samples; without sides, the value."""
+        values = [one.value for one in self.samples] or [self.value]
+        return sum(values) / len(values)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The numbers of samples along the sides."""
+        units = pixels_per_unit(self.size[::-1], self.axes[0].coords, self.axes[0].align_corners)
+        return tuple(
+            max(math.ceil(math.hypot(*map(operator.mul, side, units)) - SLACK), 1)
+            for side in self.sides
+        )
 
     @property
     def size(self) -> tuple[int, ...]:
@@ -245,6 +267,7 @@ def explain(
     extrapolate: bool = True,
     prefilter: bool = True,
     image: Any = None,
+    sides: Sequence[Sequence[float]] | None = None,
 ) -> Explanation:
     """Sample one point and keep every step: position, folds, taps, weights, value and gradient.
 
@@ -266,6 +289,8 @@ def explain(
         image: the image, (W,), (H, W) or (D, H, W); bool, any integer dtype or floating-point,
             converted to float64.  If it is None, the pixels are numbered 0, 1, 2, ... row by row:
             the value increases by 1 per pixel to the right and by W per pixel down.
+        sides: the sides of the point's footprint, for antialias=True: a vector (x, y, z) in units
+            of coordinates for each of the output's axes, no longer than 16 pixels.
 
     Returns:
         An `Explanation`.
@@ -287,7 +312,26 @@ def explain(
         >>> spline = gridsample.explain((5,), (0,), "spline3", image=[0, 0, 1, 0, 0])
         >>> round(spline.coefficients((2,)), 3), round(spline.value, 12)
         (1.731, 1.0)
+        >>> wide = gridsample.explain((9,), (4,), coords="pixel", image=range(9), sides=[(2.4,)])
+        >>> [round(sample.value, 6) for sample in wide.samples], round(wide.mean, 6)
+        ([3.2, 4.0, 4.8], 4.0)
     """
+    given = (
+        mode, padding_mode, align_corners, coords, index, fill_value, extrapolate, prefilter, image
+    )  # fmt: skip
+    one = _explain(size, at, *given)
+    if sides is None:
+        return one
+    one = replace(one, sides=_check_sides(sides, one))
+    return replace(one, samples=tuple(_explain(size, place, *given) for place in _places(one)))
+
+
+def _explain(
+    size: Sequence[int], at: Sequence[float], mode: Mode, padding_mode: Mode, align_corners: bool,
+    coords: str, index: Sequence[int] | None, fill_value: float, extrapolate: bool,
+    prefilter: bool, image: Any,
+) -> Explanation:  # fmt: skip
+    """Explain a point."""
     sizes, coordinates = _check_size(size), _check_coordinates(at)
     if len(coordinates) != len(sizes):
         raise ValueError(
@@ -330,6 +374,17 @@ def explain(
         if max(orders) > 1:
             one = replace(one, coefficients=_find_coefficients(plan, pixels, orders, fill))
         return _add_up(one)
+
+
+def _places(one: Explanation) -> Iterator[tuple[float, ...]]:
+    """Yield the coordinates of the samples of a footprint: see `gridsample.grid_sample`."""
+    at = [steps.coordinate for steps in one.axes]
+    for indices in product(*map(range, one.counts)):
+        shares = [(j + 0.5) / n - 0.5 for j, n in zip(indices, one.counts, strict=True)]
+        yield tuple(
+            x + sum(share * side[a] for share, side in zip(shares, one.sides, strict=True))
+            for a, x in enumerate(at)
+        )
 
 
 # ---- the steps ----------------------------------------------------------------------------------
@@ -554,6 +609,28 @@ def _check_coordinates(at: Any) -> tuple[float, ...]:
         return tuple(float(coordinate) for coordinate in at)
     except (TypeError, ValueError):
         raise TypeError(f"at must be one number for each axis, x first, got {at!r}") from None
+
+
+def _check_sides(sides: Any, one: Explanation) -> tuple[tuple[float, ...], ...]:
+    """Return the sides of a footprint, or raise an error if they are not what is needed."""
+    rank = len(one.axes)
+    try:
+        given = tuple(tuple(float(x) for x in side) for side in sides)
+    except TypeError:
+        raise TypeError(f"sides must be vectors of numbers, got {sides!r}") from None
+    if len(given) != rank or any(len(side) != rank for side in given):
+        raise ValueError(
+            f"sides must be {rank} vectors of {rank} numbers each, for size {one.size}, "
+            f"got {sides!r}"
+        )
+    if any(steps.method.votes for steps in one.axes):
+        raise ValueError("labels have no mean over a footprint; give no sides for mode 'label'")
+    if not all(math.isfinite(x) for side in given for x in side):
+        raise ValueError(f"sides must be finite, got {sides!r}")
+    counts = replace(one, sides=given).counts
+    if max(counts) > MOST:
+        raise ValueError(f"sides must be at most {MOST} pixels long, got {sides!r}")
+    return given
 
 
 def _check_index(index: Any, plan: Plan) -> tuple[int, ...]:
