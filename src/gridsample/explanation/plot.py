@@ -29,6 +29,7 @@ LOW, HIGH = (0.95, 0.965, 0.985), (0.72, 0.79, 0.88)  # the smallest and the lar
 POSITIVE, NEGATIVE = "#2563eb", "#ea580c"  # weights
 POINT = "#be123c"  # the point and its folds
 CORNERS = "#047857"  # the positions of -1 and 1
+SAMPLES = "#7c3aed"  # the footprint and its samples
 
 MOST = 16  # the maximum number of pixels that are drawn along an axis
 RADIUS = 0.44  # of the disc of a weight of 1, in pixels
@@ -48,7 +49,7 @@ def explain(
     an arrow is a fold or clamp.  Dashed lines show the coordinates -1 and 1.  Pixels outside the
     image, as the boundary defines them, are paler.  Only the surroundings of the taps are drawn if
     the image is large.  The footprint, if its sides were given, is drawn as a parallelogram with a
-    cross at each sample, for images with two axes.
+    plus at each sample, for images with two axes.
 
     Args:
         explanation: the result of `gridsample.explain`.
@@ -156,10 +157,10 @@ def _draw_footprint(ax: Axes, one: Explanation) -> None:
         [m + a * u + b * v for m, u, v in zip(middle, first, second, strict=True)]
         for a, b in around
     ]
-    ax.add_patch(Polygon(corners, facecolor="none", edgecolor=POINT, linewidth=1.5, zorder=6))
+    ax.add_patch(Polygon(corners, facecolor="none", edgecolor=SAMPLES, linewidth=1.5, zorder=6))
     for sample in one.samples:
         place = [steps.position for steps in sample.axes]
-        ax.plot(*place, "x", color=POINT, markersize=7, markeredgewidth=1.8, zorder=7)
+        ax.plot(*place, "+", color=SAMPLES, markersize=9, markeredgewidth=1.8, zorder=7)
 
 
 class Square(NamedTuple):
@@ -554,6 +555,9 @@ def _signs(one: Explanation) -> list[Any]:
         signs.append(Line2D([], [], label=given, **cross))
         sampled = f"sampled at {_tuple(steps.sampled for steps in one.axes)}"
         signs.append(disc(sampled, color=POINT))
+    if one.samples and len(one.axes) == 2:
+        look: dict[str, Any] = {"marker": "+", "ms": 9, "mew": 1.8, "color": SAMPLES, "ls": "none"}
+        signs.append(Line2D([], [], label="sample of the footprint", **look))
     mirrors = any(steps.boundary == "reflection" for steps in one.axes)
     label = "coordinates −1 and 1" + (", the mirrors" if mirrors else "")
     if one.axes[0].coords != "normalized":
