@@ -445,3 +445,19 @@ def test_explanations_contain_the_samples() -> None:
         gridsample.explain((4, 4), (0, 0), sides=[(1, 0)])
     with pytest.raises(ValueError, match="at most 16 pixels long"):
         gridsample.explain((4, 400), (0, 0), sides=[(1, 0), (0, 2)])
+
+
+@pytest.mark.parametrize("corners", [False, True])
+def test_arbitrary_bits_are_sampled_within_the_image(corners: bool) -> None:
+    rng = cases.generator("footprints", "bits", corners)
+    for spatial in ((1, 5), (6, 7)):
+        image = cases.pixels(rng, (1, 2, *spatial), np.float32)
+        grid = rng.integers(0, 1 << 32, (1, 9, 11, 2), np.uint32).view(np.float32)
+        grid[:, ::2] = rng.uniform(-2, 2, grid[:, ::2].shape)
+        how: Any = {"align_corners": corners, "padding_mode": "border", "antialias": True}
+        with np.errstate(all="ignore"):
+            found = gridsample.grid_sample(image, grid, **how)
+            first, second = gridsample.grid_sample_vjp(found * 0 + 1, image, grid, **how)
+        inside = found[np.isfinite(found)]
+        assert inside.min() >= image.min() - 1e-5 and inside.max() <= image.max() + 1e-5
+        assert first.shape == image.shape and second.shape == grid.shape
