@@ -565,6 +565,11 @@ def move(img, rows, cols):
     grid = torch.stack([gridw, gridh], dim=-1)[None, None]
     return F.grid_sample(img, grid, align_corners=True)
 """
+RIGHT["a finer flow, and a grid made elsewhere"] = """
+def upsample_and_warp(self, img, flow):
+    flow = 2 * F.interpolate(flow, scale_factor=2, mode="bilinear", align_corners=True)
+    return F.grid_sample(img, self.grid_of(flow), align_corners=False)
+"""
 RIGHT["the reshape of a mesh of queries"] = """
 def queries(feat):
     h, w = feat.shape[-2:]

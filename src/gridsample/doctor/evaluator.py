@@ -65,7 +65,7 @@ class Scope:
         run: runs the body of a function of the file, and returns what it returns.
         function: the function, or None at the top of the file.
         depth: how many calls deep it is.
-        resized: align_corners of each interpolate in the function that says it.
+        resized: align_corners of each interpolate of an image in the function that says it.
     """
 
     def __init__(
@@ -299,7 +299,8 @@ class Scope:
             self.check(node, kind, given, self)
         align = flag_of(given)
         if kind == "resize":
-            if align.state == "given" and align.value is not None:
+            field = v.is_field(ast.unparse(node.args[0] if node.args else node))
+            if align.state == "given" and align.value is not None and not field:
                 self.resized.append((node, align))
             image = given.get("input")
             found = image if isinstance(image, Number) else v.unknown(ast.unparse(node))

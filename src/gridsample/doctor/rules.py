@@ -27,7 +27,7 @@ class Rules:
         module: the file.
         size: the width of the image in messages, in pixels.
         findings: what was found so far.
-        sampled: the calls of grid_sample that were seen.
+        calls: the places of the calls that were seen.
     """
 
     def __init__(self, module: Module, size: int) -> None:
@@ -122,7 +122,6 @@ class Rules:
                     f"{self.size / 2:g} px at width {self.size}"
                 )
                 mend = "grid + flow * 2 / size, or grid_sample(..., coords='displacement')"
-
                 return self.add(node, "GS005", message, mend)
         places = [
             scale

@@ -275,6 +275,15 @@ _X_WORDS = {"x", "xs", "xx", "gx", "xv", "w", "ww", "xgrid", "gridx", "meshx", "
 _Y_WORDS = {"y", "ys", "yy", "gy", "yv", "h", "hh", "ygrid", "gridy", "meshy", "row", "rows"}
 
 
+def is_field(text: str) -> bool:
+    """Whether an expression has the name of a field of displacements or coordinates.
+
+    >>> is_field("self.up(flow)"), is_field("image")
+    (True, False)
+    """
+    return bool(re.search(r"flow|flo\b|disp|grid|coord|offset|motion|field", text.lower()))
+
+
 def component_axis(name: str) -> str:
     """Return the axis of a coordinate by its name, or "".
 
