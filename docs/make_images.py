@@ -1,14 +1,17 @@
 """Draw the pictures of the documentation: ``python docs/make_images.py [--update]``."""
 
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pictures
 from matplotlib.figure import Figure
+from skimage import data
 
 import gridsample
 import gridsample.explanation.plot
-from gridsample import cameras, cli
+from gridsample import cameras, cli, io
+from gridsample.cameras.framing import undistorted as rays_of_pixels
 from gridsample.definitions.plan import BOUNDARIES
 
 
@@ -160,8 +163,62 @@ def flow(folder: Path) -> None:
     pictures.save(figure, folder / "flow.png", dpi=110)
 
 
+def run(*words: object) -> None:
+    """Run a command, which has to succeed."""
+    assert cli.main([str(word) for word in words]) == 0
+
+
+def row(path: Path, files: list[tuple[Path, str]], widths: tuple[int, ...]) -> None:
+    """Draw picture files side by side."""
+    figure = Figure((11, 2.6), layout="constrained")
+    axes = figure.subplots(1, len(files), width_ratios=widths)
+    for ax, (file, title) in zip(axes, files, strict=True):
+        ax.imshow(io.read(file).array)
+        ax.set_title(title, fontsize=9)
+        ax.set_axis_off()
+    pictures.save(figure, path, dpi=90)
+
+
+def undistort_photo(folder: Path) -> None:
+    """The command undistort on a photo that a lens has distorted."""
+    photo = data.astronaut().transpose(2, 0, 1)[np.newaxis]
+    matrix, lens = np.array([[380.0, 0, 255.5], [0, 380, 255.5], [0, 0, 1]]), [-0.22, 0.04, 0, 0]
+    pixels = np.stack(np.meshgrid(np.arange(512.0), np.arange(512.0)), -1).reshape(-1, 2)
+    grid = rays_of_pixels(pixels, matrix, np.array(lens), "opencv") * 280 + 255.5
+    seen = gridsample.grid_sample(
+        photo, grid.reshape(1, 512, 512, 2), "bicubic", "reflection", coords="pixel"
+    )
+    with tempfile.TemporaryDirectory() as name:
+        given, camera = Path(name) / "photo.png", Path(name) / "camera.npz"
+        io.write(io.Image(np.moveaxis(seen[0], 0, -1), "NumPy", True), given)
+        np.savez(camera, mtx=matrix, dist=lens)
+        files = [(given, "photo.png")]
+        for words in ("", "--alpha 0", "--alpha 1"):
+            out = Path(name) / f"{len(files)}.png"
+            run("undistort", given, out, "--camera", camera, "--mode", "bicubic", *words.split())
+            files.append((out, f"undistort {words}"))
+        row(folder / "undistort-photo.png", files, (1, 1, 1, 1))
+
+
+def panorama_photo(folder: Path) -> None:
+    """The command panorama: a photo becomes part of a panorama, a cube map, and a view of it."""
+    with tempfile.TemporaryDirectory() as name:
+        names = "photo", "pano", "cube", "view"
+        photo, pano, cube, view = (Path(name) / f"{one}.png" for one in names)
+        io.write(io.Image(data.astronaut(), "NumPy", True), photo)
+        placed = "--from-fov", 80, "--yaw", 30, "--pitch", 20, "--size", "1024x512"
+        run("panorama", photo, pano, "--from", "perspective", "--to", "equirectangular", *placed)
+        run("panorama", pano, cube, "--to", "cubemap")
+        seen = "--to", "perspective", "--yaw", 45, "--pitch", 20, "--size", "400x300"
+        run("panorama", cube, view, "--from", "cubemap", *seen)
+        titles = "photo.png", "equirectangular", "cubemap", "perspective, of the cube map"
+        files = list(zip((photo, pano, cube, view), titles, strict=True))
+        row(folder / "panorama-photo.png", files, (3, 6, 4, 4))
+
+
 if __name__ == "__main__":
     folder = pictures.folder(__doc__)
     drawings = reflection, align_corners, boundaries, methods, undistorted, panorama, flow
+    drawings += undistort_photo, panorama_photo
     for draw in drawings:
         draw(folder)

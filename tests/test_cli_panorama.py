@@ -106,7 +106,7 @@ def test_errors(panorama: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
         ("p.png", ["--from", "perspective", "--to", "cubemap"], "needs --from-fov"),
         ("volume.npy", ["--to", "cubemap"], "volume.npy is a volume"),
         ("p.png", [], "required: --to"),
-        ("p.png", ["--to", "cubemap", "--mode", "x"], "unknown mode"),
+        ("p.png", ["--to", "cubemap", "--mode", "x"], "mode 'x' is not known"),
     ):  # fmt: skip
         given = [str(tmp_path / name), str(tmp_path / "o.png"), *words]
         assert cli.main(["panorama", *given]) == 2
