@@ -38,8 +38,8 @@ from gridsample import fields
 SIDE, VOLUME = 512, 64
 PHOTOS = ("astronaut", "camera", "chelsea", "coffee")
 MODELS = ("translation", "affine", "homography", "displacement")
-# The largest mean errors in pixels.  The camera man's sky has no features, so that its displacements
-# are only extrapolated.
+# The largest mean errors in pixels.  The sky of "camera" has no features, so that displacements
+# there are only extrapolated.
 LIMIT, LIMITS = 0.1, {"displacement": 0.5}
 EXCEPTIONS = {"camera displacement": 1.5}
 SECONDS = 10.0

@@ -4,12 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import pictures
+import skimage.data
 from matplotlib.figure import Figure
 
 import gridsample
 import gridsample.explanation.plot
 from gridsample import cameras, cli
 from gridsample.definitions.plan import BOUNDARIES
+from gridsample.registration import draw_report
 
 
 def reflection(folder: Path) -> None:
@@ -160,8 +162,23 @@ def flow(folder: Path) -> None:
     pictures.save(figure, folder / "flow.png", dpi=110)
 
 
+def registration(folder: Path) -> None:
+    """The report of a registration: a photo that is moved by a fifth of its size, and bent."""
+    photo = skimage.data.astronaut().astype(np.float32).transpose(2, 0, 1)[np.newaxis]
+    photo = gridsample.interpolate(photo, (256, 256), mode="bilinear", antialias=True)
+    y, x = np.mgrid[:256.0, :256.0]
+    bend = np.stack([np.sin(y / 25), np.sin(x / 35 + 1)], -1)[np.newaxis]
+    field = 6 * bend + (-40, 28)
+    fixed = gridsample.grid_sample(
+        photo, field, "bicubic", coords="displacement", extrapolate=False, fill_value=np.nan
+    )
+    result = gridsample.register(fixed, photo, "displacement")
+    draw_report(result, fixed, photo, folder / "registration.png")
+
+
 if __name__ == "__main__":
     folder = pictures.folder(__doc__)
     drawings = reflection, align_corners, boundaries, methods, undistorted, panorama, flow
+    drawings += (registration,)
     for draw in drawings:
         draw(folder)
