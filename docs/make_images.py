@@ -13,6 +13,7 @@ import gridsample.explanation.plot
 from gridsample import cameras, cli, io
 from gridsample.cameras.framing import undistorted as rays_of_pixels
 from gridsample.definitions.plan import BOUNDARIES
+from gridsample.registration import draw_report
 
 
 def reflection(folder: Path) -> None:
@@ -216,9 +217,23 @@ def panorama_photo(folder: Path) -> None:
         row(folder / "panorama-photo.png", files, (3, 6, 4, 4))
 
 
+def registration(folder: Path) -> None:
+    """The report of a registration: a photo that is moved by a fifth of its size, and bent."""
+    photo = data.astronaut().astype(np.float32).transpose(2, 0, 1)[np.newaxis]
+    photo = gridsample.interpolate(photo, (256, 256), mode="bilinear", antialias=True)
+    y, x = np.mgrid[:256.0, :256.0]
+    bend = np.stack([np.sin(y / 25), np.sin(x / 35 + 1)], -1)[np.newaxis]
+    field = 6 * bend + (-40, 28)
+    fixed = gridsample.grid_sample(
+        photo, field, "bicubic", coords="displacement", extrapolate=False, fill_value=np.nan
+    )
+    result = gridsample.register(fixed, photo, "displacement")
+    draw_report(result, fixed, photo, folder / "registration.png")
+
+
 if __name__ == "__main__":
     folder = pictures.folder(__doc__)
     drawings = reflection, align_corners, boundaries, methods, undistorted, panorama, flow
-    drawings += undistort_photo, panorama_photo
+    drawings += undistort_photo, panorama_photo, registration
     for draw in drawings:
         draw(folder)

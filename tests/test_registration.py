@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import gridsample
+from benchmarks import registration as known
 from gridsample import cli, fields, io, register
 from gridsample.registration import Registration, draw_report, load_transform
 
@@ -278,6 +279,16 @@ GOOD = np.random.default_rng(0).normal(size=(12, 12))
 def test_errors(arguments: Any, options: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         register(*arguments, **options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*known.PHOTOS, "volume"])
+def test_known_warps_of_photos_and_a_volume(name: str) -> None:
+    found = [case for case in known.cases() if case.name.startswith(name)]
+    assert len(found) >= 3
+    for case in found:
+        apart = case.errors(known.ours(case).astype(np.float64))
+        assert apart.mean() < case.limit, case.name
 
 
 # Files --------------------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ def add_arguments(command: Any) -> None:
     )  # fmt: skip
     command.add_argument(
         "--weight", type=words.number, metavar="W",
-        help="weight of the regularization (default: 0.0015 for bending, 0.1 for diffusion)",
+        help="weight of the regularization (default: 0.005 for bending, 0.1 for diffusion)",
     )  # fmt: skip
     command.add_argument(
         "--plot", type=Path, metavar="FILE.png", help="draw before, after, the field and the loss"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -53,8 +54,8 @@ class Settings:
 class Work:
     """The share of the work that is done; a level costs as much as it has pixels."""
 
-    def __init__(self, passes: int, levels: int, rank: int, report: Report) -> None:
-        self.costs = [2.0 ** (rank * n) for n in range(levels)] * passes
+    def __init__(self, levels: list[Level], report: Report) -> None:
+        self.costs = [float(math.prod(level.axes.size)) for level in levels]
         self.done, self.report = 0, report
 
     def within(self, share: float) -> None:
@@ -86,8 +87,9 @@ def align(
     pixels = pixels_of_levels(pair.size, pair.spacing, settings.levels)
     levels = [pair.level(pixel) for pixel in pixels]
     is_field = settings.model in FIELDS
-    passes = 2 if is_field and initial is None else 1
-    work, history = Work(passes, len(levels), len(pair.size), report), list[Stage]()
+    # A field bends at the fine levels, so that its matrix is found at the others.
+    first = levels[: max(1, len(levels) - 2)] if is_field and initial is None else []
+    work, history = Work([*first, *levels], report), list[Stage]()
     matrix = initial
     if matrix is None:
         group = "affine" if is_field else settings.model
@@ -96,7 +98,7 @@ def align(
         if not is_field:
             found = matrices(matrix, grown, levels, settings, item, work, history)
             return found, matrix, history
-        matrix = matrices(matrix, grown, levels, settings, item, work, history).matrix
+        matrix = matrices(matrix, grown, first, settings, item, work, history).matrix
     elif not is_field:
         names = (settings.model,)
         return matrices(matrix, names, levels, settings, item, work, history), matrix, history

@@ -77,7 +77,7 @@ def draw_report(result: Registration, fixed: Any, moving: Any, path: str | Path)
         one.set_axis_off()
     _draw_field(axes[4], flat, second)
     _draw_losses(axes[5], result)
-    figure.savefig(path, dpi=80, metadata=None)
+    figure.savefig(path, dpi=80)
 
 
 def _grey(image: NDArray[Any], result: Registration) -> NDArray[np.float64]:

@@ -21,7 +21,7 @@ from gridsample.registration.pyramid import Pair
 from gridsample.registration.result import Registration, Stage
 
 # The weights of the regularizations by default.
-_WEIGHTS = {"diffusion": 0.1, "bending": 0.0015}
+_WEIGHTS = {"diffusion": 0.1, "bending": 0.005}
 
 
 def register(
@@ -103,7 +103,7 @@ def register(
             after a map of the model; so a matrix may also hold a reflection that no rotation has.
         mode: the method that interpolates the moving image, as in `grid_sample`.
         regularization: "bending" or "diffusion", for fields.
-        weight: its weight; by default 0.0015 for bending and 0.1 for diffusion.
+        weight: its weight; by default 0.005 for bending and 0.1 for diffusion.
         smoothing: the standard deviation, in pixels, of a Gaussian that smooths each step of a
             field.
         levels: the number of levels of the pyramid, each with half the resolution of the next.
