@@ -47,6 +47,7 @@ MAY_SKIP = {
     "needs two GPUs": "marked gpu",
     "takes 12 GB": "marked gpu",
     "could not import 'cupy'": "marked gpu",
+    "could not import 'py360convert'": "a second opinion, which needs not be installed",
 }
 
 

@@ -210,3 +210,30 @@ def test_bad_arguments(call: Any, error: type[Exception], words: list[str]) -> N
         call()
     for word in words:
         assert word in str(caught.value)
+
+
+def test_panoramas_are_py360converts() -> None:
+    """If the centres of corner pixels, not their edges, are at the edges of the view.
+
+    It rounds positions to 1/32 pixel; a pixel is 0.05 wide.
+    """
+    py360convert = pytest.importorskip("py360convert")
+    image = picture(PANORAMA)
+    planes = np.moveaxis(image[0], 0, -1).astype(np.float32)
+
+    def converted(size: tuple[int, int], fov: float, *angles: float) -> np.ndarray:
+        focal = (size[1] - 1) / 2 / np.tan(np.radians(fov) / 2)
+        x, y = (size[1] - 1) / 2, (size[0] - 1) / 2
+        view = cameras.perspective(size, intrinsics=[[focal, 0, x], [0, focal, y], [0, 0, 1]])
+        found = cameras.convert_panorama(image, PANORAMA, view, cameras.look(*angles))
+        return np.moveaxis(found[0], 0, -1)
+
+    for yaw, pitch in ((0, 0), (40, 0), (-70, 25), (175, -30)):
+        expected = py360convert.e2p(planes, 70, yaw, pitch, (33, 33))
+        np.testing.assert_allclose(converted((33, 33), 70, yaw, pitch), expected, rtol=0, atol=5e-3)
+    faces = py360convert.e2c(planes, 33, cube_format="list")
+    angles = (0, 0), (90, 0), (180, 0), (-90, 0), (0, 90), (0, -90)
+    for one, expected in zip(angles, faces, strict=True):
+        found = converted((33, 33), 90, *one)
+        # At the seams and the poles, it interpolates otherwise.
+        assert np.quantile(np.abs(found - expected), 0.95) < 5e-3

@@ -104,6 +104,23 @@ def test_functions_of_other_files_that_only_hand_on_are_known(tmp_path: Path) ->
     assert (Path(one.path).name, one.line, one.code) == ("use.py", 9, "GS001")
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    return [F.grid_sample(x, g) for x in xs]\n",
+        "    return map(lambda x: F.grid_sample(x, g), xs)\n",
+        "    match xs:\n        case []:\n            return F.grid_sample(xs, g)\n",
+        "    try:\n        pass\n    except E:\n        return F.grid_sample(xs, g)\n",
+        "    while xs:\n        with a:\n            xs = F.grid_sample(xs, g)\n",
+        "    def inner(x):\n        return F.grid_sample(x, g)\n    return inner\n",
+        "    if (y := F.grid_sample(xs, g)) is not None:\n        yield y\n",
+    ],
+)
+def test_calls_are_found_wherever_they_are(body: str) -> None:
+    report = examine(HEAD + "def f(xs, g):\n" + body)
+    assert ([one.code for one in report.findings], report.calls) == (["GS009"], 1)
+
+
 def test_names_are_followed_to_what_they_were_imported_from() -> None:
     other = "from other import functional as F\ndef f(x, g):\n    return F.grid_sample(x, g)\n"
     assert not examine(other).findings

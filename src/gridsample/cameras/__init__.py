@@ -5,13 +5,14 @@ Pixels are counted from the centre of the first pixel, x to the right, y down: t
 
     project, sample_views                       where cameras see points, and what they show there
     plane_sweep                                 compare views on planes at many depths
-    distort_points, undistort_grid, stereo_grids    lenses
+    distort_points, undistort_grid, stereo_grids, optimal_intrinsics    lenses
     convert_panorama, panorama_grid, panorama_rays  panoramas, between the projections
     equirectangular, cubemap, perspective           that these functions describe
 """
 
 from __future__ import annotations
 
+from gridsample.cameras.framing import optimal_intrinsics
 from gridsample.cameras.lenses import distort_points, stereo_grids, undistort_grid
 from gridsample.cameras.panoramas import (
     convert_panorama,
@@ -34,6 +35,7 @@ __all__ = [
     "distort_points",
     "equirectangular",
     "look",
+    "optimal_intrinsics",
     "panorama_grid",
     "panorama_rays",
     "perspective",

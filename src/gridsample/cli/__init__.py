@@ -1,7 +1,7 @@
-"""The command line: `gridsample warp`, `resize`, `flow`, `register`, `info`, `doctor` and others.
+"""The command line: `gridsample warp`, `resize`, `flow`, `undistort`, `panorama`, `register`, ...
 
-This module parses the arguments; `files`, `flow` and `register` process the files.  Every error is
-printed as one line on stderr, with exit code 2.
+This module parses the arguments; the other modules process the files.  Every error is printed as
+one line on stderr, with exit code 2.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from gridsample import io
 from gridsample._version import __version__
-from gridsample.cli import doctor, flow, register, warmup, words
+from gridsample.cli import doctor, flow, panorama, register, undistort, warmup, words
 from gridsample.cli.files import resize_file, warp_file
 from gridsample.cli.terminal import Terminated, ending_cleanly, progress_bar, quiet_libraries
 from gridsample.definitions.plan import BOUNDARIES
@@ -275,6 +275,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_warp(commands)
     _add_resize(commands)
     _add_flow(commands)
+    _add_undistort(commands)
+    _add_panorama(commands)
     _add_register(commands)
     _add_info(commands)
     _add_explain(commands)
@@ -344,6 +346,33 @@ def _add_flow(commands: Any) -> None:
     _add_missing(command)
     _add_fill(command)
     _add_how(command)
+
+
+def _add_undistort(commands: Any) -> None:
+    command = commands.add_parser(
+        "undistort",
+        help="remove the distortion of a lens",
+        description=undistort.HELP,
+        epilog=_notes(undistort.NOTES),
+    )
+    undistort.add_arguments(command)
+    _add_sampling(command)
+    _add_antialias(command)
+    _add_missing(command)
+    _add_fill(command)
+    _add_how(command, volume=False)
+
+
+def _add_panorama(commands: Any) -> None:
+    command = commands.add_parser(
+        "panorama",
+        help="convert panoramas, cube maps and perspective pictures",
+        description=panorama.HELP,
+        epilog=_notes(panorama.NOTES),
+    )
+    panorama.add_arguments(command)
+    _add_mode(command)
+    _add_how(command, volume=False)
 
 
 def _add_register(commands: Any) -> None:
@@ -420,15 +449,16 @@ def _add_missing(command: Any) -> None:
     )
 
 
-def _add_how(command: Any) -> None:
+def _add_how(command: Any, volume: bool = True) -> None:
     command.add_argument(
         "--threads", type=int, metavar="N", help="number of threads (default: one per core)"
     )
-    command.add_argument(
-        "--volume",
-        action="store_true",
-        help="treat the pages of a TIFF input as slices, and a 3-D .npy input as (D, H, W)",
-    )
+    if volume:
+        command.add_argument(
+            "--volume",
+            action="store_true",
+            help="treat the pages of a TIFF input as slices, and a 3-D .npy input as (D, H, W)",
+        )
     command.add_argument(
         "--straight-alpha",
         action="store_true",
@@ -499,7 +529,7 @@ def _add_explain(commands: Any) -> None:
     command.add_argument("--force", action="store_true", help="replace the drawing if it exists")
 
 
-def _add_sampling(command: argparse.ArgumentParser) -> None:
+def _add_mode(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--mode",
         type=words.names,
@@ -507,6 +537,10 @@ def _add_sampling(command: argparse.ArgumentParser) -> None:
         metavar="MODE",
         help="interpolation method, see below (default: bilinear); x,y for one per axis",
     )
+
+
+def _add_sampling(command: argparse.ArgumentParser) -> None:
+    _add_mode(command)
     command.add_argument(
         "--padding",
         type=words.names,

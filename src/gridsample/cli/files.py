@@ -42,7 +42,7 @@ def warp_file(
         with progress_bar(f"warping {arguments.input.name}") as progress:
             hint, shrinks = LabelHint(warped[0].mode), ShrinkHint(arguments)
             bands = (
-                [one.pixels(page, hint, shrinks, _part(progress, n, len(pages)))]
+                [one.pixels(page, hint, shrinks, page_progress(progress, n, len(pages)))]
                 for n, (one, page) in enumerate(zip(warped, pages, strict=True))
             )
             io.write_pages(
@@ -69,7 +69,7 @@ class _Warped:
         if where.like is not None:
             self.result = self.result.placed(where.like)
         self.fill = _fill(arguments.fill, image.channels)
-        self.alpha = _sampled_alpha(image, arguments)
+        self.alpha = sampled_alpha(image, arguments)
         copies = warp.copies_pixels(self.mode, rank) or has_labels(self.mode)
         copies = copies and MISSING not in listed(arguments.padding)
         self.missing = nodata_of(image, arguments, self.alpha, copies)
@@ -121,7 +121,7 @@ def resize_file(arguments: argparse.Namespace) -> None:
         bands = [_resized_bands(arguments, hint, *each) for each in zip(pages, sizes, strict=True)]
         with progress_bar(f"resizing {arguments.input.name}") as progress:
             counted = (
-                _counted(rows, sizes[n][-1], _part(progress, n, len(pages)))
+                _counted(rows, sizes[n][-1], page_progress(progress, n, len(pages)))
                 for n, rows in enumerate(bands)
             )
             io.write_pages(results, counted, arguments.output, overwrite=arguments.force)
@@ -139,7 +139,7 @@ def _resized_bands(
     plan_resizing(shape[:-1], size, None, *how, None, arguments.antialias)
     check_threads(arguments.threads)
     _check_labels(arguments.mode, image)
-    dtype, alpha = image.array.dtype.newbyteorder("="), _sampled_alpha(image, arguments)
+    dtype, alpha = image.array.dtype.newbyteorder("="), sampled_alpha(image, arguments)
     methods = [find_method(name, resizing=True) for name in listed(arguments.mode)]
     copies = {one.name for one in methods} <= {"nearest", "nearest-exact"}
     # Labels are copied, too: the number of missing pixels is one of them.
@@ -194,7 +194,7 @@ def _result(image: io.Image, size: tuple[int, ...], voxels: NDArray[np.float64])
     return image.resampled(io.zeros(shape, image.array.dtype), voxels)
 
 
-def _sampled_alpha(image: io.Image, arguments: argparse.Namespace) -> Alpha | None:
+def sampled_alpha(image: io.Image, arguments: argparse.Namespace) -> Alpha | None:
     """Return the channel that colours are multiplied by before sampling, if any."""
     alpha = None if arguments.straight_alpha else io.alpha_of(image, arguments.output)
     known = alpha is not None and not alpha.premultiplied and image.array.dtype.kind in "uif"
@@ -218,7 +218,7 @@ def _check_labels(mode: Mode, image: io.Image) -> None:
     check_labels(methods, image.array.dtype, image.array.dtype.kind in "biu")
 
 
-def _part(progress: Progress, n: int, pages: int) -> Progress:
+def page_progress(progress: Progress, n: int, pages: int) -> Progress:
     """Convert the progress of page n to that of all pages."""
     return lambda share: progress((n + share) / pages)
 

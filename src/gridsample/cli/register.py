@@ -50,9 +50,8 @@ examples:
   gridsample register fixed.png moving.png out.png --model displacement --save-transform field.flo
 """
 
-_MODELS = (
-    "translation", "rigid", "similarity", "affine", "homography", "displacement", "velocity",
-)  # fmt: skip
+_FIELDS = ("displacement", "velocity")
+_MODELS = ("translation", "rigid", "similarity", "affine", "homography", *_FIELDS)
 _LOSSES = ("mse", "l1", "ncc", "lncc", "mi")
 
 
@@ -83,7 +82,7 @@ def add_arguments(command: Any) -> None:
     )  # fmt: skip
     command.add_argument(
         "--weight", type=words.number, metavar="W",
-        help="weight of the regularization (default: 100 for bending, 0.1 for diffusion)",
+        help="weight of the regularization (default: 0.0015 for bending, 0.1 for diffusion)",
     )  # fmt: skip
     command.add_argument(
         "--plot", type=Path, metavar="FILE.png", help="draw before, after, the field and the loss"
@@ -102,11 +101,14 @@ def add_arguments(command: Any) -> None:
 
 def _register_files(arguments: argparse.Namespace) -> None:
     from gridsample.registration import draw_report, load_transform, register
+    from gridsample.registration.files import check_transform
 
     outputs = (arguments.output, arguments.plot, arguments.save_transform)
     for path in outputs:
         if path is not None:
             io.check_output(path, overwrite=arguments.force)
+    if arguments.save_transform:
+        check_transform(arguments.save_transform, arguments.model not in _FIELDS)
     if arguments.plot:
         io.require("matplotlib")
     fixed, moving = (
@@ -129,7 +131,7 @@ def _register_files(arguments: argparse.Namespace) -> None:
         initial = load_transform(Path(initial))
     with progress_bar(f"registering {arguments.moving.name}") as progress:
         result = register(
-            *compared, arguments.model, arguments.loss,
+            compared[0], compared[1], arguments.model, arguments.loss,
             fixed_mask=masks[0], moving_mask=masks[1], initial=initial, channel_axis=-1,
             regularization=arguments.regularization, weight=arguments.weight,
             spacing=_spacing(fixed), moving_spacing=_spacing(moving), progress=progress,
@@ -148,7 +150,7 @@ def _register_files(arguments: argparse.Namespace) -> None:
         result.save(arguments.save_transform, affine=affine, overwrite=arguments.force)
     if arguments.plot:
         with io.replacing(arguments.plot, overwrite=arguments.force) as beside:
-            draw_report(result, *compared, beside)
+            draw_report(result, compared[0], compared[1], beside)
     print(f"{arguments.model}: loss {result.loss:.6g}, {_summary(result)}")
 
 

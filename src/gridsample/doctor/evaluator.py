@@ -125,7 +125,12 @@ class Scope:
             case ast.NamedExpr(target=ast.Name(id=name)):
                 self.names[name] = self.value(node.value)
                 return self.names[name]
-            case ast.Lambda():
+            case ast.Lambda(args=arguments, body=body):
+                outer = self.names
+                hidden = {one.arg for one in arguments.args}
+                self.names = {key: one for key, one in outer.items() if key not in hidden}
+                self.value(body)
+                self.names = outer
                 return None
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):

@@ -48,8 +48,6 @@ def enter_class(outer: Scope, node: ast.ClassDef) -> None:
             scope = inside(outer, method, {}, {}, None)
             Walker(scope).statements(method.body)
             own = {key: one for key, one in scope.names.items() if key.startswith("self.")}
-            own = {k: replace(one, default=False) if isinstance(one, Const) and not one.default
-                   else one for k, one in own.items()}  # fmt: skip
     enter(outer, node.body, own)
 
 
@@ -161,6 +159,9 @@ class Walker:
                     self.statements(handler.body)
                     self.scope.names = kept
                 return self.statements([*node.orelse, *node.finalbody]) or ended
+            case ast.Match():
+                self.scope.value(node.subject)
+                return self.bodies([case.body for case in node.cases], node.lineno)
             case ast.Assert(test=test):
                 self.scope.value(test)
         return False
@@ -187,6 +188,16 @@ class Walker:
         left = [names for names, ended in zip(after, ends, strict=True) if not ended]
         self.scope.names = merged(left, node.lineno) if left else before
         return not left
+
+    def bodies(self, bodies: Sequence[Sequence[ast.stmt]], line: int) -> bool:
+        """Evaluate the cases of a match, one of which may hold or none."""
+        before, after = dict(self.scope.names), [dict(self.scope.names)]
+        for body in bodies:
+            self.scope.names = dict(before)
+            if not self.statements(body):
+                after.append(self.scope.names)
+        self.scope.names = merged(after, line)
+        return False
 
     def expression(self, value: ast.expr) -> None:
         """Evaluate a statement that is a call, perhaps one that changes an array in place."""

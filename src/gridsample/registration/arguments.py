@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from gridsample.backends import Backend, backend_of
+from gridsample.definitions.plan import Mode
 from gridsample.registration.pyramid import SMALLEST, Pair
 
 _FLAT = 1e-6
@@ -52,7 +53,7 @@ class Inputs:
         """The number of spatial axes."""
         return self.fixed.ndim - 2
 
-    def pair(self, item: int, spacing: Any, moving_spacing: Any, mode: str) -> Pair:
+    def pair(self, item: int, spacing: Any, moving_spacing: Any, mode: Mode) -> Pair:
         """Return one pair of images, shifted and scaled so that the fixed one is standardized."""
         mine, other = (one[item % len(one)] for one in (self.fixed, self.moving))
         masks = (one[item % len(one)] for one in (self.fixed_mask, self.moving_mask))
@@ -96,21 +97,20 @@ def take_images(
         raise ValueError(f"channel_axis must be 1 or -1, got {channel_axis!r}")
     shapes = {name: backend.shape(one) for name, one in taken.items()}
     plain = _check_shapes(shapes["fixed"], shapes["moving"], channel_axis)
-    images = [_first(_real(taken[name], name), plain, channel_axis) for name in ("fixed", "moving")]
-    if images[0].shape[1] != images[1].shape[1]:
+    mine, other = (
+        _first(_real(taken[name], name), plain, channel_axis) for name in ("fixed", "moving")
+    )
+    if mine.shape[1] != other.shape[1]:
         raise ValueError(
-            f"fixed has {images[0].shape[1]} channels and moving {images[1].shape[1]}; they must "
+            f"fixed has {mine.shape[1]} channels and moving {other.shape[1]}; they must "
             f"have the same number; got shapes {shapes['fixed']} and {shapes['moving']}"
         )
-    known = [
-        _mask(taken.get(f"{name}_mask"), f"{name}_mask", image)
-        for name, image in zip(("fixed", "moving"), images, strict=True)
-    ]
+    known = _mask(taken.get("fixed_mask"), "fixed_mask", mine)
+    moving_known = _mask(taken.get("moving_mask"), "moving_mask", other)
     original = taken["moving"]
-    return Inputs(
-        backend, plain, 1 if plain else channel_axis, *images, *known,
-        original[None, None] if plain else original,
-    )  # fmt: skip
+    if plain:
+        original, channel_axis = original[None, None], 1
+    return Inputs(backend, plain, channel_axis, mine, other, known, moving_known, original)
 
 
 def _check_shapes(fixed: Sequence[int], moving: Sequence[int], channel_axis: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -128,8 +128,12 @@ def fields(
     """Find a field after a matrix."""
     shape = (1, *levels[0].axes.size, len(pair.size))
     zeros = torch.zeros(shape, dtype=pair.fixed.dtype, device=pair.fixed.device)
+    unit = min(pair.spacing) / pair.unit
+    penalty = settings.penalty
+    if penalty.kind == "bending":  # second derivatives are per unit of the frame
+        penalty = replace(penalty, weight=penalty.weight / unit**2)
     model = Field(
-        matrix, zeros, min(pair.spacing) / pair.unit, settings.penalty, settings.smoothing,
+        matrix, zeros, unit, penalty, settings.smoothing,
         settings.steps if settings.model == "velocity" else None,
     )  # fmt: skip
     for level in levels:

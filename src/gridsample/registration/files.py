@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsample.io import FileError, load_npy, replacing
-from gridsample.io.fields import Field, read_field, write_field
+from gridsample.io.fields import Field, field_format_of, read_field, write_field
 
 _TEXTS = (".txt", ".csv")
 
@@ -32,11 +32,7 @@ def save_transform(
             "at a time"
         )
     suffix = path.suffix.lower()
-    if suffix in _TEXTS and matrix is None:
-        raise FileError(
-            f"cannot write {path}: a text file holds a matrix, and this transform is a field; "
-            "accepted: .npy, .flo, .pfm, .png, .nii, .nii.gz"
-        )
+    check_transform(path, matrix is not None)
     if suffix in (".npy", *_TEXTS) and matrix is not None:
         matrix = np.linalg.inv(as_numpy(matrix)[0])
         matrix = matrix / matrix[-1, -1]
@@ -49,6 +45,17 @@ def save_transform(
                 np.savetxt(beside, matrix, "%.17g", delimiter)
         return
     write_field(Field(as_numpy(field), affine=affine), path, overwrite=overwrite)
+
+
+def check_transform(path: Path, is_matrix: bool) -> None:
+    """Raise an error if the name of a file is not one that a transform can be written to."""
+    if path.suffix.lower() not in _TEXTS:
+        field_format_of(path)
+    elif not is_matrix:
+        raise FileError(
+            f"cannot write {path}: a text file holds a matrix, and the transform is a field; "
+            "accepted: .npy, .flo, .pfm, .png, .nii, .nii.gz"
+        )
 
 
 def load_transform(path: str | Path) -> NDArray[Any]:

@@ -7,7 +7,7 @@ from the derivatives of the loss along the warped image, to the next model.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, Self
 
 import torch
 from torch import Tensor
@@ -43,7 +43,7 @@ class Model(Protocol):
         """The Gauss-Newton step for the derivatives of the loss along the warped image."""
         ...
 
-    def moved(self, step: Tensor, length: float) -> Model:
+    def moved(self, step: Tensor, length: float) -> Self:
         """The model after a step."""
         ...
 
@@ -127,7 +127,7 @@ class Matrix:
         step: Tensor = torch.linalg.lstsq(left.cpu(), -right.cpu()[:, None]).solution[:, 0]
         return step
 
-    def moved(self, step: Tensor, length: float) -> Matrix:
+    def moved(self, step: Tensor, length: float) -> Self:
         """See `Model`."""
         turn = torch.linalg.matrix_exp((self.directions * step[:, None, None] * length).sum(0))
         matrix = self.matrix @ turn
@@ -236,7 +236,7 @@ class Field:
             found = self.displacements(level, leaf)
             return torch.autograd.grad(found, leaf, force)[0]
 
-    def moved(self, step: Tensor, length: float) -> Field:
+    def moved(self, step: Tensor, length: float) -> Self:
         """See `Model`."""
         return replace(self, field=self.field + step * length)
 

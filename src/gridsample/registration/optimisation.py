@@ -100,7 +100,8 @@ def shortened(
     if not bool(torch.isfinite(step).all()):
         return None
     for length in _LENGTHS:
-        after = evaluate(state.model.moved(step, length), loss, level)
+        model: AnyModel = state.model.moved(step, length)
+        after = evaluate(model, loss, level)
         if after.loss < state.loss:
             return length, after
     return None

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gridsample.definitions.plan import Mode
 from gridsample.ops.resizing import interpolate
 from gridsample.ops.sampling import grid_sample
 
@@ -80,7 +81,7 @@ class Level:
     known: Tensor | None
     axes: Axes
     moving_axes: Axes
-    mode: str
+    mode: Mode
 
     def sample(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Sample the moving image at pixels of its level, and find the weights of the results."""
@@ -115,7 +116,7 @@ class Pair:
     moving_known: Tensor
     spacing: tuple[float, ...]
     moving_spacing: tuple[float, ...]
-    mode: str = "bilinear"
+    mode: Mode = "bilinear"
 
     @property
     def size(self) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ from gridsample.registration.pyramid import Pair
 from gridsample.registration.result import Registration, Stage
 
 # The weights of the regularizations by default.
-_WEIGHTS = {"diffusion": 0.1, "bending": 100.0}
+_WEIGHTS = {"diffusion": 0.1, "bending": 0.0015}
 
 
 def register(
@@ -81,8 +81,11 @@ def register(
     Gauss-Newton steps that are shortened until the loss decreases.  For fields, an affine map A is
     found first, and the regularization of u or v is added to the loss:
 
-        weight / 2 * mean |D u|^2       "diffusion": D are the first derivatives
-        weight / 2 * mean |D^2 u|^2     "bending": D^2 are the second derivatives
+        weight / 2 * mean |D u|^2           "diffusion": D u are the first derivatives
+        weight / 2 * mean |L D^2 u|^2       "bending": D^2 u are the second derivatives, and L is
+                                            half of the longest side of the fixed image
+
+    Both are the same for an image at another resolution.
 
     Args:
         fixed: the image whose pixels stay: (N, C, H, W) or (N, C, D, H, W), or (H, W) or (D, H, W)
@@ -100,7 +103,7 @@ def register(
             after a map of the model; so a matrix may also hold a reflection that no rotation has.
         mode: the method that interpolates the moving image, as in `grid_sample`.
         regularization: "bending" or "diffusion", for fields.
-        weight: its weight; by default 100 for bending and 0.1 for diffusion.
+        weight: its weight; by default 0.0015 for bending and 0.1 for diffusion.
         smoothing: the standard deviation, in pixels, of a Gaussian that smooths each step of a
             field.
         levels: the number of levels of the pyramid, each with half the resolution of the next.
@@ -185,13 +188,15 @@ def reporter(
 def to_frame(pair: Pair, matrix: Tensor) -> Tensor:
     """Convert a matrix from fixed to moving pixels to one of the frame."""
     found = pair.moving_axes().matrix() @ matrix @ torch.linalg.inv(pair.axes().matrix())
-    return found / found[-1, -1]
+    whole: Tensor = found / found[-1, -1]
+    return whole
 
 
 def to_pixels(pair: Pair, matrix: Tensor) -> Tensor:
     """Convert a matrix of the frame to one from fixed to moving pixels."""
     found = torch.linalg.inv(pair.moving_axes().matrix()) @ matrix @ pair.axes().matrix()
-    return found / found[-1, -1]
+    whole: Tensor = found / found[-1, -1]
+    return whole
 
 
 # Results ------------------------------------------------------------------------------------------
@@ -267,4 +272,5 @@ def theta_of(matrix: Tensor, inputs: Inputs) -> Tensor:
 
     sizes = [tuple(one.shape[2:]) for one in (inputs.fixed, inputs.moving)]
     back = torch.linalg.inv(to_normal(sizes[0]))
-    return (to_normal(sizes[1]) @ matrix @ back)[:, :-1]
+    theta: Tensor = (to_normal(sizes[1]) @ matrix @ back)[:, :-1]
+    return theta

@@ -21,10 +21,12 @@ from gridsample.registration.models import Matrix, generators
 from gridsample.registration.optimisation import descend, evaluate
 from gridsample.registration.pyramid import Level, Pair
 
-_SIDE = {2: 48, 3: 24}
+_SIDE = {2: 48, 3: 20}
 """The longest side of the images that are compared, in pixels."""
 _LEAST_OVERLAP = 0.3
 """The least overlap of candidates, relative to the smaller image."""
+_SMALLEST_SCALE = 0.8
+"""The smallest factor by which distances in the fixed image are multiplied."""
 _KEPT = 6
 """The number of candidates that are refined."""
 
@@ -35,11 +37,11 @@ def turns(model: str, rank: int) -> Iterator[Tensor]:
     yield eye
     if model == "translation":
         return
-    scales = (1.0,) if model == "rigid" else (0.8, 1.0, 1.25)
+    scales = (1.0,) if model == "rigid" or rank == 3 else (_SMALLEST_SCALE, 1.0, 1.25)
     if rank == 2:
-        angles = [(math.radians(15 * k),) for k in range(24)]
+        angles: list[tuple[float, ...]] = [(math.radians(15 * k),) for k in range(24)]
     else:
-        some = [math.radians(degrees) for degrees in (-30, -15, 0, 15, 30)]
+        some = [math.radians(degrees) for degrees in (-20, 0, 20)]
         angles = list(itertools.product(some, repeat=3))
     planes = list(itertools.combinations(range(rank), 2))
     for several in angles:
@@ -75,7 +77,7 @@ def candidates(level: Level, model: str, compare_edges: bool) -> list[tuple[floa
     rank = fixed.ndim
     reach = canvas(level)
     side = torch.tensor(level.axes.steps[::-1], dtype=torch.float64)
-    shape = [a + b - 1 for a, b in zip(fixed.shape, reach, strict=True)]
+    shape = [fast_length(a + b - 1) for a, b in zip(fixed.shape, reach, strict=True)]
     mine = spectra(fixed, weight, shape)
     first = torch.tensor(level.axes.starts[::-1], dtype=torch.float64)
     corner = -side * (torch.tensor(reach, dtype=torch.float64) - 1) / 2
@@ -105,13 +107,28 @@ def canvas(level: Level) -> list[int]:
     """The pixels of the fixed image's size that hold the moving image in every rotation."""
     sides = zip(level.moving_axes.size[::-1], level.moving_axes.steps, strict=True)
     across = math.sqrt(sum((n * s) ** 2 for n, s in sides))
-    return [math.ceil(1.25 * across / s) for s in level.axes.steps[::-1]]
+    if len(level.axes.size) == 2:
+        across /= _SMALLEST_SCALE
+    return [math.ceil(across / s) for s in level.axes.steps[::-1]]
+
+
+def fast_length(n: int) -> int:
+    """The next number without prime factors above 5, for which Fourier transforms are fast."""
+    while True:
+        left = n
+        for prime in (2, 3, 5):
+            while left % prime == 0:
+                left //= prime
+        if left == 1:
+            return n
+        n += 1
 
 
 def spectra(image: Tensor, known: Tensor, shape: Sequence[int]) -> Tensor:
     """The Fourier transforms of the known pixels, the image, and its square."""
     planes = torch.stack([known, image, image * image])
-    return torch.fft.rfftn(planes, s=tuple(shape), dim=tuple(range(1, planes.ndim)))
+    found: Tensor = torch.fft.rfftn(planes, s=tuple(shape), dim=tuple(range(1, planes.ndim)))
+    return found
 
 
 def correlate(

@@ -1,0 +1,163 @@
+"""What an undistorted image shows: the intrinsics of the ideal camera that takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gridsample.cameras.arrays import check_size
+from gridsample.cameras.lenses import distort_points
+
+# The points of an image along each axis whose rays are looked for.
+POINTS = 9
+# How many steps lead from the optical axis to a point, and how often Newton's method improves each.
+STEPS, ITERATIONS = 16, 12
+# The largest error of a ray, in normalized coordinates, and the step of differences.
+TOLERANCE, DIFFERENCE = 1e-9, 1e-6
+
+
+def optimal_intrinsics(
+    size: Sequence[int],
+    intrinsics: Any,
+    distortion: Any,
+    alpha: float = 0.0,
+    new_size: Sequence[int] | None = None,
+    *,
+    centred: bool = False,
+    model: str = "opencv",
+) -> np.ndarray[Any, Any]:
+    """Choose the intrinsics of an undistorted image, between showing less and showing more.
+
+    With the model "opencv", this is `cv2.getOptimalNewCameraMatrix`: for alpha = 0, every pixel of
+    the undistorted image is in the distorted one; for alpha = 1, every pixel of the distorted image
+    is in the undistorted one.  With "fisheye", it is
+    `cv2.fisheye.estimateNewCameraMatrixForUndistortRectify`, whose ``balance`` is alpha: the field
+    of view fits the sides of the image that are nearest to the centre, or those that are farthest.
+
+    OpenCV looks for the rays of the image's edges in a few steps; here, they are found exactly.
+
+    Args:
+        size: (height, width) of the distorted image.
+        intrinsics: (3, 3), in pixels; a list or a NumPy array, like distortion.
+        distortion: (K,) coefficients, as in `distort_points`.
+        alpha: from 0 to 1.
+        new_size: (height, width) of the undistorted image; by default, size.
+        centred: whether the principal point is the middle of the image; for the model "opencv".
+        model: "opencv" or "fisheye", as in `distort_points`.
+
+    Returns:
+        (3, 3), the ``new_intrinsics`` of `undistort_grid`.
+
+    Raises:
+        TypeError: an argument does not hold real numbers.
+        ValueError: a shape or a name is not accepted, alpha is not from 0 to 1, or the lens model
+            does not reach the edges of the image.
+
+    Example:
+        >>> from gridsample import cameras
+        >>> lens = [[50.0, 0, 31.5], [0, 50, 23.5], [0, 0, 1]]
+        >>> cameras.optimal_intrinsics((48, 64), lens, [-0.2, 0, 0, 0]).round(2)
+        array([[45.13,  0.  , 31.5 ],
+               [ 0.  , 47.56, 23.5 ],
+               [ 0.  ,  0.  ,  1.  ]])
+    """
+    height, width = check_size(size)
+    target = check_size(size if new_size is None else new_size, "new_size")
+    matrix, k = np.array(intrinsics, np.float64), np.array(distortion, np.float64).reshape(-1)
+    if matrix.shape != (3, 3):
+        raise ValueError(f"intrinsics must have the shape (3, 3), got {matrix.shape}")
+    if not 0 <= alpha <= 1:
+        raise ValueError(f"alpha must be from 0 to 1, got {alpha!r}")
+    if model == "fisheye":
+        if centred:
+            raise ValueError("centred is for the model 'opencv'")
+        return fisheye_frame((height, width), target, matrix, k, alpha)
+    across, along = np.linspace(0, width - 1, POINTS), np.linspace(0, height - 1, POINTS)
+    pixels = np.stack(np.meshgrid(across, along), -1)
+    rays = undistorted(pixels.reshape(-1, 2), matrix, k, model).reshape(POINTS, POINTS, 2)
+    # The largest rectangle of rays that the image shows everywhere, and the smallest around it.
+    inner = (
+        np.array([rays[:, 0, 0].max(), rays[0, :, 1].max()]),
+        np.array([rays[:, -1, 0].min(), rays[-1, :, 1].min()]),
+    )
+    outer = rays.min((0, 1)), rays.max((0, 1))
+    last = np.array(target[::-1]) - 1.0
+    made = np.eye(3)
+    if centred:
+        focal = matrix[[0, 1], [0, 1]]
+        reach = [
+            choose(np.concatenate((last / 2 / (-low * focal), last / 2 / (high * focal))))
+            for choose, (low, high) in ((np.max, inner), (np.min, outer))
+        ]
+        made[[0, 1], [0, 1]] = focal * ((1 - alpha) * reach[0] + alpha * reach[1])
+        made[:2, 2] = last / 2
+        return made
+    for share, (low, high) in ((1 - alpha, inner), (alpha, outer)):
+        focal = share * last / (high - low)
+        made[[0, 1], [0, 1]] += focal
+        made[:2, 2] -= focal * low
+    made[[0, 1], [0, 1]] -= 1
+    return made
+
+
+def fisheye_frame(
+    size: tuple[int, int], target: tuple[int, int], matrix: np.ndarray[Any, Any],
+    distortion: np.ndarray[Any, Any], alpha: float,
+) -> np.ndarray[Any, Any]:  # fmt: skip
+    """Choose intrinsics by the rays in the middle of the four sides."""
+    height, width = size
+    aspect = matrix[0, 0] / matrix[1, 1]
+    x, y = width // 2, height // 2  # as in OpenCV
+    sides = [[x, 0], [width, y], [x, height], [0, y]]
+    rays = undistorted(np.array(sides, float), matrix, distortion, "fisheye")
+    rays = rays * [1, aspect]
+    centre = rays.mean(0)
+    low, high = rays.min(0), rays.max(0)
+    half = np.array([width, height * aspect]) / 2
+    focals = np.concatenate((half / (centre - low), half / (high - centre)))
+    focal = alpha * focals.min() + (1 - alpha) * focals.max()
+    shift = half - centre * focal
+    scale = np.array(target[::-1]) / (width, height)
+    made = np.eye(3)
+    made[[0, 1], [0, 1]] = np.array([focal, focal / aspect]) * scale
+    made[:2, 2] = shift / [1, aspect] * scale
+    return made
+
+
+def undistorted(
+    pixels: np.ndarray[Any, Any], intrinsics: np.ndarray[Any, Any],
+    distortion: np.ndarray[Any, Any], model: str,
+) -> np.ndarray[Any, Any]:  # fmt: skip
+    """Find the normalized coordinates (P, 2) that a lens images at pixels (P, 2).
+
+    Newton's method follows each ray outwards from the optical axis, so that it does not arrive
+    where the model folds back.
+    """
+    inverse = np.linalg.inv(intrinsics[:2, :2])
+    wanted = (pixels - intrinsics[:2, 2]) @ inverse.T
+    rays: np.ndarray[Any, Any] = np.zeros_like(wanted)
+    error = wanted
+    with np.errstate(all="ignore"):
+        for share in np.arange(1, STEPS + 1) / STEPS:
+            for _ in range(ITERATIONS):
+                error = distort_points(rays, distortion, model=model) - share * wanted
+                sides = [
+                    distort_points(rays + step, distortion, model=model)
+                    - distort_points(rays - step, distortion, model=model)
+                    for step in np.eye(2) * DIFFERENCE
+                ]
+                (a, c), (b, d) = (np.moveaxis(one / (2 * DIFFERENCE), -1, 0) for one in sides)
+                x, y = np.moveaxis(error, -1, 0)
+                forward = a * d - b * c > 0
+                step = np.stack((d * x - b * y, a * y - c * x), -1) / (a * d - b * c)[:, None]
+                rays = np.where(forward[:, None], rays - step, np.nan)
+    missing = ~(np.abs(error) < TOLERANCE).all(-1)
+    if missing.any():
+        x, y = pixels[missing][0]
+        raise ValueError(
+            f"the lens model images no ray in front of the camera at the pixel ({x:g}, {y:g}); "
+            "choose new_intrinsics in another way"
+        )
+    return rays

@@ -1,0 +1,224 @@
+"""`gridsample panorama`: equirectangular, cubemap and perspective pictures from one another."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsample import cameras, io
+from gridsample.alpha import divide, multiply
+from gridsample.cli import words
+from gridsample.cli.files import page_progress, sampled_alpha
+from gridsample.cli.maps import possible
+from gridsample.cli.terminal import progress_bar
+from gridsample.definitions.labels import has_labels
+from gridsample.warp import copies_pixels
+
+KINDS = ("equirectangular", "cubemap", "perspective")
+
+# Where the faces (front, right, back, left, up, down) are in a picture, as (row, column).
+LAYOUTS = {
+    "cross": ((1, 1), (1, 2), (1, 3), (1, 0), (0, 1), (2, 1)),
+    "row": ((0, 0), (0, 1), (0, 2), (0, 3), (0, 4), (0, 5)),
+    "column": ((0, 0), (1, 0), (2, 0), (3, 0), (4, 0), (5, 0)),
+}
+SHAPES = {"cross": (3, 4), "row": (1, 6), "column": (6, 1)}
+
+HELP = """\
+Convert between panoramas (equirectangular), cube maps and perspective pictures, without seams.
+"""
+
+NOTES = """\
+projections:
+  equirectangular  a panorama of all directions, twice as wide as high; forward is in the middle
+  cubemap          six square faces: front, right, back, left, up, down, as seen from inside. In a
+                   picture, they are a cross of 4x3 faces, a row or a column; when a cube map is
+                   read, its shape tells which
+  perspective      an ordinary picture, with a horizontal field of view of --fov degrees (of the
+                   result) or --from-fov degrees (of the input)
+
+angles:
+  --yaw turns to the right, --pitch up, --roll clockwise. They say where a perspective picture
+  looks: the result, or else the input. A panorama or a cube map that is made of another is turned
+  in the same way: its forward is at these angles.
+
+size of the result:
+  By default, its middle has the resolution of the input's middle. --size is one number for a cube
+  map, the edge of a face. Nothing is antialiased: before making a small picture of a large one,
+  use gridsample resize --antialias.
+
+{sampling}
+
+examples:
+  gridsample panorama pano.jpg view.jpg --to perspective --fov 90 --yaw 30 --size 800x600
+  gridsample panorama pano.jpg cube.png --to cubemap --layout row
+  gridsample panorama cube.png pano.png --from cubemap --to equirectangular --mode bicubic
+"""
+
+
+def add_arguments(command: Any) -> None:
+    """Add the arguments of the command, except its options for sampling."""
+    command.set_defaults(run=_panorama_file)
+    command.add_argument("input", type=Path, metavar="INPUT", help="the file to read")
+    command.add_argument("output", type=Path, metavar="OUTPUT", help="the file to write")
+    command.add_argument(
+        "--from", dest="source", choices=KINDS, default=KINDS[0],
+        help="projection of the input (default: equirectangular)",
+    )  # fmt: skip
+    command.add_argument("--to", dest="target", choices=KINDS, required=True, help="of the output")
+    for name, text in (
+        ("fov", "horizontal field of view of a perspective output (default: 90)"),
+        ("from-fov", "horizontal field of view of a perspective input"),
+        ("yaw", "turn to the right"),
+        ("pitch", "turn up"),
+        ("roll", "turn clockwise"),
+    ):
+        command.add_argument(f"--{name}", type=words.number, metavar="DEG", help=text)
+    command.add_argument(
+        "--size", type=words.size, metavar="WxH", help="size of the output; S for a cube map"
+    )
+    command.add_argument(
+        "--layout", choices=LAYOUTS, help="how the faces of a cube map are written (default: cross)"
+    )
+
+
+def _panorama_file(arguments: argparse.Namespace) -> None:
+    """Convert every page of a file."""
+    for name, given, kind in (
+        ("--fov", arguments.fov, arguments.target == "perspective"),
+        ("--from-fov", arguments.from_fov, arguments.source == "perspective"),
+        ("--layout", arguments.layout, arguments.target == "cubemap"),
+    ):
+        if given is not None and not kind:
+            raise ValueError(f"{name} has no meaning from {arguments.source} to {arguments.target}")
+    io.check_output(arguments.output, overwrite=arguments.force)
+    with io.pages(arguments.input) as pages:
+        made = [_Converted(page.image, arguments) for page in pages]
+        with progress_bar(f"converting {arguments.input.name}") as progress:
+
+            def pixels(n: int) -> NDArray[Any]:
+                found = made[n].pixels(pages[n])
+                page_progress(progress, n, len(pages))(1.0)
+                return found
+
+            bands = ([pixels(n)] for n in range(len(pages)))
+            results = [one.result for one in made]
+            io.write_pages(results, bands, arguments.output, overwrite=arguments.force)
+
+
+class _Converted:
+    """The conversion of one page.  All options are checked before any pixel is read.
+
+    Attributes:
+        result: The output page, without its pixels.
+    """
+
+    def __init__(self, image: io.Image, arguments: argparse.Namespace) -> None:
+        if len(image.size) != 2:
+            raise ValueError(f"gridsample panorama takes pictures; {arguments.input} is a volume")
+        self.arguments, self.layout = arguments, arguments.layout or "cross"
+        self.source, focal = _source(image, arguments)
+        self.target = _target(arguments, focal)
+        size = self.target.shape[-2:]
+        if self.target.kind == "cubemap":
+            size = tuple(n * count for n, count in zip(size, SHAPES[self.layout], strict=True))
+        canvas = possible(size[::-1], image)
+        shape = (*canvas[::-1], image.channels)
+        self.result = image.resampled(io.zeros(shape, image.array.dtype), np.eye(3))
+        self.alpha = sampled_alpha(image, arguments)
+        if copies_pixels(arguments.mode, 2) or has_labels(arguments.mode):
+            self.alpha = None
+
+    def pixels(self, page: io.Page) -> NDArray[Any]:
+        """Return the pixels of the output page."""
+        array, alpha = page.pixels(), self.alpha
+        dtype = array.dtype.newbyteorder("=")
+        if alpha is not None:
+            array = multiply(array, alpha)
+        if self.source.kind == "cubemap":
+            array = _faces(array, _layout_of(array.shape[1::-1]))
+        given = np.moveaxis(array, -1, 0)[np.newaxis]
+        arguments = self.arguments
+        angles = (float(one or 0) for one in (arguments.yaw, arguments.pitch, arguments.roll))
+        rotation = cameras.look(*angles)
+        if self.source.kind == "perspective" and self.target.kind != "perspective":
+            rotation = rotation.T
+        found = np.moveaxis(
+            cameras.convert_panorama(
+                given, self.source, self.target, rotation, mode=arguments.mode,
+                threads=arguments.threads,
+            )[0], 0, -1,
+        )  # fmt: skip
+        if alpha is not None:
+            found = divide(found, alpha, dtype)
+        return _picture(found, self.layout) if self.target.kind == "cubemap" else found
+
+
+def _source(image: io.Image, arguments: argparse.Namespace) -> tuple[cameras.Projection, float]:
+    """Return the projection of the input, and its pixels per radian in the middle."""
+    width, height = image.size
+    if arguments.source == "equirectangular":
+        return cameras.equirectangular((height, width)), width / (2 * math.pi)
+    if arguments.source == "cubemap":
+        edge = height // SHAPES[_layout_of((width, height))][0]
+        return cameras.cubemap(edge), edge / 2
+    if arguments.from_fov is None:
+        raise ValueError("--from perspective needs --from-fov, the input's field of view")
+    view = cameras.perspective((height, width), arguments.from_fov)
+    return view, float(view.intrinsics[0][0])
+
+
+def _target(arguments: argparse.Namespace, focal: float) -> cameras.Projection:
+    """Return the projection of the output, by default with a number of pixels per radian."""
+    kind, size = arguments.target, arguments.size
+    counts = {"equirectangular": (1, 2), "cubemap": (1,), "perspective": (2,)}[kind]
+    if size is not None and len(size) not in counts:
+        wanted = {"equirectangular": "W or WxH", "cubemap": "S", "perspective": "WxH"}[kind]
+        raise ValueError(f"--size of {kind} is {wanted}, got {'x'.join(map(str, size))}")
+    if kind == "cubemap":
+        return cameras.cubemap(max(1, round(2 * focal)) if size is None else size[0])
+    if kind == "equirectangular":
+        width = max(2, round(2 * math.pi * focal)) if size is None else size[0]
+        return cameras.equirectangular((size[1] if size and size[1:] else width // 2 or 1, width))
+    fov = 90.0 if arguments.fov is None else float(arguments.fov)
+    if size is None:
+        width = max(1, round(2 * focal * math.tan(math.radians(min(fov, 179)) / 2)))
+        size = width, max(1, round(width * 3 / 4))
+    return cameras.perspective(size[::-1], fov)
+
+
+# Cube maps in pictures ----------------------------------------------------------------------------
+
+
+def _layout_of(size: tuple[int, ...]) -> str:
+    """Return how faces are laid out in a picture (width, height), by its shape."""
+    width, height = size
+    for name, (rows, columns) in SHAPES.items():
+        if height % rows == 0 and width == height // rows * columns:
+            return name
+    raise ValueError(
+        f"a cube map is a cross of 4x3 square faces, a row of 6x1 or a column of 1x6; the input "
+        f"has {width}x{height} pixels"
+    )
+
+
+def _faces(array: NDArray[Any], layout: str) -> NDArray[Any]:
+    """Take the faces (6, S, S, C) out of a picture."""
+    n = array.shape[0] // SHAPES[layout][0]
+    places = LAYOUTS[layout]
+    return np.stack([array[n * i : n * i + n, n * j : n * j + n] for i, j in places])
+
+
+def _picture(faces: NDArray[Any], layout: str) -> NDArray[Any]:
+    """Lay faces (6, S, S, C) out in a picture, whose other pixels are 0."""
+    _, n, _, channels = faces.shape
+    rows, columns = SHAPES[layout]
+    made = np.zeros((rows * n, columns * n, channels), faces.dtype)
+    for face, (i, j) in zip(faces, LAYOUTS[layout], strict=True):
+        made[n * i : n * i + n, n * j : n * j + n] = face
+    return made

@@ -1,0 +1,166 @@
+"""Calibration files: the intrinsics and the distortion of a camera.
+
+| file | written by |
+|---|---|
+| `.yaml`, `.yml`, `.json`, `.xml` | OpenCV's FileStorage, ROS (`camera_info`), or a script |
+| `.npz` | `numpy.savez` |
+
+A file names a matrix (3, 3), for example `camera_matrix`, `mtx` or `K`, and coefficients in
+OpenCV's order, for example `distortion_coefficients`, `dist_coeffs`, `dist` or `D`. It may name the
+size of the camera's images, and the model.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsample.io.image import FileError, one_line
+
+SUFFIXES = (".yaml", ".yml", ".json", ".xml", ".npz")
+
+# Names without underscores, in lower case.
+_MATRIX = ("cameramatrix", "mtx", "k", "intrinsics", "intrinsicmatrix")
+_DISTORTION = (
+    "distortioncoefficients", "distortioncoeffs", "distcoeffs", "distcoeff", "dist", "d",
+    "distortion",
+)  # fmt: skip
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_FISHEYE = ("fisheye", "equidistant", "kannalabrandt")
+
+
+class Camera(NamedTuple):
+    """A calibrated camera.
+
+    Attributes:
+        intrinsics: `(3, 3)`, in pixels.
+        distortion: the coefficients, in OpenCV's order.
+        fisheye: whether the file says that the model is OpenCV's "fisheye".
+        size: `(width, height)` of the camera's images, if the file has it.
+    """
+
+    intrinsics: NDArray[np.float64]
+    distortion: NDArray[np.float64]
+    fisheye: bool = False
+    size: tuple[int, int] | None = None
+
+
+def read_camera(path: Path) -> Camera:
+    """Read a calibration file.
+
+    Raises:
+        FileError: The name or the content is not supported.
+        OSError: The file does not exist or cannot be read.
+    """
+    name = path.name.lower()
+    if not name.endswith(SUFFIXES):
+        raise FileError(
+            f"{path}: unknown kind of calibration file; the name must end in one of "
+            f"{', '.join(SUFFIXES)}"
+        )
+    with path.open("rb"), one_line(f"cannot read {path} as a calibration"):
+        if name.endswith(".npz"):
+            with np.load(path) as file:
+                found: dict[str, Any] = {key: file[key] for key in file.files}
+        else:
+            text = path.read_text(encoding="utf-8")
+            reads = {".json": _of_json, ".xml": _of_xml}
+            found = reads.get(path.suffix.lower(), _of_yaml)(text)
+        return _camera({re.sub(r"[_\s-]", "", k).lower(): v for k, v in found.items()}, path)
+
+
+def write_camera(camera: Camera, path: Path) -> None:
+    """Write a calibration as JSON."""
+    facts: dict[str, Any] = {
+        "camera_matrix": camera.intrinsics.tolist(),
+        "distortion_coefficients": camera.distortion.tolist(),
+    }
+    if camera.size is not None:
+        facts |= dict(zip(("image_width", "image_height"), camera.size, strict=True))
+    path.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+
+
+def _camera(found: dict[str, Any], path: Path) -> Camera:
+    """Find out what the entries of a file mean."""
+
+    def numbers(names: tuple[str, ...], what: str, counts: tuple[int, ...]) -> NDArray[np.float64]:
+        key = next((one for one in names if one in found), None)
+        if key is None:
+            raise FileError(
+                f"{path} has no {what}: none of its entries ({', '.join(found)}) is named "
+                f"{', '.join(names)}"
+            )
+        values = np.array(found[key], np.float64).reshape(-1)
+        if values.size not in counts:
+            raise FileError(
+                f"{path}: {key} has {values.size} numbers; accepted: {', '.join(map(str, counts))}"
+            )
+        return values
+
+    matrix = numbers(_MATRIX, "camera matrix", (9,)).reshape(3, 3)
+    distortion = numbers(_DISTORTION, "distortion coefficients", (0, 1, 4, 5, 8, 12, 14))
+    if distortion.size == 1:
+        raise FileError(f"{path}: one distortion coefficient is no model of OpenCV's")
+    model = re.sub(r"[_\s-]", "", str(found.get("distortionmodel", ""))).lower()
+    fisheye = model in _FISHEYE or bool(np.any(_scalar(found.get("fisheyemodel", 0))))
+    width, height = found.get("imagewidth"), found.get("imageheight")
+    pair = found.get("imagesize", (width, height))
+    known = np.size(pair) == 2 and None not in tuple(np.ravel(np.array(pair, object)))
+    size = (int(_scalar(pair[0])), int(_scalar(pair[1]))) if known else None
+    return Camera(matrix, distortion, fisheye, size)
+
+
+def _scalar(given: Any) -> float:
+    """The first of some numbers."""
+    return float(np.ravel(given)[0])
+
+
+def _of_json(text: str) -> dict[str, Any]:
+    """Read an object; matrices are nested lists, or OpenCV's objects with their numbers as data."""
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise FileError("the file holds no object with names")
+    return {
+        key: one["data"] if isinstance(one, dict) and "data" in one else one
+        for key, one in found.items()
+        if not isinstance(one, dict) or "data" in one
+    }
+
+
+def _of_xml(text: str) -> dict[str, Any]:
+    """Read OpenCV's XML: one element for each entry, and matrices with their numbers as data."""
+    found: dict[str, Any] = {}
+    for one in xml.etree.ElementTree.fromstring(text):
+        data = one.find("data")
+        words = ((one if data is None else data).text or "").strip()
+        found[one.tag] = _values(words)
+    return found
+
+
+def _of_yaml(text: str) -> dict[str, Any]:
+    """Read the entries of a mapping: numbers, matrices in any of YAML's styles, and words.
+
+    This is not all of YAML.  Of an entry that has its numbers as data, only those count.
+    """
+    plain = re.sub(r"(?m)(^|\s)#.*$", "", text)
+    parts = re.split(r"(?m)^([A-Za-z_][\w .-]*?)\s*:(?=\s|$)", plain)
+    found = {}
+    for key, block in zip(parts[1::2], parts[2::2], strict=True):
+        inner = re.search(r"(?m)^\s+data\s*:\s*(\[[^\]]*\]|(?:.|\n\s*-)*)", block)
+        found[key] = _values((inner.group(1) if inner else block).strip())
+    return found
+
+
+def _values(words: str) -> Any:
+    """Convert text to numbers, if it consists of them, or leave it."""
+    # What encloses and separates numbers, and the dashes of YAML's lists.
+    bare = re.sub(r"[\[\],]|(?:(?<=\s)|^)-(?=\s)", " ", words).split()
+    if all(_NUMBER.fullmatch(one) for one in bare):
+        return [float(one) for one in bare]
+    return words.strip("\"'")
