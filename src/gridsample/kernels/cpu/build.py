@@ -495,6 +495,6 @@ def lower_means(spec: Spec, names: dict[str, Any], add: Callable[..., None]) -> 
         add(means.sum_known_rows, compile_=compile_loop)
     if spec.few:
         add(means.average_few, means.average_few_edges, compile_=compile_loop)
-    add(means.add_known, compile_=compile_piece, **load_image)
-    add(*means.RUNS, compile_=compile_piece)
+    add(*means.RUN_LOADING, compile_=compile_piece, **load_image)
+    add(*means.RUN_LOOPS, compile_=compile_piece)
     add(*(means.RUN_STEPS if spec.driver.endswith("_runs") else means.STEPS), compile_=compile_loop)

@@ -137,17 +137,24 @@ def divide(numbers: Array, above: Array, below: Array, least: Any, absent: Any, 
         numbers[i] = where(numbers[i] == numbers[i], numbers[i], quotient)
 
 
+# A twin for runs, which are short.
+run_known = all_known
 # Twins that sum marks, bound by lowering: a tap that is dropped where taps slide is known.
 blend_marks_sliding = blend_sliding
 
 
 def sum_known_rows(
-    plane: Array, at: Array, shifts: Array, step: int, amount: Array, above: Array, below: Array,
-    rows: int, width: int, n: int,
+    numbers: Array, plane: Array, at: Array, shifts: Array, step: int, amount: Array, above: Array,
+    below: Array, rows: int, width: int, n: int,
 ) -> None:  # fmt: skip
-    """Sum rows of four taps as `passes.sum_rows`, without NaN, and the weights of what is left."""
+    """Sum rows of four taps as `passes.sum_rows`, without NaN, and the weights of what is left.
+
+    This is only done for points whose numbers are NaN.
+    """
     four, count = unsigned(4), unsigned(ROWS) if ROWS else rows
     for i in range(n):
+        if numbers[i] == numbers[i]:
+            continue
         here, total, weight = address(at[i]), no_lanes(), no_lanes()
         for r in range(count):
             begin = here + address(shifts[four * r])
@@ -175,7 +182,9 @@ def average_inside(
     if FOURS:
         at, gap = tail(block.indices, block.table[AT]), unsigned(lattice.strides[0])
         rows = count // unsigned(4)
-        sum_known_rows(plane, at, lattice.shifts, gap, amount, pixels, marks, rows, wide, n)
+        sum_known_rows(
+            numbers, plane, at, lattice.shifts, gap, amount, pixels, marks, rows, wide, n
+        )
         blend_across(above, pixels, across, wide, n)
         blend_across(below, marks, across, wide, n)
     elif LINEAR:
@@ -274,6 +283,22 @@ def add_known(above: Array, below: Array, image: Array, at: int, weight: Any, n:
         below[k] += where(known, weight, ZERO)
 
 
+def add_four_known(
+    above: Array, below: Array, image: Array, a: int, b: int, c: int, d: int,
+    wa: Any, wb: Any, wc: Any, wd: Any, n: int,
+) -> None:  # fmt: skip
+    """Add four runs likewise."""
+    for k in range(n):
+        p, q = real(load(image[a + k])), real(load(image[b + k]))
+        r, s = real(load(image[c + k])), real(load(image[d + k]))
+        above[k] += (where(p == p, wa * p, ZERO) + where(q == q, wb * q, ZERO)) + (
+            where(r == r, wc * r, ZERO) + where(s == s, wd * s, ZERO)
+        )
+        below[k] += (where(p == p, wa, ZERO) + where(q == q, wb, ZERO)) + (
+            where(r == r, wc, ZERO) + where(s == s, wd, ZERO)
+        )
+
+
 def add_known_outside(above: Array, below: Array, outside: Array, weight: Any, n: int) -> None:
     """Add the values outside, weighted, without NaN, and the weights of what is left."""
     for k in range(n):
@@ -297,16 +322,27 @@ def average_run(
 ) -> None:  # fmt: skip
     """Replace what is NaN in the plain sample of inside point i."""
     at, state = tail(block.indices, block.table[AT]), tail(block.indices, block.table[STATE])
-    if state[i] != 0 or all_known(run, size):
+    if state[i] != 0 or run_known(run, size):
         return
     amount, width = tail(block.reals, block.table[AMOUNT]), unsigned(block.table[WIDTH])
     above = tail(block.reals, block.table[RUN] + int64(size))
     below, here = tail(above, int64(size)), address(at[i])
     zero_run(above, unsigned(0), size)
     zero_run(below, unsigned(0), size)
-    for t in range(unsigned(block.table[EACH])):
+    one, two, three, four = unsigned(1), unsigned(2), unsigned(3), unsigned(4)
+    taps, t = unsigned(block.table[EACH]), unsigned(0)
+    while t + four <= taps:
+        k = t * width + i
+        add_four_known(
+            above, below, image, here + address(shifts[t]), here + address(shifts[t + one]),
+            here + address(shifts[t + two]), here + address(shifts[t + three]), amount[k],
+            amount[k + width], amount[k + two * width], amount[k + three * width], size,
+        )  # fmt: skip
+        t += four
+    while t < taps:
         place = here + address(shifts[t])
         add_known(above, below, image, place, amount[t * width + i], size)
+        t += one
     divide_run(run, above, below, least, absent, size)
 
 
@@ -315,6 +351,8 @@ def average_runs(
     size: int, n: int,
 ) -> None:  # fmt: skip
     """Replace what is NaN in the plain samples of a block; ``step`` is from point to point."""
+    if step == size and all_known(out, n * step):
+        return
     for i in range(n):
         average_run(tail(out, i * step), image, shifts, block, least, absent, size, i)
 
@@ -324,7 +362,7 @@ def average_run_edge(
 ) -> None:
     """Replace what is NaN in the plain sample of an edge, ``count`` of whose taps are present."""
     run, amount = tail(block.reals, block.table[RUN]), tail(block.reals, block.table[AMOUNT])
-    if all_known(run, size):
+    if run_known(run, size):
         return
     here, taps = tail(block.indices, block.table[HERE]), tail(block.indices, block.table[LISTED])
     above = tail(run, int64(size))
@@ -340,12 +378,13 @@ def average_run_edge(
     divide_run(run, above, below, least, absent, size)
 
 
-# What lowering compiles: what is inlined; loops over arrays that do not overlap; short ones over
-# runs, of which the first reads the image; and the steps.
+# What lowering compiles: what is inlined; loops over arrays that do not overlap; the steps; and
+# short loops over runs, of which the first ones read the image, and their steps.
 INLINED = tuple(
     with_records(one, one.__name__, around=Surroundings) for one in (least_of, absent_of)
 )
 LOOPS = (all_known, mark, divide)
-RUNS = (add_known_outside, divide_run)
+RUN_LOADING = (add_known, add_four_known)
+RUN_LOOPS = (("run_known", all_known, {}), add_known_outside, divide_run)
 STEPS = (average_inside, average_edges)
 RUN_STEPS = (average_run, average_runs, average_run_edge)
