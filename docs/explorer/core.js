@@ -273,14 +273,16 @@ function homographyGrid(h, width, height) {
 }
 
 // The image warped by a grid: plainly, and as the mean of n_1 x n_2 samples that are spread evenly
-// over each point's footprint, the parallelogram of the grid's differences; n_k = ceil(its side).
+// over each point's footprint, the parallelogram of the grid's differences, n_k = ceil(side - 1/64).
 function warp(planes, grid, width, height, options, antialias, most) {
   const sample = sampler(planes, options), count = planes.length;
   const out = new Float64Array(count * width * height);
   let samples = 1;
   const difference = (k, step, low, high) => {
-    const before = low ? k : k - step, after = high ? k : k + step, steps = 2 - low - high;
-    const scale = steps ? 1 / steps : 0;
+    // A neighbour beyond the horizon is none.
+    const before = low || grid[k - step] !== grid[k - step] ? k : k - step;
+    const after = high || grid[k + step] !== grid[k + step] ? k : k + step;
+    const scale = after > before ? step / (after - before) : 0;
     return [(grid[after] - grid[before]) * scale, (grid[after + 1] - grid[before + 1]) * scale];
   };
   for (let y = 0, k = 0, at = 0; y < height; y++) {
@@ -295,7 +297,7 @@ function warp(planes, grid, width, height, options, antialias, most) {
         u = difference(k, 2, x === 0, x === width - 1);
         v = difference(k, 2 * width, y === 0, y === height - 1);
       }
-      const n = [u, v].map((side) => Math.min(Math.max(Math.ceil(Math.hypot(...side)) || 1, 1), most));
+      const n = [u, v].map((side) => Math.min(Math.max(Math.ceil(Math.hypot(...side) - 1 / 64), 1), most));
       samples = Math.max(samples, n[0] * n[1]);
       for (let j = 0; j < n[1]; j++) {
         for (let i = 0; i < n[0]; i++) {
