@@ -246,7 +246,7 @@ def check_maps(backend: Backend, theta: Array, size: Sequence[int]) -> Shape:
 
 
 class OnMaps:
-    """The points of affine maps (`gridsample.ops.means.Places`)."""
+    """The points of affine maps (`gridsample.ops.places.Places`)."""
 
     def __init__(self, backend: Backend, theta: Array, size: Sequence[int]) -> None:
         self.backend, self.array, self.size = backend, theta, size

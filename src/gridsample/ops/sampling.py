@@ -22,8 +22,8 @@ from gridsample.ops.arrays import (
     planes,
     sum_type,
 )
-from gridsample.ops.means import OnGrid
 from gridsample.ops.missing import Rule, as_rule
+from gridsample.ops.places import OnGrid
 
 
 def grid_sample(

@@ -39,7 +39,8 @@ def streamed(compute: Compute, differentiate: Differentiate, arrays: Sequence[Te
     if contacts.is_overheard():
         return compute(arrays, False)
     if not derivatives.has_record(*arrays):
-        return compute(arrays, True)
+        with torch.no_grad():
+            return compute(arrays, True)
     result: Tensor = Streamed.apply(compute, differentiate, *arrays)  # type: ignore[no-untyped-call]
     return result
 

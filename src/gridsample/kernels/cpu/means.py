@@ -385,6 +385,6 @@ INLINED = tuple(
 )
 LOOPS = (all_known, mark, divide)
 RUN_LOADING = (add_known, add_four_known)
-RUN_LOOPS = (("run_known", all_known, {}), add_known_outside, divide_run)
+RUN_LOOPS: Any = (("run_known", all_known, {}), add_known_outside, divide_run)
 STEPS = (average_inside, average_edges)
 RUN_STEPS = (average_run, average_runs, average_run_edge)

@@ -1,0 +1,73 @@
+"""Where images are sampled, for operations that serve both grids and affine maps."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from gridsample.backends import Backend
+from gridsample.definitions.options import Averaging, Options
+from gridsample.definitions.plan import Shape
+from gridsample.ops.arrays import Array
+
+
+class Places(Protocol):
+    """Points at which images are sampled.
+
+    Attributes:
+        array: a grid or affine maps.
+        points: the shape of the grid, (N, *out, D), also of one that maps represent.
+    """
+
+    array: Array
+    points: Shape
+
+    def settle(self, image: Array, options: Options) -> Options:
+        """Check the options for an image in the caller's layout."""
+        ...
+
+    def gather(self, image: Array, how: Options, dtype: Any) -> Array:
+        """Sample an image (N, C, *spatial)."""
+        ...
+
+    def at(self, array: Array) -> Places:
+        """Return the points of another array."""
+        ...
+
+    def average(self, image: Array, how: Options, averaging: Averaging) -> Array:
+        """Compute means over the pixels that are not NaN: see `Backend.average`."""
+        ...
+
+    def backward(
+        self, values: Array, image: Array, how: Options, needed: tuple[bool, bool], dtype: Any
+    ) -> tuple[Array | None, Array | None]:
+        """Compute the needed gradients of gather with respect to the image and the points."""
+        ...
+
+
+class OnGrid:
+    """The points of a grid."""
+
+    def __init__(self, backend: Backend, grid: Array) -> None:
+        self.backend, self.array, self.points = backend, grid, backend.shape(grid)
+
+    def settle(self, image: Array, options: Options) -> Options:
+        """Check the options."""
+        return self.backend.settle(image, self.array, options)
+
+    def at(self, array: Array) -> OnGrid:
+        """Return the points of another grid."""
+        return OnGrid(self.backend, array)
+
+    def average(self, image: Array, how: Options, averaging: Averaging) -> Array:
+        """Compute means over the pixels that are not NaN."""
+        return self.backend.average(image, self.array, how, averaging, None)
+
+    def gather(self, image: Array, how: Options, dtype: Any) -> Array:
+        """Sample an image."""
+        return self.backend.gather(image, self.array, how, dtype)
+
+    def backward(
+        self, values: Array, image: Array, how: Options, needed: tuple[bool, bool], dtype: Any
+    ) -> tuple[Array | None, Array | None]:
+        """Compute the needed gradients of image and grid."""
+        return self.backend.backward(values, image, self.array, how, needed, dtype)
