@@ -193,7 +193,8 @@ def test_layouts_dtypes_and_libraries_agree() -> None:
     assert last.warped.shape == (1, SIDE, SIDE, 1)
     shares: list[float] = []
     tensors = [torch.from_numpy(one).requires_grad_() for one in (fixed, moving)]
-    found = register(*tensors, "rigid", progress=shares.append)
+    found = register(*tensors, "rigid")
+    register(*tensors, "homography", progress=shares.append)
     assert isinstance(found.matrix, torch.Tensor)
     assert isinstance(found.warped, torch.Tensor)
     assert not found.warped.requires_grad
@@ -272,6 +273,13 @@ GOOD = np.random.default_rng(0).normal(size=(12, 12))
         ((GOOD, GOOD), {"initial": np.zeros((3, 3))}, ValueError, "invertible"),
         ((GOOD, GOOD), {"fixed_mask": np.ones((3, 3))}, ValueError, r"fixed_mask must be \(12, 12"),
         ((GOOD, GOOD), {"spacing": (1.0,)}, ValueError, "spacing must be 2 positive"),
+        (
+            (GOOD, GOOD),
+            {"initial": [[1, 0, 99], [0, 1, 0], [0, 0, 1]]},
+            ValueError,
+            "hardly overlap at the initial",
+        ),
+        ((GOOD, GOOD), {"mode": "nearest"}, ValueError, "mode 'nearest' has no gradient"),
         ((GOOD, GOOD), {"channel_axis": 2}, ValueError, "channel_axis must be 1 or -1"),
         ((GOOD, GOOD), {"iterations": 2.5}, TypeError, "iterations must be an integer"),
     ],

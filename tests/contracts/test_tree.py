@@ -40,6 +40,7 @@ TOUCHES: dict[str, str] = {}
 # Files above `backends` that compare a library's name, with the reason.
 NAMES: dict[str, str] = {
     "src/gridsample/kernels/threads.py": "whose threads are used, where PyTorch is loaded",
+    "src/gridsample/registration/__init__.py": "whether it is torch that is not installed",
 }
 
 

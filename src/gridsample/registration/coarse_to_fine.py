@@ -56,12 +56,13 @@ class Work:
 
     def __init__(self, levels: list[Level], report: Report) -> None:
         self.costs = [float(math.prod(level.axes.size)) for level in levels]
-        self.done, self.report = 0, report
+        self.done, self.share, self.report = 0, 0.0, report
 
     def within(self, share: float) -> None:
-        """Report the share of this level."""
+        """Report the share of this level; it never decreases."""
         before, now = sum(self.costs[: self.done]), self.costs[self.done]
-        self.report((before + share * now) / sum(self.costs))
+        self.share = max(self.share, (before + share * now) / sum(self.costs))
+        self.report(self.share)
 
     def next(self) -> None:
         """End this level."""
@@ -83,6 +84,9 @@ def align(
 
     Returns:
         The model, the matrix from which it started, and the losses of all levels.
+
+    Raises:
+        ValueError: the images hardly overlap at the start.
     """
     pixels = pixels_of_levels(pair.size, pair.spacing, settings.levels)
     levels = [pair.level(pixel) for pixel in pixels]
@@ -91,18 +95,22 @@ def align(
     first = levels[: max(1, len(levels) - 2)] if is_field and initial is None else []
     work, history = Work([*first, *levels], report), list[Stage]()
     matrix = initial
+    growth: tuple[str, ...] = (settings.model,)
     if matrix is None:
         group = "affine" if is_field else settings.model
-        matrix = start(pair, group, settings.loss)
-        grown = _GROWTH.get(group, (group,))
-        if not is_field:
-            found = matrices(matrix, grown, levels, settings, item, work, history)
-            return found, matrix, history
-        matrix = matrices(matrix, grown, first, settings, item, work, history).matrix
-    elif not is_field:
-        names = (settings.model,)
-        return matrices(matrix, names, levels, settings, item, work, history), matrix, history
-    return fields(matrix, pair, levels, settings, item, work, history), matrix, history
+        matrix, growth = start(pair, group, settings.loss), _GROWTH.get(group, (group,))
+    if first:
+        matrix = matrices(matrix, growth, first, settings, item, work, history).matrix
+    model: Matrix | Field
+    if is_field:
+        model = fields(matrix, pair, levels, settings, item, work, history)
+    else:
+        model = matrices(matrix, growth, levels, settings, item, work, history)
+    if not math.isfinite(history[-1].losses[-1]):
+        raise ValueError(
+            "fixed and moving hardly overlap at the initial transform, or loss is not finite there"
+        )
+    return model, matrix, history
 
 
 def matrices(

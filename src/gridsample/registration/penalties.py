@@ -135,7 +135,8 @@ def uncosines(field: Tensor) -> Tensor:
 
 def along(field: Tensor, matrix: Tensor, dim: int) -> Tensor:
     """Multiply the lines along an axis by a matrix."""
-    return torch.tensordot(field, matrix, ([dim], [1])).movedim(-1, dim)
+    made: Tensor = torch.tensordot(field, matrix, ([dim], [1]))
+    return made.movedim(-1, dim)
 
 
 def cosine_matrix(like: Tensor, n: int) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gridsample.definitions.plan import Mode
+from gridsample.definitions.plan import Mode, find_method, listed
 from gridsample.fields.arrays import check_count, check_name, check_positive
 from gridsample.ops.sampling import grid_sample
 from gridsample.registration.arguments import Inputs, take_images, take_initial, take_spacing
@@ -123,8 +123,8 @@ def register(
     Raises:
         ImportError: torch is not installed.
         TypeError: an image does not hold real numbers, or an option has the wrong type.
-        ValueError: shapes, channels or options do not match, a name is unknown, or an image is too
-            small, constant, or has no pixels that count.
+        ValueError: shapes, channels or options do not match, a name is unknown, an image is too
+            small, constant or has no pixels that count, or the images hardly overlap at the start.
 
     Example:
         >>> import numpy as np
@@ -138,6 +138,10 @@ def register(
         ((1, 32, 40, 2), (32, 40))
     """
     name = check_name(model, MODELS, "model")
+    for one in listed(mode):
+        method = find_method(one)
+        if method.taps == 1 or method.votes:
+            raise ValueError(f"mode {method.name!r} has no gradient; choose another, as 'bilinear'")
     kind = check_name(regularization, PENALTIES, "regularization")
     inputs = take_images(fixed, moving, fixed_mask, moving_mask, channel_axis)
     if weight is not None and weight != 0:
