@@ -45,6 +45,7 @@ CALLS: dict[str, Call] = {
                 "theta": MAPS,
                 "size": OUT,
             },
+            "check_grid": {"grid": GRID, "size": (5, 7)},
             "explain": {"at": (0.1, 0.2), "size": (7, 5), "image": PLANE},
             "grid_gradient": {"input": IMAGE, "grid": GRID},
             "grid_hessian": {"input": IMAGE, "grid": GRID},

@@ -59,6 +59,8 @@ def test_means_are_what_the_taps_say(call: Any) -> None:
     result, weight = gridsample.grid_sample(image, grid, **how, return_weight=True)
     np.testing.assert_allclose(result, expected, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(weight, share, rtol=1e-12, atol=1e-14)
+    found = gridsample.grid_sample(image, grid, **how)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
     last = {"channel_axis": -1, "weights": None if weights is None else np.moveaxis(weights, 1, -1)}
     found = gridsample.grid_sample(np.moveaxis(image, 1, -1), grid, **(how | last))
     np.testing.assert_allclose(np.moveaxis(found, -1, 1), expected, rtol=1e-10, atol=1e-12)
@@ -125,6 +127,88 @@ def test_without_missing_pixels_the_bits_are_those_of_plain_sampling(
     np.testing.assert_array_equal(
         gridsample.interpolate(image, (5, 20), mode="bicubic", **IGNORE), plain
     )
+
+
+# In the kernels -----------------------------------------------------------------------------------
+
+
+# Shapes and layouts that have kernels of their own: tiles, runs of few and of many channels, four
+# taps along x, taps that slide, items that share blocks, and indices of a strided image.
+LAYOUTS = [
+    # image, whether channels come last, mode, boundary, dtype
+    ((1, 1, 63), False, "linear", "zeros", "float32"),
+    ((2, 7, 20, 21), False, "bilinear", "zeros", "float32"),
+    ((1, 3, 20, 21), True, "bilinear", "missing", "float64"),
+    ((1, 3, 20, 21), True, "bicubic", "zeros", "float32"),
+    ((1, 9, 7, 8), True, "bilinear", "border", "float16"),
+    ((1, 9, 7, 8), True, "bilinear", "missing", "float64"),
+    ((3, 1, 7, 8), False, "bicubic", ("missing", "border"), "float32"),
+    ((1, 2, 7, 8), False, "lanczos3", "constant", "float64"),
+    ((1, 1, 5, 6, 7), False, "trilinear", "reflection", "float32"),
+]
+
+
+@pytest.mark.parametrize("call", LAYOUTS, ids=str)
+def test_kernels_know_of_missing_pixels(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    shape, last, mode, boundary, dtype = call
+    rng = cases.generator("missing kernels", str(call))
+    image, grid = holes(rng, shape).astype(dtype), places(rng, shape[0], (25, 17), shape[2:])
+    image[0, 0, 2] = np.nan  # so that some results are missing
+    grid = grid.astype(np.float64 if dtype == "float64" else np.float32)
+    grid[0, 3, 5] = np.nan
+    how: Any = {"mode": mode, "padding_mode": boundary, "coords": "pixel", "min_weight": 0.15}
+    how |= {"fill_value": 2.5 if boundary == "constant" else 0, **IGNORE}
+    expected, _ = gridsample.grid_sample(image, grid, **how, return_weight=True)
+    monkeypatch.setattr("gridsample.ops.means.laid_out", None)  # which is not needed
+    given = np.ascontiguousarray(np.moveaxis(image, 1, -1)) if last else image
+    found = gridsample.grid_sample(given, grid, **how, channel_axis=-1 if last else 1)
+    assert found.dtype == image.dtype
+    found = np.moveaxis(found, -1, 1) if last else found
+    unit = np.finfo(dtype).eps
+    np.testing.assert_allclose(found, expected, rtol=200 * unit, atol=200 * unit)
+    assert np.isnan(expected).any() and not np.isnan(expected).all()
+    if boundary not in ("missing", ("missing", "border")):
+        full = np.nan_to_num(given)
+        plain = {k: v for k, v in how.items() if k not in ("missing", "min_weight")}
+        plain["channel_axis"] = how["channel_axis"] = -1 if last else 1
+        mine, theirs = (gridsample.grid_sample(full, grid, **one) for one in (how, plain))
+        np.testing.assert_array_equal(mine, theirs)
+        # The samples that have no missing pixel among their taps have the same bits, too.
+        plain = gridsample.grid_sample(given, grid, **plain)
+        found = gridsample.grid_sample(given, grid, **how)
+        known = ~np.isnan(plain)
+        np.testing.assert_array_equal(found[known], plain[known])
+
+
+def test_taps_of_strided_pixels_slide() -> None:
+    rng = cases.generator("missing", "strided")
+    image = holes(rng, (1, 2, 9, 10)).astype(np.float32)
+    grid = places(rng, 1, (30,), (9, 10)).astype(np.float32)
+    strided = np.zeros((1, 2, 9, 20), np.float32)[..., ::2]
+    strided[...] = image
+    for boundary in ("zeros", "border"):
+        how: Any = {"padding_mode": boundary, "coords": "pixel", **IGNORE}
+        expected = gridsample.grid_sample(image, grid, **how)
+        found = gridsample.grid_sample(strided, grid, **how)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_infinite_pixels_stay_infinite() -> None:
+    image = np.array([[[1.0, np.inf, np.nan, 3.0, 5.0, np.nan, -np.inf, 2.0]]], np.float32)
+    points = np.array([[[0.5], [1.5], [2.5], [3.5], [5.5], [6.5], [-0.5], [7.5]]], np.float32)
+    found = gridsample.grid_sample(image, points, coords="pixel", **IGNORE)
+    inf = np.inf
+    np.testing.assert_equal(found, [[np.float32([inf, inf, 3, 4, -inf, -inf, 0.5, 1])]])
+
+
+def test_maps_are_averaged_by_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = cases.generator("missing", "maps in kernels")
+    image, theta = holes(rng, (2, 2, 9, 10)), rng.uniform(-1, 1, (2, 2, 3))
+    size = (2, 2, 6, 5)
+    expected, _ = gridsample.affine_sample(image, theta, size, return_weight=True, **IGNORE)
+    monkeypatch.setattr("gridsample.ops.means.laid_out", None)
+    found = gridsample.affine_sample(image, theta, size, **IGNORE)
+    assert_close(found, expected, 1e-10)
 
 
 # Which results are missing ------------------------------------------------------------------------
@@ -202,11 +286,13 @@ def test_results_are_written_where_asked() -> None:
     image, grid = holes(rng, (1, 2, 5, 6)), places(rng, 1, (3, 4), (5, 6))
     out = np.empty((1, 2, 3, 4))
     expected = gridsample.grid_sample(image, grid, coords="pixel", **IGNORE)
+    assert gridsample.grid_sample(image, grid, coords="pixel", out=out, **IGNORE) is out
+    np.testing.assert_array_equal(out, expected)
     found, mask, weight = gridsample.grid_sample(
         image, grid, coords="pixel", out=out, return_mask=True, return_weight=True, **IGNORE
     )
     assert found is out
-    np.testing.assert_array_equal(out, expected)
+    np.testing.assert_allclose(out, expected, rtol=1e-12)
     assert mask.shape == (1, 1, 3, 4) and weight.shape == out.shape
 
 

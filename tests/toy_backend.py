@@ -85,6 +85,7 @@ class ToyBackend:
     inspects = staticmethod(lambda array: True)
     whole = staticmethod(lambda image, grid, options: None)
     affine = affine_backward = staticmethod(lambda *given: None)
+    averages = staticmethod(lambda *given: False)
     affine_grid = grid_along
 
     def line(self, size: int, align_corners: bool | None, dtype: Any, like: Toy) -> Toy:

@@ -27,19 +27,25 @@ from gridsample.ops.splatting import splat, splat_count
 
 if TYPE_CHECKING:
     from gridsample.explanation.tapwise import Explanation, explain
+    from gridsample.fields.checking import GridCheck, check_grid
     from gridsample.ops.affine import affine_sample, affine_sample_vjp
     from gridsample.ops.filtering import spline_filter
+    from gridsample.ops.footprints import footprint
     from gridsample.ops.resizing import interpolate, interpolate_vjp
+    from gridsample.registration.registering import register
     from gridsample.warming import warmup
     from gridsample.world import resample, resample_vjp
 
 __all__ = [
     "Explanation",
+    "GridCheck",
     "__version__",
     "affine_grid",
     "affine_sample",
     "affine_sample_vjp",
+    "check_grid",
     "explain",
+    "footprint",
     "grid_gradient",
     "grid_hessian",
     "grid_sample",
@@ -48,6 +54,7 @@ __all__ = [
     "interpolate",
     "interpolate_vjp",
     "methods",
+    "register",
     "resample",
     "resample_vjp",
     "splat",
@@ -60,11 +67,15 @@ __all__ = [
 _LATER = {
     "affine_sample": "ops.affine",
     "affine_sample_vjp": "ops.affine",
+    "check_grid": "fields.checking",
+    "GridCheck": "fields.checking",
     "explain": "explanation.tapwise",
     "Explanation": "explanation.tapwise",
+    "footprint": "ops.footprints",
     "spline_filter": "ops.filtering",
     "interpolate": "ops.resizing",
     "interpolate_vjp": "ops.resizing",
+    "register": "registration",
     "resample": "world",
     "resample_vjp": "world",
     "warmup": "warming",

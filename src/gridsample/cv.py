@@ -11,6 +11,7 @@ axis.  docs/cv.md lists the other differences.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -64,7 +65,7 @@ MODES = {
     INTER_NEAREST: "nearest",
     INTER_LINEAR: "linear",
     INTER_CUBIC: "cubic",
-    INTER_AREA: "linear",  # as in OpenCV, but for `resize`
+    INTER_AREA: "linear",  # over footprints where an image shrinks
     INTER_LANCZOS4: "lanczos4",
     INTER_LINEAR_EXACT: "linear",
     INTER_NEAREST_EXACT: "nearest",
@@ -175,6 +176,8 @@ def warp(
     if options["padding_mode"] == "constant":
         options["fill_value"] = border_values(value, image.shape[2])
     shape = (*size, *np.shape(src)[2:])
+    if operator.index(flags) & 7 == INTER_AREA:
+        sampler = functools.partial(sampler, antialias=True)
     if options["padding_mode"] == "transparent":
         result = destination(dst, shape, image.dtype, True)
         write_over(with_channels(result), image, sampler, options["mode"])
@@ -226,7 +229,11 @@ def write_over(place: Array, image: Array, sampler: Sampler, mode: str) -> None:
 def at_positions(positions: Positions, size: tuple[int, int], real: Any = np.float64) -> Sampler:
     """Samples at positions (y, x) in pixels, which are of type ``real``."""
 
-    def sampler(image: Array, out: Array | None, **options: Any) -> Array:
+    def sampler(image: Array, out: Array | None, antialias: bool = False, **options: Any) -> Array:
+        if antialias:  # footprints are differences of neighbours, also of those in other strips
+            yx = np.broadcast_arrays(*positions(0, size[0]))
+            grid = np.stack(yx[::-1], -1).astype(np.result_type(real, np.float32))
+            return at_points(grid)(image, out, antialias=True, **options)
         values: Array = sample(image, positions, size, out, real=real, **options)
         return values
 
@@ -279,9 +286,10 @@ def remap(
             integer parts of x and y, (h, w, 2) int16.
         map2: the y positions, (h, w) floating-point; None if map1 has both; or, for int16, None or
             the fractions, (h, w) uint16 or int16: 32 times that of x plus 1024 times that of y.
-        interpolation: INTER_NEAREST (ties to even), INTER_LINEAR (also for INTER_AREA), INTER_CUBIC
-            (Keys, a = -0.75) or INTER_LANCZOS4.  With WARP_RELATIVE_MAP, the maps are offsets from
-            the pixel's own position.
+        interpolation: INTER_NEAREST (ties to even), INTER_LINEAR, INTER_CUBIC (Keys, a = -0.75),
+            INTER_LANCZOS4, or INTER_AREA, which is linear but takes the mean over each pixel's
+            footprint where the image shrinks (in OpenCV, it is linear).  With WARP_RELATIVE_MAP,
+            the maps are offsets from the pixel's own position.
         dst: an array for the result, (h, w) or (h, w, C), of the image's dtype; None for a new one.
             It is required with BORDER_TRANSPARENT.
         borderMode: the boundary: BORDER_CONSTANT, BORDER_REPLICATE, BORDER_REFLECT,

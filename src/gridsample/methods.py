@@ -45,6 +45,9 @@ def names(resizing: bool = False) -> tuple[str, ...]:
     Args:
         resizing: whether to include methods that only `gridsample.interpolate` accepts.
 
+    Returns:
+        The names, each of which is accepted as ``mode``.
+
     Example:
         >>> import gridsample
         >>> gridsample.methods.names()[:5]
@@ -59,6 +62,12 @@ def names(resizing: bool = False) -> tuple[str, ...]:
 
 def get(name: str) -> Method:
     """Return the method of a name or an alias.
+
+    Args:
+        name: a name or an alias, such as "bicubic".
+
+    Returns:
+        The `Method`.
 
     Raises:
         KeyError: there is no method of that name.

@@ -12,6 +12,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from gridsample.definitions.checks import check_dense
+from gridsample.definitions.footprints import MOST, as_footprint
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import (
     Mode,
@@ -42,7 +43,7 @@ __all__ = [
 USUAL = {
     name: getattr(Options(), name)
     for name in ("coords", "fill_value", "extrapolate", "prefilter", "channel_axis")
-} | {"missing": "propagate", "min_weight": 0.0}
+} | {"missing": "propagate", "min_weight": 0.0, "antialias": False, "max_samples": MOST}
 
 
 class GridSample(nn.Module):
@@ -59,6 +60,8 @@ class GridSample(nn.Module):
         channel_axis: 1, or -1 for channels-last input and output.
         missing: "propagate" NaN pixels, or "ignore" them, so that other pixels make up for them.
         min_weight: a result is missing unless more than this share of its weight counts.
+        antialias: whether a result is the mean over its point's footprint.
+        max_samples: the maximum number of samples along a side of a footprint.
 
     Shapes:
         input (N, C, *spatial) and grid (N, *out, D) give (N, C, *out), with the input's dtype.
@@ -94,6 +97,8 @@ class GridSample(nn.Module):
         channel_axis: int = 1,
         missing: str = "propagate",
         min_weight: float = 0.0,
+        antialias: bool = False,
+        max_samples: int = MOST,
     ) -> None:
         super().__init__()
         for name in listed(mode):
@@ -102,6 +107,7 @@ class GridSample(nn.Module):
             check_boundary(name)
         # Whether min_weight is used depends on the weights of a call.
         as_rule(missing, True, min_weight, False, padding_mode)
+        as_footprint(antialias, max_samples)
         self.mode = mode
         self.padding_mode = padding_mode
         self.align_corners = check_flag(align_corners, "align_corners")
@@ -112,6 +118,8 @@ class GridSample(nn.Module):
         self.channel_axis = channel_axis
         self.missing = missing
         self.min_weight = min_weight
+        self.antialias = antialias
+        self.max_samples = max_samples
 
     def forward(self, input: Tensor, grid: Tensor, weights: Tensor | None = None) -> Tensor:
         """Sample the input at the grid; ``weights`` say how much each pixel counts."""
@@ -129,6 +137,8 @@ class GridSample(nn.Module):
             missing=self.missing,
             weights=weights,
             min_weight=self.min_weight,
+            antialias=self.antialias,
+            max_samples=self.max_samples,
         )
         return result
 

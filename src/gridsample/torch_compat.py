@@ -29,6 +29,7 @@ from gridsample.backends import hand_over
 from gridsample.backends.torch import contacts
 from gridsample.backends.torch.contacts import torchs
 from gridsample.backends.torch.operators import is_channels_last, is_plain
+from gridsample.definitions.footprints import MOST, as_footprint
 from gridsample.definitions.plan import Mode, check_output
 from gridsample.ops import resizing as resize
 from gridsample.ops import sampling as api
@@ -56,10 +57,12 @@ class Manner(NamedTuple):
     Attributes:
         strict: whether to accept and return exactly what torch does.
         level: the ``stacklevel`` of the caller, for warnings.
+        most: the maximum number of samples along a side of a footprint; 0 to sample points.
     """
 
     strict: bool
     level: int
+    most: int = 0
 
 
 # The functions ------------------------------------------------------------------------------------
@@ -178,6 +181,13 @@ class patch:
             dtypes and different batch sizes, its memory formats, its dtypes under `torch.autocast`,
             its warnings, and its results where a coordinate is NaN or infinite.  Results then
             differ only by rounding.  ``docs/torch.md`` lists the differences without ``strict``.
+        antialias: whether grid_sample takes the mean over the footprint of each point, as in
+            `gridsample.grid_sample`, where the grid has as many axes as the image.
+        max_samples: the maximum number of samples along a side of a footprint.
+
+    Raises:
+        TypeError: ``antialias`` or ``max_samples`` has the wrong type.
+        ValueError: ``strict`` and ``antialias`` are combined, or ``max_samples`` is out of range.
 
     Example:
         >>> import torch, torch.nn.functional as F, gridsample.torch_compat
@@ -187,9 +197,15 @@ class patch:
         tensor([[[[1]]]], dtype=torch.uint8)
     """
 
-    def __init__(self, *, strict: bool = False) -> None:
+    def __init__(
+        self, *, strict: bool = False, antialias: bool = False, max_samples: int = MOST
+    ) -> None:
         """Replace the functions immediately."""
-        self.before = contacts.install(StandIns(bool(strict)))
+        footprint = as_footprint(antialias, max_samples)
+        if strict and footprint is not None:
+            raise ValueError("strict=True samples like torch, which has no antialias=True")
+        most = 0 if footprint is None else footprint.most
+        self.before = contacts.install(StandIns(Manner(bool(strict), 5, most)))
 
     def undo(self) -> None:
         """Restore the previous functions."""
@@ -214,8 +230,8 @@ class StandIns:
     call arrives here again.
     """
 
-    def __init__(self, strict: bool) -> None:
-        self.manner = Manner(strict, 5)
+    def __init__(self, manner: Manner) -> None:
+        self.manner = manner
 
     def grid_sample(self, input: Any, grid: Any, *options: Any) -> Tensor:
         """Replace `torch.nn.functional.grid_sample`."""
@@ -252,7 +268,11 @@ def sample(
     if manner.strict and not torch_samples(image, points, mode, padding_mode):
         return theirs(corners)
     try:
-        result: Tensor = api.grid_sample(image, points, mode, padding_mode, corners)
+        averaged = manner.most > 0 and points.dim() == image.dim()
+        result: Tensor = api.grid_sample(
+            image, points, mode, padding_mode, corners, antialias=averaged,
+            max_samples=manner.most or MOST,
+        )  # fmt: skip
     except REFUSALS as error:
         return refused(error, theirs, corners)
     if not manner.strict:

@@ -294,8 +294,10 @@ def sample(
     align_corners: bool = False,
     fill_value: Any = 0,
     missing: str = "propagate",
+    antialias: bool = False,
     alpha: Alpha | None = None,
     threads: int | None = None,
+    look: Callable[[NDArray[Any]], None] = lambda grid: None,
     progress: Callable[[float], None] = lambda share: None,
 ) -> NDArray[Any]:
     """Sample a channels-last image in bands of rows, so that the whole grid is never in memory.
@@ -310,10 +312,12 @@ def sample(
         fill_value: The value outside, as in `grid_sample`.
         missing: "propagate" or "ignore", as in `grid_sample`; missing results are NaN, whatever the
             fill value. Only a floating-point or complex image has missing pixels.
+        antialias: Whether a result is the mean over its pixel's footprint, as in `grid_sample`.
         alpha: The alpha channel, if colours (of the image and of the fill) are to be multiplied by
             it before sampling and divided by it afterwards; see `gridsample.alpha`. Nearest always
             copies whole pixels, and labels are no colours: neither uses it.
         threads: The number of threads, as in `grid_sample`.
+        look: Called with the grid of each band.
         progress: Called after each band with the share of the work that is done, up to 1.0.
 
     Returns:
@@ -333,21 +337,29 @@ def sample(
         fill_value = multiply(fill, alpha, dtype) if fill.any() else 0
     for rows in bands(shape):
         band = output[rows] if alpha is None else np.empty_like(output[rows], image.dtype)
+        # The footprints of a band's first and last rows reach to the rows next to them.
+        more = slice(max(rows.start - antialias, 0), min(rows.stop + antialias, shape[0]))
+        grid = grid_at(more)
+        look(grid)
+        made = band if more == rows else np.empty((len(grid), *band.shape[1:]), band.dtype)
         weight = grid_sample(
             image[None],
-            grid_at(rows)[None],
+            grid[None],
             mode,
             padding_mode,
             align_corners,
             fill_value=fill_value,
             missing=missing,
             return_weight=missing == "ignore",
+            antialias=antialias,
             channel_axis=-1,
-            out=band[None],
+            out=made[None],
             threads=threads,
         )
         if missing == "ignore":
-            band[weight[1][0] <= 0] = np.nan
+            made[weight[1][0] <= 0] = np.nan
+        if made is not band:
+            band[...] = made[rows.start - more.start :][: len(band)]
         if alpha is not None:
             output[rows] = divide(band, alpha, dtype)
         progress(rows.stop / shape[0])

@@ -47,6 +47,34 @@ def test_derivatives_of_both_orders(mode: str, boundary: Any, channels: int) -> 
     assert torch.autograd.gradgradcheck(sample, inputs, fast_mode=True)
 
 
+@pytest.mark.parametrize(("mode", "boundary"), [("bilinear", "zeros"), ("bicubic", "missing")])
+def test_derivatives_where_kernels_average(mode: str, boundary: str) -> None:
+    rng = cases.generator("torch missing", "kernels", mode)
+    image, hole, _ = given(rng, (1, 2, 4, 5), (1,))
+    grid = torch.tensor(rng.uniform(-1.2, 1.2, (1, 3, 2)), requires_grad=True)
+    how: Any = {"padding_mode": boundary, "min_weight": 0.2, **IGNORE}
+
+    def sample(image: Tensor, grid: Tensor) -> Tensor:
+        image = torch.where(hole, torch.nan, image)
+        return gridsample.grid_sample(image, grid, mode, **how).nan_to_num(0)
+
+    def mapped(image: Tensor, grid: Tensor) -> Tensor:
+        image = torch.where(hole, torch.nan, image).movedim(1, -1)
+        found = gridsample.affine_sample(
+            image, grid[:, :2], (1, 2, 3, 3), mode, channel_axis=-1, **how
+        )
+        return found.nan_to_num(0)
+
+    theta = torch.tensor(rng.uniform(-1, 1, (1, 2, 3)), requires_grad=True)
+    for function, points in ((sample, grid), (mapped, theta)):
+        inputs = image, points
+        assert torch.autograd.gradcheck(function, inputs, fast_mode=True, check_forward_ad=True)
+        assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
+    bare = torch.where(hole, torch.nan, image).detach(), grid.detach()
+    expected = gridsample.grid_sample(*(one.numpy() for one in bare), mode, **how)
+    np.testing.assert_array_equal(gridsample.grid_sample(*bare, mode, **how).numpy(), expected)
+
+
 def test_derivatives_of_affine_maps_resizing_and_splatting() -> None:
     rng = cases.generator("torch missing", "others")
     image, hole, weights = given(rng, (1, 2, 4, 5), (1, 1, 4, 5))

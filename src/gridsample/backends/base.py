@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from gridsample.definitions.options import Options
+from gridsample.definitions.options import Averaging, Options
 from gridsample.definitions.plan import Shape
 
 # An array of the backend's library, and a dtype as the library represents it.
@@ -215,6 +215,20 @@ class Backend(Protocol):
         needed: tuple[bool, bool], dtype: Type,
     ) -> tuple[Array | None, Array | None] | None:  # fmt: skip
         """Compute the needed gradients of `affine`; None if the backend cannot do this."""
+        ...
+
+    def averages(self, image: Array, places: Array, how: Options) -> bool:
+        """Whether `average` supports these arrays and options."""
+        ...
+
+    def average(
+        self, image: Array, places: Array, how: Options, averaging: Averaging, out: Shape | None
+    ) -> Array:
+        """Gather means over the pixels that are not NaN, in the image's dtype.
+
+        ``places`` is a grid, or affine maps if the spatial shape ``out`` of the result is given.
+        The result is not differentiable.
+        """
         ...
 
     def fill(self, image: Array, how: Options) -> Array:

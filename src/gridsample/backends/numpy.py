@@ -12,6 +12,7 @@ from gridsample.backends.maps import grid_along
 from gridsample.definitions import tables
 from gridsample.definitions.checks import as_array, check_dense, check_extent
 from gridsample.definitions.options import (
+    Averaging,
     Options,
     Resizing,
     checked,
@@ -30,7 +31,7 @@ from gridsample.definitions.plan import (
     type_name,
 )
 from gridsample.kernels import of_resizing, on_cpu
-from gridsample.kernels.memory import converted
+from gridsample.kernels.memory import as_float, converted
 from gridsample.kernels.prefilter import coefficients, extension
 
 Array = np.ndarray[Any, Any]
@@ -54,7 +55,7 @@ def plan_of(size: Shape, kind: DType, grid: Shape, grid_type: DType, how: Option
     """Create the plan for an image (N, C, *spatial) that is sampled in a dtype."""
     return make_plan(
         size, kind, grid, grid_type, how.mode, how.padding_mode, how.align_corners, False,
-        coords=how.coords, extrapolate=how.extrapolate,
+        coords=how.coords, extrapolate=how.extrapolate, footprint=how.footprint,
     )  # fmt: skip
 
 
@@ -275,8 +276,12 @@ class NumPy:
         """Compute both gradients of gather in one sweep."""
         return self.sweep(values, image, grid, grid, how, needed, dtype)
 
-    def affine(self, image: Array, theta: Array, out: Shape, how: Options, dtype: DType) -> Array:
-        """Sample an image under affine maps."""
+    def affine(
+        self, image: Array, theta: Array, out: Shape, how: Options, dtype: DType
+    ) -> Array | None:
+        """Sample an image under affine maps; footprints need a grid."""
+        if how.footprint is not None:
+            return None
         plan = plan_for(image, stand_in(theta, out), how, dtype)
         result = empty(plan.shape, plan.dtype, how.channels_last())
         if result.size:
@@ -289,8 +294,10 @@ class NumPy:
     def affine_backward(
         self, values: Array, image: Array, theta: Array, out: Shape, how: Options,
         needed: tuple[bool, bool], dtype: DType,
-    ) -> tuple[Array | None, Array | None]:  # fmt: skip
-        """Compute both gradients under affine maps in one sweep."""
+    ) -> tuple[Array | None, Array | None] | None:  # fmt: skip
+        """Compute both gradients under affine maps in one sweep; footprints need a grid."""
+        if how.footprint is not None:
+            return None
         return self.sweep(values, image, theta, stand_in(theta, out), how, needed, dtype)
 
     def sweep(
@@ -310,6 +317,24 @@ class NumPy:
             dtype=dtype.newbyteorder("="), threads=how.threads,
         )  # fmt: skip
         return shadow, None if gradient is None else converted(gradient, kind)
+
+    def averages(self, image: Array, places: Array, how: Options) -> bool:
+        """Whether the kernels average."""
+        return how.plan is not None and bool(on_cpu().averages(how.plan))
+
+    def average(
+        self, image: Array, places: Array, how: Options, averaging: Averaging, out: Shape | None
+    ) -> Array:
+        """Gather means over the pixels that are not NaN."""
+        plan: Plan = how.plan
+        result = empty(plan.shape, plan.dtype, how.channels_last())
+        if result.size:
+            fill = fill_of(how, plan) if how.fill_value else None
+            on_cpu().gather(
+                plan, image, places, result, fill=fill, affine=out is not None, means=averaging,
+                threads=how.threads,
+            )  # fmt: skip
+        return result
 
     def fill(self, image: Array, how: Options) -> Array:
         """The fill value as an array that broadcasts over an image."""
@@ -369,14 +394,6 @@ def real_type(dtype: DType) -> DType:
     """The dtype in which sums over an image are computed; an error if it is not supported."""
     check_image_type(dtype)
     return np.dtype(np.float64 if type_name(dtype) in WIDE_TYPES else np.float32)
-
-
-def as_float(image: Array) -> Array:
-    """Convert a bfloat16 image, which NumPy only knows as bits, to float32."""
-    if image.dtype != BFLOAT16:
-        return image
-    wide = image.view(np.uint16).astype(np.uint32) << 16  # they are the upper half of a float32
-    return wide.view(np.float32)
 
 
 def zeros(shape: Sequence[int], dtype: DType, last: bool) -> Array:

@@ -1,4 +1,4 @@
-"""The command line: `gridsample warp`, `resize`, `flow`, `undistort`, `panorama`, `info`, ...
+"""The command line: `gridsample warp`, `resize`, `flow`, `undistort`, `panorama`, `register`, ...
 
 This module parses the arguments; the other modules process the files.  Every error is printed as
 one line on stderr, with exit code 2.
@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from gridsample import io
 from gridsample._version import __version__
-from gridsample.cli import flow, panorama, undistort, warmup, words
+from gridsample.cli import doctor, flow, panorama, register, undistort, warmup, words
 from gridsample.cli.files import resize_file, warp_file
 from gridsample.cli.terminal import Terminated, ending_cleanly, progress_bar, quiet_libraries
 from gridsample.definitions.plan import BOUNDARIES
@@ -71,7 +71,7 @@ files:
 
 examples:
   gridsample warp photo.jpg turned.png --rotate 30 --scale 0.8
-  gridsample warp photo.png half.png --scale 0.5 --size 256x256
+  gridsample warp photo.png half.png --scale 0.5 --size 256x256 --antialias
   gridsample warp brain.nii.gz moved.nii.gz --translate -2.5,0,4 --mode bicubic --padding border
   gridsample warp tissue.nii.gz moved.nii.gz --translate -2.5,0,4 --mode label
   gridsample warp brain.nii.gz out.nii.gz --like other.nii.gz --transform brain_to_other.tfm
@@ -152,7 +152,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The arguments after `gridsample`; by default those of the process.
 
     Returns:
-        The exit code: 0 for success, 2 for an error, with one line on stderr, and 128 + n if signal
+        The exit code: 0 for success, 1 if `doctor` found anything, 2 for an error, with one line on
+        stderr, and 128 + n if signal
         n ended the command (130 interrupt, 143 termination, 129 closed terminal).  A partial output
         file is always removed.
 
@@ -186,8 +187,7 @@ def _run(given: Sequence[str]) -> int:
         arguments = _parser().parse_args(words.attach_negatives(given))
     except SystemExit as stop:  # --help and --version
         return int(stop.code or 0)
-    arguments.run(arguments)
-    return 0
+    return int(arguments.run(arguments) or 0)
 
 
 # ---- the commands -------------------------------------------------------------------------------
@@ -277,8 +277,10 @@ def _parser() -> argparse.ArgumentParser:
     _add_flow(commands)
     _add_undistort(commands)
     _add_panorama(commands)
+    _add_register(commands)
     _add_info(commands)
     _add_explain(commands)
+    doctor.add(commands)
     warmup.add(commands, progress_bar)
     return parser
 
@@ -324,6 +326,7 @@ def _add_warp(commands: Any) -> None:
         help="transform in millimetres, see below; may be repeated",
     )
     _add_sampling(command)
+    _add_antialias(command)
     _add_missing(command)
     _add_align_corners(command)
     _add_fill(command)
@@ -339,6 +342,7 @@ def _add_flow(commands: Any) -> None:
     )
     flow.add_arguments(command)
     _add_sampling(command)
+    _add_antialias(command)
     _add_missing(command)
     _add_fill(command)
     _add_how(command)
@@ -353,6 +357,7 @@ def _add_undistort(commands: Any) -> None:
     )
     undistort.add_arguments(command)
     _add_sampling(command)
+    _add_antialias(command)
     _add_missing(command)
     _add_fill(command)
     _add_how(command, volume=False)
@@ -368,6 +373,17 @@ def _add_panorama(commands: Any) -> None:
     panorama.add_arguments(command)
     _add_mode(command)
     _add_how(command, volume=False)
+
+
+def _add_register(commands: Any) -> None:
+    command = commands.add_parser(
+        "register",
+        help="align one image with another",
+        description=register.HELP,
+        epilog=_notes(register.NOTES),
+    )
+    register.add_arguments(command)
+    _add_sampling(command)
 
 
 def _add_fill(command: argparse.ArgumentParser) -> None:
@@ -531,6 +547,14 @@ def _add_sampling(command: argparse.ArgumentParser) -> None:
         default="zeros",
         metavar="BOUNDARY",
         help="boundary, see below (default: zeros); x,y for one per axis",
+    )
+
+
+def _add_antialias(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--antialias",
+        action="store_true",
+        help="where the warp shrinks the input, average over all that an output pixel covers",
     )
 
 

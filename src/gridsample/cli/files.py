@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gridsample import io, warp
 from gridsample.alpha import Alpha, divide, multiply
-from gridsample.cli.hints import LabelHint
+from gridsample.cli.hints import LabelHint, ShrinkHint
 from gridsample.cli.maps import Map, canvas_of, of_arguments, possible
 from gridsample.cli.nodata import nodata_of, with_nodata
 from gridsample.cli.terminal import progress_bar
@@ -40,15 +40,16 @@ def warp_file(
     with io.pages(arguments.input, volume=arguments.volume) as pages:
         warped = [_Warped(page.image, arguments, map_of(page.image, arguments)) for page in pages]
         with progress_bar(f"warping {arguments.input.name}") as progress:
-            hint = LabelHint(warped[0].mode)
+            hint, shrinks = LabelHint(warped[0].mode), ShrinkHint(arguments)
             bands = (
-                [one.pixels(page, hint, page_progress(progress, n, len(pages)))]
+                [one.pixels(page, hint, shrinks, page_progress(progress, n, len(pages)))]
                 for n, (one, page) in enumerate(zip(warped, pages, strict=True))
             )
             io.write_pages(
                 [one.result for one in warped], bands, arguments.output, overwrite=arguments.force
             )
         hint.say()
+        shrinks.say()
 
 
 class _Warped:
@@ -73,10 +74,13 @@ class _Warped:
         copies = copies and MISSING not in listed(arguments.padding)
         self.missing = nodata_of(image, arguments, self.alpha, copies)
 
-    def pixels(self, page: io.Page, hint: LabelHint, progress: Progress) -> NDArray[Any]:
+    def pixels(
+        self, page: io.Page, hint: LabelHint, shrinks: ShrinkHint, progress: Progress
+    ) -> NDArray[Any]:
         """Return the pixels of the output page."""
         array, missing = page.pixels(), self.missing
         hint.look(page.image, array)
+        size = array.shape[:-1]
         made = warp.sample(
             array if missing is None else missing.opened(array),
             self.where.grid_at,
@@ -86,8 +90,10 @@ class _Warped:
             align_corners=self.where.align_corners,
             fill_value=self.fill,
             missing="ignore" if missing is not None and missing.ignore else "propagate",
+            antialias=self.arguments.antialias,
             alpha=self.alpha,
             threads=self.arguments.threads,
+            look=lambda grid: shrinks.look(grid, size, self.where.align_corners),
             progress=progress,
         )
         return made if missing is None else missing.closed(made)

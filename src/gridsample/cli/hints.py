@@ -1,7 +1,8 @@
-"""Hints on stderr: a file that looks like labels is about to be blended."""
+"""Hints on stderr: labels that were blended, and warps that skipped pixels."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 from typing import Any
 
@@ -9,10 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsample import io
+from gridsample.definitions.labels import has_labels
 from gridsample.definitions.plan import Mode, find_method, listed
+from gridsample.ops.footprints import footprint
 
 # The most values that labels may have, and the rows of a band that are looked at.
 MOST, ROWS = 256, 64
+# Warps that shrink by more than this need antialiasing.
+SHRINK = 1.5
 # The formats in which labels are stored as such.
 FORMATS = ("NIfTI", "TIFF", "NumPy")
 
@@ -58,5 +63,35 @@ class LabelHint:
             print(
                 "gridsample: hint: the input looks like labels, which were blended; "
                 "--mode label keeps them",
+                file=sys.stderr,
+            )
+
+
+class ShrinkHint:
+    """Looks at the grid of a warp, and says so if most of it shrinks the input and skips pixels."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        """Nothing has been looked at; an antialiased warp and labels need no hint."""
+        self.watching = not arguments.antialias and not has_labels(arguments.mode)
+        self.lengths: list[NDArray[Any]] = []
+
+    def look(self, grid: NDArray[Any], size: tuple[int, ...], align_corners: bool) -> None:
+        """Measure the middle rows of a band's grid (rows, ..., D)."""
+        if not self.watching or not grid.size:
+            return
+        middle = len(grid) // 2
+        rows = grid[max(middle - 1, 0) : middle + 2][np.newaxis]
+        inside = (np.abs(rows) <= 1).all(-1)
+        longest = footprint(rows, size, align_corners).lengths.max(-1)
+        self.lengths.append(longest[inside])
+
+    def say(self) -> None:
+        """Print the hint, if the median of all that was looked at is above `SHRINK`."""
+        lengths = np.concatenate([np.zeros(0), *self.lengths])
+        shrink = float(np.median(lengths)) if lengths.size else 0.0
+        if shrink > SHRINK:
+            print(
+                f"gridsample: hint: the warp shrinks by a factor of {shrink:.2g} and skips pixels; "
+                "--antialias averages over them",
                 file=sys.stderr,
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gridsample.definitions.links import about
 from gridsample.definitions.methods import METHODS, Method
 
 
@@ -29,6 +30,7 @@ def check_labels(
         raise TypeError(
             f"mode 'label' is for labels, of bool or any integer dtype, and input has dtype "
             f"{dtype}; convert labels to an integer dtype, or use 'nearest' or 'bilinear'"
+            f"{about('label')}"
         )
     copying = [(one.taps == 1 and one.normalized) or one.name == "nearest-exact" for one in methods]
     if not all([one.votes or copy for one, copy in zip(methods, copying, strict=True)]):

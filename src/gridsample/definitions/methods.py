@@ -217,6 +217,15 @@ def keys(a: float) -> Method:
     ``a`` = -1/2 (also called Catmull-Rom) reproduces parabolas; PyTorch's bicubic uses -3/4.  See
     `gridsample.definitions.weights.keys_cubic` for the formula.
 
+    Args:
+        a: the slope of the kernel at a distance of one pixel; 0 gives no overshoot.
+
+    Returns:
+        A `Method` with 4 taps.
+
+    Raises:
+        ValueError: ``a`` is not finite.
+
     Example:
         >>> from gridsample.definitions.methods import keys
         >>> keys(-0.5).name
@@ -231,6 +240,16 @@ def bc_spline(b: float, c: float) -> Method:
     (1/3, 1/3) is the authors' own choice, "mitchell"; (0, -a) is Keys with that a; (1, 0) is the
     cubic B-spline.  If B is not 0, the image is smoothed, and the method does not interpolate.
     See `gridsample.definitions.weights.bc_table` for the formula.
+
+    Args:
+        b: B, by which the kernel is a B-spline.
+        c: C, which is -a in Keys' kernel.
+
+    Returns:
+        A `Method` with 4 taps.
+
+    Raises:
+        ValueError: a parameter is not finite.
 
     Example:
         >>> from gridsample.definitions.methods import bc_spline
@@ -252,6 +271,15 @@ def bspline(order: int) -> Method:
     It has order + 1 taps and order - 1 continuous derivatives, and reproduces polynomials up to
     the degree ``order``.  Even orders round the position to the base index, odd orders take its
     floor.  See `gridsample.definitions.weights.bspline_table` for the formula.
+
+    Args:
+        order: the order, an integer from 2 to 7.
+
+    Returns:
+        A `Method` with order + 1 taps.
+
+    Raises:
+        ValueError: ``order`` is not accepted.
 
     Example:
         >>> from gridsample.definitions.methods import bspline
@@ -281,6 +309,15 @@ def lanczos(a: int) -> Method:
     first and 2e-5 in their second derivative.  Derivatives are those of the table.  The true first
     derivative is continuous; the table's is continuous up to that error.  Resizing uses the formula
     itself.
+
+    Args:
+        a: the number of lobes, an integer from 2 to 8.
+
+    Returns:
+        A `Method` with 2 a taps.
+
+    Raises:
+        ValueError: ``a`` is not accepted.
 
     Example:
         >>> from gridsample.definitions.methods import lanczos

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from gridsample.definitions.checks import as_array, check_constant, check_dense
+from gridsample.definitions.footprints import Footprint, check_footprint
+from gridsample.definitions.labels import refuse_labels
 from gridsample.definitions.plan import (
     BOUNDARIES,
     Shape,
@@ -44,6 +46,7 @@ class Options(NamedTuple):
             image is prefiltered, which is only the case if some axis has a spline.
         channel_axis: 1, or -1 if the caller's channels come last.
         threads: the maximum number of threads; None for the default.
+        footprint: how the footprints of output points are sampled; None to sample points.
         order: the order of the derivative along each axis; only a checked record has it.
         plan: what a backend has computed for arrays of these shapes and types (`Backend.settle`),
             or None.  It is dropped when a field that it may depend on changes.
@@ -58,6 +61,7 @@ class Options(NamedTuple):
     prefilter: bool = True
     channel_axis: int = 1
     threads: int | None = None
+    footprint: Footprint | None = None
     order: Sequence[int] = ()
     plan: Any = None
 
@@ -87,6 +91,20 @@ class Options(NamedTuple):
     def raised(self, axis: int) -> Options:
         """Return a copy with the order of the derivative along an axis raised by one."""
         return self.changed(order=tuple([n + (k == axis) for k, n in enumerate(self.order)]))
+
+
+class Averaging(NamedTuple):
+    """How samples are means over the pixels that are not NaN.
+
+    Attributes:
+        least: the weight that a result must exceed; otherwise it is missing.
+        absent: the value of missing results, or one per channel; empty for NaN.
+        drops: whether dropped taps count for nothing, too.
+    """
+
+    least: float = 0.0
+    absent: tuple[float, ...] = ()
+    drops: bool = False
 
 
 class Resizing(NamedTuple):
@@ -161,6 +179,8 @@ def checked(options: Options, image: Shape, grid: Shape) -> Options:
     mode = per_axis(options.mode, rank, "mode")
     splines = [find_method(one).prefilter for one in mode]
     wanted = check_flag(options.prefilter, "prefilter")
+    if options.footprint is not None:
+        refuse_labels(mode, "labels have no mean over a footprint, for antialias=True")
     return Options(
         mode=mode,
         padding_mode=check_boundaries(per_axis(options.padding_mode, rank, "padding_mode")),
@@ -171,6 +191,7 @@ def checked(options: Options, image: Shape, grid: Shape) -> Options:
         prefilter=wanted and max(splines) > 1,
         channel_axis=-1 if last else 1,
         threads=options.threads,
+        footprint=check_footprint(options.footprint, rank, grid),
         order=(0,) * rank,
     )
 

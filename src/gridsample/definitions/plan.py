@@ -19,7 +19,9 @@ import numpy as np
 
 from gridsample.definitions import axis
 from gridsample.definitions.checks import check_extent
+from gridsample.definitions.footprints import Footprint
 from gridsample.definitions.labels import check_labels
+from gridsample.definitions.links import about
 from gridsample.definitions.methods import ALIASES, METHODS, Method
 
 Mode = str | Method | Sequence[str | Method]
@@ -147,6 +149,7 @@ class Plan:
             of "reflection".
         extrapolate: False if a position outside the image gives the fill value regardless of its
             taps.  Outside means more than `rim` beyond the outermost pixel centres.
+        footprint: how the footprints of output points are sampled; None to sample points.
     """
 
     methods: tuple[Method, ...]
@@ -161,6 +164,7 @@ class Plan:
     real: np.dtype[Any]
     coords: str = "normalized"
     extrapolate: bool = True
+    footprint: Footprint | None = None
 
     def __hash__(self) -> int:
         """The hash, which is computed only once because plans are keys of many caches."""
@@ -169,7 +173,9 @@ class Plan:
     @functools.cached_property
     def _hash(self) -> int:
         sizes = (self.spatial, self.image_items, self.grid_items, self.channels, self.out)
-        how = (self.boundaries, self.align_corners, self.coords, self.extrapolate)
+        how = (
+            self.boundaries, self.align_corners, self.coords, self.extrapolate, self.footprint
+        )  # fmt: skip
         return hash((self.methods, how, sizes, self.dtype))
 
     @property
@@ -288,8 +294,8 @@ def unknown(name: str, given: str, accepted: Sequence[str], remark: str = "") ->
     """Create the error for an unknown name; it suggests the most similar accepted name."""
     close = difflib.get_close_matches(given.lower(), accepted, n=1)
     hint = f"; did you mean {close[0]!r}?" if close and not remark else ""
-    listed = ", ".join(repr(one) for one in accepted)
-    return ValueError(f"{name} {given!r} {remark or 'is not known'}; accepted: {listed}{hint}")
+    end = f"{', '.join(map(repr, accepted))}{hint}{about(name)}"
+    return ValueError(f"{name} {given!r} {remark or 'is not known'}; accepted: {end}")
 
 
 def find_method(name: str | Method, resizing: bool = False) -> Method:
@@ -359,7 +365,7 @@ def check_coords(coords: Any, rank: int, out: Shape) -> str:
         raise ValueError(
             f"coords 'displacement' is relative to the output's own position, so the grid must "
             "have as many axes as the image between its first and last: "
-            f"{rank}, got {len(out)}: {out}"
+            f"{rank}, got {len(out)}: {out}{about('displacement')}"
         )
     return str(coords)
 
@@ -395,7 +401,7 @@ def check_grid_type(dtype: np.dtype[Any]) -> None:
     if type_name(dtype) not in GRID_TYPES:
         raise TypeError(
             f"grid has dtype {dtype}; accepted: {', '.join(GRID_TYPES)}, and integers with "
-            "coords='pixel'"
+            f"coords='pixel'{about('coords')}"
         )
 
 
@@ -443,7 +449,7 @@ def check_shapes(image: Shape, grid: Shape, last: bool) -> int:
         raise ValueError(
             f"grid must be (N, *out, {rank}) for an input with {rank} spatial "
             f"{'axis' if rank == 1 else 'axes'}: its last axis holds {', '.join(AXES[:rank])}; "
-            f"got grid shape {grid} for input shape {image}"
+            f"got grid shape {grid} for input shape {image}{about('grid')}"
         )
     if image[0] != grid[0] and 1 not in (image[0], grid[0]):
         raise ValueError(
@@ -548,6 +554,7 @@ def make_plan(
     *,
     coords: str = "normalized",
     extrapolate: bool = True,
+    footprint: Footprint | None = None,
 ) -> Plan:
     """Validate a call and plan it; ``last`` means that channels are the image's last axis.
 
@@ -576,6 +583,7 @@ def make_plan(
         real=np.dtype(np.float64 if wide else np.float32),
         coords=check_coords(coords, rank, grid_shape[1:-1]),
         extrapolate=check_flag(extrapolate, "extrapolate"),
+        footprint=footprint,
     )
 
 

@@ -225,6 +225,12 @@ class Explanation:
 
         return "\n".join(line.rstrip() for line in page(self))
 
+    def _repr_html_(self) -> str:
+        """Show tables, and in 1-D and 2-D a drawing, in a notebook."""
+        from gridsample.explanation.notebook import as_html
+
+        return as_html(self)
+
 
 def explain(
     size: Sequence[int],

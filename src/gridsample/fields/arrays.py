@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gridsample.backends import Backend, backend_of
+from gridsample.definitions.links import about
 from gridsample.definitions.plan import (
     COORDS,
     GRID_TYPES,
@@ -68,7 +69,7 @@ def check_field(backend: Backend, field: Array, name: str) -> Shape:
             remark = f"; if the components come second, move them: {name}.movedim(1, -1) in torch"
         raise ValueError(
             f"{name} must be (N, *spatial, D), with D components (x, y, z) for D = 1 to 3 spatial "
-            f"axes; got shape {shape}{remark}"
+            f"axes; got shape {shape}{remark}{about('grid')}"
         )
     if 0 in shape[1:-1]:
         raise ValueError(f"{name} has an empty spatial axis: shape {shape}")

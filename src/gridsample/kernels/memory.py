@@ -237,6 +237,14 @@ def bfloat_bits(bits: Any) -> Any:
     return (bits + (bits >> 16 & 1) + 0x7FFF) >> 16
 
 
+def as_float(image: Array) -> Array:
+    """Convert a bfloat16 image, which NumPy only knows as bits, to float32."""
+    if image.dtype != BFLOAT16:
+        return image
+    wide = image.view(np.uint16).astype(np.uint32) << 16  # they are the upper half of a float32
+    return wide.view(np.float32)
+
+
 def converted(array: Array, dtype: np.dtype[Any]) -> Array:
     """Convert numbers to another dtype; numbers that are too large for it become infinite."""
     if dtype == BFLOAT16:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from gridsample.backends import Backend, backend_of, hand_over, is_overridden
 from gridsample.backends.maps import gradient_of, grid_of
-from gridsample.definitions.options import Options
+from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
+from gridsample.definitions.options import Averaging, Options
 from gridsample.definitions.plan import (
     GRID_TYPES,
     Mode,
@@ -42,6 +45,9 @@ def affine_sample(
     fill_value: Any = 0,
     extrapolate: bool = True,
     prefilter: bool = True,
+    antialias: bool = False,
+    max_samples: int = MOST,
+    footprint: str = ATTACH,
     missing: str = "propagate",
     weights: Any = None,
     min_weight: float = 0.0,
@@ -75,6 +81,10 @@ def affine_sample(
         fill_value: the value outside, as in `grid_sample`.
         extrapolate: whether to extend the image, as in `grid_sample`.
         prefilter: whether to prefilter splines, as in `grid_sample`.
+        antialias: whether footprints are sampled, as in `grid_sample`.  Their sides are the columns
+            of the map, and the coordinates are stored.
+        max_samples: the maximum number of samples along a side, as in `grid_sample`.
+        footprint: "attach" or "detach", as in `grid_sample`.
         missing: "propagate" or "ignore", as in `grid_sample`.
         weights: weights of pixels, as in `grid_sample`.
         min_weight: the least share of weights, as in `grid_sample`.
@@ -105,6 +115,7 @@ def affine_sample(
         mode=mode, padding_mode=padding_mode, align_corners=align_corners,
         coords=check_map_coords(coords), fill_value=fill_value, extrapolate=extrapolate,
         prefilter=prefilter, channel_axis=channel_axis, threads=threads,
+        footprint=as_footprint(antialias, max_samples, footprint),
     )  # fmt: skip
     rule = as_rule(missing, weights, min_weight, return_weight, padding_mode)
     given = {} if weights is None else {"weights": weights}
@@ -125,6 +136,9 @@ def affine_sample_vjp(
     fill_value: Any = 0,
     extrapolate: bool = True,
     prefilter: bool = True,
+    antialias: bool = False,
+    max_samples: int = MOST,
+    footprint: str = ATTACH,
     missing: str = "propagate",
     weights: Any = None,
     min_weight: float = 0.0,
@@ -154,6 +168,9 @@ def affine_sample_vjp(
         fill_value: the value outside, as in `grid_sample`.
         extrapolate: whether to extend the image, as in `grid_sample`.
         prefilter: whether to prefilter splines, as in `grid_sample`.
+        antialias: whether footprints are sampled, as in `affine_sample`.
+        max_samples: the maximum number of samples along a side, as in `grid_sample`.
+        footprint: "attach" or "detach", as in `grid_sample`.
         missing: "propagate" or "ignore", as in `grid_sample_vjp`.
         weights: weights of pixels, as in `grid_sample`.
         min_weight: the least share of weights, as in `grid_sample_vjp`.
@@ -192,6 +209,7 @@ def affine_sample_vjp(
         mode=mode, padding_mode=padding_mode, align_corners=align_corners,
         coords=check_map_coords(coords), fill_value=fill_value, extrapolate=extrapolate,
         prefilter=prefilter, channel_axis=channel_axis, threads=threads,
+        footprint=as_footprint(antialias, max_samples, footprint),
     )  # fmt: skip
     given = {} if weights is None else {"weights": weights}
     backend = backend_of(grad_output=grad_output, input=input, theta=theta, **given)
@@ -231,9 +249,18 @@ class OnMaps:
     """The points of affine maps (`gridsample.ops.means.Places`)."""
 
     def __init__(self, backend: Backend, theta: Array, size: Sequence[int]) -> None:
-        self.backend, self.array, self.out = backend, theta, check_maps(backend, theta, size)
+        self.backend, self.array, self.size = backend, theta, size
+        self.out = check_maps(backend, theta, size)
         items, rank, _ = backend.shape(theta)
         self.points = (items, *self.out, rank)
+
+    def at(self, array: Array) -> OnMaps:
+        """Return the points of other maps."""
+        return OnMaps(self.backend, array, self.size)
+
+    def average(self, image: Array, how: Options, averaging: Averaging) -> Array:
+        """Compute means over the pixels that are not NaN."""
+        return self.backend.average(image, self.array, how, averaging, self.out)
 
     def settle(self, image: Array, options: Options) -> Options:
         """Return the checked options, for the grid that the maps represent."""
@@ -244,6 +271,8 @@ class OnMaps:
 
     def gather(self, image: Array, how: Options, dtype: Any) -> Array:
         """Sample an image, without a grid if the backend can."""
+        if how.footprint is not None:
+            return self.with_neighbours(how).gather(image, how, dtype)
         result = self.backend.affine(image, self.array, self.out, how, dtype)
         if result is None:
             grid = grid_of(self.backend, self.array, self.out, how)
@@ -255,6 +284,8 @@ class OnMaps:
     ) -> tuple[Array | None, Array | None]:
         """Compute the needed gradients of image and maps."""
         backend, theta, out = self.backend, self.array, self.out
+        if how.footprint is not None:
+            return self.with_neighbours(how).backward(values, image, how, needed, dtype)
         found = backend.affine_backward(values, image, theta, out, how, needed, dtype)
         if found is None:
             grid = grid_of(backend, theta, out, how)
@@ -262,6 +293,75 @@ class OnMaps:
             if needed[1]:
                 found = found[0], gradient_of(backend, found[1], out, how)
         return found
+
+    def with_neighbours(self, how: Options) -> Neighbours:
+        """Return the grid in which every point has the neighbours that its footprint needs."""
+        backend, rank = self.backend, len(self.out)
+        normalized = how.coords == "normalized"
+        lone = [
+            k for k, n in enumerate(self.out) if n == 1 and not (normalized and how.align_corners)
+        ]
+        change = np.eye(rank + 1)
+        for k in lone:  # coordinates of three points, of which the second is the lone one
+            column = rank - 1 - k
+            if normalized:
+                change[column, column] = 3
+            else:
+                change[column, rank] = -1
+        out = tuple(3 if k in lone else n for k, n in enumerate(self.out))
+        return Neighbours(backend, self.array, change if lone else None, out, lone)
+
+
+class Neighbours(NamedTuple):
+    """A grid of affine maps, in which axes of a single point have one more point on either side.
+
+    Attributes:
+        backend: the backend.
+        theta: the maps.
+        change: a matrix that is multiplied to the maps, or None.
+        out: the shape of the grid.
+        lone: the axes that are longer than those of the result.
+    """
+
+    backend: Backend
+    theta: Array
+    change: Any
+    out: Shape
+    lone: Sequence[int]
+
+    def maps(self) -> Array:
+        """The maps for the coordinates of this grid."""
+        if self.change is None:
+            return self.theta
+        change = self.backend.asarray(self.change, self.theta)
+        return self.theta @ self.backend.astype(change, self.theta.dtype)
+
+    def gather(self, image: Array, how: Options, dtype: Any) -> Array:
+        """Sample an image."""
+        grid = grid_of(self.backend, self.maps(), self.out, how)
+        result = self.backend.gather(image, grid, how.changed() if self.lone else how, dtype)
+        for k in self.lone:
+            result = result[(*(slice(None),) * (2 + k), slice(1, 2))]
+        return result
+
+    def backward(
+        self, values: Array, image: Array, how: Options, needed: tuple[bool, bool], dtype: Any
+    ) -> tuple[Array | None, Array | None]:
+        """Compute the needed gradients of image and maps."""
+        backend = self.backend
+        for k in self.lone:
+            nothing, shape = backend.xp.zeros_like(values), list(values.shape)
+            shape[2 + k] = 3
+            values = backend.xp.stack([nothing, values, nothing], 2 + k).reshape(tuple(shape))
+        grid = grid_of(backend, self.maps(), self.out, how)
+        some = how.changed() if self.lone else how
+        first, second = backend.backward(values, image, grid, some, needed, dtype)
+        if needed[1]:
+            second = gradient_of(backend, second, self.out, how)
+            if self.change is not None:
+                change = backend.asarray(self.change.T.copy(), self.theta)
+                second = second @ backend.astype(change, second.dtype)
+        return first, second
 
 
 def sample(

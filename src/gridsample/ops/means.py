@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from gridsample.backends import Backend
-from gridsample.definitions.options import Options, fill_numbers
+from gridsample.definitions.options import Averaging, Options, fill_numbers
 from gridsample.definitions.plan import BOUNDARIES, MISSING, Shape, find_method, per_axis
 from gridsample.ops.arrays import (
     Array,
@@ -71,6 +71,14 @@ class Places(Protocol):
         """Sample an image (N, C, *spatial)."""
         ...
 
+    def at(self, array: Array) -> Places:
+        """Return the points of another array."""
+        ...
+
+    def average(self, image: Array, how: Options, averaging: Averaging) -> Array:
+        """Compute means over the pixels that are not NaN: see `Backend.average`."""
+        ...
+
     def backward(
         self, values: Array, image: Array, how: Options, needed: tuple[bool, bool], dtype: Any
     ) -> tuple[Array | None, Array | None]:
@@ -87,6 +95,14 @@ class OnGrid:
     def settle(self, image: Array, options: Options) -> Options:
         """Check the options."""
         return self.backend.settle(image, self.array, options)
+
+    def at(self, array: Array) -> OnGrid:
+        """Return the points of another grid."""
+        return OnGrid(self.backend, array)
+
+    def average(self, image: Array, how: Options, averaging: Averaging) -> Array:
+        """Compute means over the pixels that are not NaN."""
+        return self.backend.average(image, self.array, how, averaging, None)
 
     def gather(self, image: Array, how: Options, dtype: Any) -> Array:
         """Sample an image."""
@@ -248,6 +264,53 @@ def divided(
     return Mean(result, below, known)
 
 
+class Asked(NamedTuple):
+    """A call of sampling with a rule, after the checks of its options.
+
+    Attributes:
+        image: the image, (N, C, *spatial).
+        how: the checked options of plain sampling.
+        ignore: whether pixels may be missing.
+        fill: the fill value: one number, one per channel, or empty for 0.
+        filled: whether the outside may have it.
+        absent: the number of missing results, or one per channel; empty for NaN.
+        last: whether the caller's channels come last.
+    """
+
+    image: Array
+    how: Options
+    ignore: bool
+    fill: Sequence[Any]
+    filled: bool
+    absent: Sequence[Any]
+    last: bool
+
+
+def is_bare(options: Options, rule: Rule) -> bool:
+    """Whether the options are those of plain sampling without a fill value."""
+    return rule.missing is None and type(options.fill_value) is int and not options.fill_value
+
+
+def asked_of(backend: Backend, places: Places, image: Array, options: Options, rule: Rule) -> Asked:
+    """Check the options of a call; the arguments are those of `prepared`."""
+    how = places.settle(image, options if is_bare(options, rule) else options.changed(
+        padding_mode=without_missing(options.padding_mode, "border"), fill_value=0
+    ))  # fmt: skip
+    last = how.channels_last()
+    fill: Sequence[Any] = ()
+    real = is_differentiable(backend, image)
+    if not is_bare(options, rule):
+        channels = backend.shape(image)[-1 if last else 1]
+        fill = fill_numbers(options, True, image.dtype, channels)
+    filled = not how.extrapolate or any([BOUNDARIES[name].filled for name in how.padding_mode])
+    ignore = rule.ignore and real
+    if ignore or rule.weights is not None or rule.missing is not None:
+        check_rule([find_method(one) for one in how.mode], how.padding_mode, how.prefilter)
+    # A missing result has the fill value if the call has one, which may be 0 if it is used.
+    absent: Sequence[Any] = fill or ((0,) if filled or not real else ())
+    return Asked(planes(backend, image, last), how, ignore, fill, filled, absent, last)
+
+
 class Call(NamedTuple):
     """A call of sampling with a rule, after all checks.
 
@@ -286,35 +349,23 @@ def prepared(
         TypeError: an option or the weights have the wrong type.
         ValueError: an option is not valid, does not go with the rule, or the weights are not valid.
     """
-    plain = options.changed(
-        padding_mode=without_missing(options.padding_mode, "border"), fill_value=0
-    )
-    how = places.settle(image, plain)
-    last = how.channels_last()
-    shape, items = backend.shape(image), backend.shape(places.array)[0]
-    channels = shape[-1 if last else 1]
-    fill = fill_numbers(options, True, image.dtype, channels)
-    filled = not how.extrapolate or any([BOUNDARIES[name].filled for name in how.padding_mode])
-    ignore = rule.ignore and is_differentiable(backend, image)
-    if rule._replace(ignore=ignore).counts():
-        check_rule([find_method(one) for one in how.mode], how.padding_mode, how.prefilter)
-    pixels = planes(backend, image, last)
+    asked = asked_of(backend, places, image, options, rule)
+    pixels, how, last = asked.image, asked.how, asked.last
     if weights is not None:
+        shape, items = backend.shape(image), backend.shape(places.array)[0]
         check_weights(backend, weights, shape, max(shape[0], items), last)
         weights = planes(backend, weights, last)
     bare = weights is None and rule.missing is None
-    if bare and (not ignore or has_no_nan(backend, image)):
-        if fill and filled:
+    if bare and (not asked.ignore or has_no_nan(backend, image)):
+        if asked.fill and asked.filled:
             how = places.settle(image, options)
         return Call(pixels, how, None, Terms(()), (), last)
     kind = pixels.dtype
     if backend.type_name(kind) not in ("float32", "float64", "complex64", "complex128"):
         kind = coefficient_type(backend, image, places.array)
-    parts = laid_out(backend, pixels, weights, ignore, kind)
-    terms = terms_of(backend, places, parts, options, rule, fill, last)
-    # A missing result has the fill value if the call has one, which may be 0 if it is used.
-    other = fill or ((0,) if filled or not is_differentiable(backend, image) else ())
-    return Call(pixels, how, parts, terms, other, last)
+    parts = laid_out(backend, pixels, weights, asked.ignore, kind)
+    terms = terms_of(backend, places, parts, options, rule, asked.fill, last)
+    return Call(pixels, how, parts, terms, asked.absent, last)
 
 
 def mean_of(backend: Backend, places: Places, call: Call, rule: Rule) -> Mean:
@@ -336,6 +387,10 @@ def sample(
         The result (N, C, *out) in the image's dtype; the sum of weights, (N, C, *out), if the rule
         asks for it, else None; and the checked options of plain sampling.
     """
+    if weights is None and rule.ignore and not rule.weighted:
+        found = averaged(backend, places, image, options, rule)
+        if found is not None:
+            return found[0], None, found[1]
     call = prepared(backend, places, image, weights, options, rule)
     pixels, how = call.image, call.how
     if call.parts is None:
@@ -348,6 +403,47 @@ def sample(
     if not rule.weighted:
         return result, None, how
     return result, widened(backend, weight, result.shape), how
+
+
+def averaged(
+    backend: Backend, places: Places, image: Array, options: Options, rule: Rule
+) -> tuple[Array, Options] | None:
+    """Compute the means of an image without weights by one kernel, if the backend has one.
+
+    Returns:
+        The result (N, C, *out) and the checked options of plain sampling, or None.
+    """
+    asked = asked_of(backend, places, image, options, rule)
+    how, drops = asked.how, rule.missing is not None
+    names = per_axis(rule.missing, len(how.mode), "padding_mode") if drops else how.padding_mode
+    # What is dropped is either known or not, and NaN stands for what is not.
+    mixed = drops and ("zeros" in names or "constant" in names)
+    if not asked.ignore or mixed or any([number != number for number in asked.fill]):
+        return None
+    if not is_bare(options, rule):
+        used = "constant" in names or not options.extrapolate
+        how = places.settle(image, options.changed(
+            padding_mode=without_missing(options.padding_mode, "constant"),
+            fill_value=options.fill_value if used and not drops else 0,
+        ))  # fmt: skip
+    pixels, averaging = asked.image, Averaging(rule.least, tuple(asked.absent), drops)
+    if not backend.averages(pixels, places.array, how):
+        return None
+
+    def compute(arrays: Sequence[Array], writes: bool) -> Array:
+        return places.at(arrays[1]).average(arrays[0], how, averaging)
+
+    def differentiate(
+        upstream: Array, needed: Sequence[bool], arrays: Sequence[Array]
+    ) -> Sequence[Array | None]:
+        values, image = [back(backend, one, asked.last) for one in (upstream, arrays[0])]
+        first, second, _ = sample_vjp(
+            backend, places.at(arrays[1]), values, image, None, options, rule,
+            (needed[0], needed[1], False),
+        )  # fmt: skip
+        return None if first is None else planes(backend, first, asked.last), second
+
+    return backend.streamed(compute, differentiate, [pixels, places.array]), asked.how
 
 
 def widened(backend: Backend, weight: Array, shape: Shape) -> Array:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.backends import Backend
+from gridsample.definitions.links import about
 from gridsample.definitions.methods import Method
 from gridsample.definitions.plan import (
     MISSING,
@@ -241,6 +242,7 @@ def check_rule(methods: Sequence[Method], boundaries: Sequence[str], prefilter: 
             "coefficient of a spline depends on all pixels, also on missing ones; accepted with "
             f"missing='ignore', weights or padding_mode {MISSING!r}: a mode without a prefilter, "
             "such as 'bicubic' or 'catmull-rom', or an image of coefficients with prefilter=False"
+            f"{about('missing')}"
         )
     for one in methods:
         if one.votes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.backends import Backend, backend_of, hand_over, is_overridden
+from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
 from gridsample.definitions.labels import has_labels, without_labels
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Mode, check_flag, check_grid_gradient
@@ -36,6 +37,9 @@ def grid_sample(
     fill_value: Any = 0,
     extrapolate: bool = True,
     prefilter: bool = True,
+    antialias: bool = False,
+    max_samples: int = MOST,
+    footprint: str = ATTACH,
     missing: str = "propagate",
     weights: Any = None,
     min_weight: float = 0.0,
@@ -75,6 +79,19 @@ def grid_sample(
     counts with m = 1 under "zeros" and "constant", where it is known, and not at all under
     "missing".  An image without NaN and weights gives the same bits as plain sampling.
 
+    With antialias=True, a result is the mean over the footprint of its point, so that no pixel is
+    skipped where the grid shrinks the image.  The footprint is the parallelogram (in 3-D, the
+    parallelepiped) whose sides are the differences of the grid along the output's axes: half the
+    difference between both neighbours, or at an end, the whole difference from the only one.  Side
+    k, which is l_k pixels long, is sampled at the middles of n_k = ceil(l_k - 1/64) equal parts:
+
+        out = mean over all j_k in 0 .. n_k - 1 of
+            sample(grid + sum over k of ((j_k + 1/2) / n_k - 1/2) side_k)
+
+    Where n_k would be larger than ``max_samples``, all samples of the point are from a copy of the
+    image that is halved by area as often as necessary.  Where no side is longer than a pixel, the
+    result has the same bits as plain sampling.
+
     For torch tensors (also bfloat16), the result is a tensor with derivatives of any order.  Memory
     is not copied, and channels-last inputs give channels-last results.  The result of an integer
     tensor has no derivative, as usual in torch; use `grid_sample_vjp` for the grid's gradient.  The
@@ -113,6 +130,13 @@ def grid_sample(
         prefilter: whether "spline2" to "spline7" first compute B-spline coefficients from the
             image, so that the spline passes through the pixels (`spline_filter`).  Set it to False
             if the input already holds such coefficients.
+        antialias: whether a result is the mean over its point's footprint, see below.  The grid
+            must have as many axes between the first and the last as the image, and the mode cannot
+            be "label".  The time is proportional to the number of samples.
+        max_samples: the maximum number of samples along a side of a footprint, 1 to 64.
+        footprint: "attach" for the exact gradient of the grid, in which the sides of footprints
+            move with their grid points, or "detach" to treat them as constants.  The numbers of
+            samples are constants in both.
         missing: what a NaN pixel does: "propagate", so that every point that reads it is NaN, or
             "ignore", so that it counts for nothing and other pixels make up for it, see below.
         weights: how much each pixel counts, (N or 1, C or 1, *spatial), or with the channels last
@@ -144,8 +168,8 @@ def grid_sample(
         ValueError: shapes do not match, a name is unknown or ambiguous, a weight is negative or not
             finite, a fill value other than 0 or a min_weight is given but not used, a spline would
             have to be prefiltered although pixels may be missing or weighted, or "label" is
-            combined with a mode other than "nearest", with a boundary that changes signs, or with
-            missing pixels or weights.
+            combined with a mode other than "nearest", with a boundary that changes signs, with
+            missing pixels or weights, or with antialias.
 
     Example:
         >>> import numpy as np, gridsample
@@ -165,6 +189,12 @@ def grid_sample(
         >>> tissue = np.array([[[[3, 3], [3, 9]]]])
         >>> gridsample.grid_sample(tissue, np.array([[[0.6, 0.6]]]), "label", coords="pixel")
         array([[[3]]])
+        >>> stripes = np.array([[[0.0, 1.0, 0.0, 1.0, 0.0, 1.0]]])
+        >>> coarse = np.array([[[0.5], [2.5], [4.5]]])  # steps of two pixels
+        >>> gridsample.grid_sample(stripes, coarse, "nearest", coords="pixel")
+        array([[[0., 0., 0.]]])
+        >>> gridsample.grid_sample(stripes, coarse, "nearest", coords="pixel", antialias=True)
+        array([[[0.5, 0.5, 0.5]]])
         >>> image[0, 0, 0, 0] = np.nan
         >>> gridsample.grid_sample(image, grid, missing="ignore")  # the mean of 10, 20 and 30
         array([[[[20., nan, 15.]]]])
@@ -177,6 +207,7 @@ def grid_sample(
         mode=mode, padding_mode=padding_mode, align_corners=align_corners, coords=coords,
         fill_value=fill_value, extrapolate=extrapolate, prefilter=prefilter,
         channel_axis=channel_axis, threads=threads,
+        footprint=as_footprint(antialias, max_samples, footprint),
     )  # fmt: skip
     given = {} if weights is None else {"weights": weights}
     backend = backend_of(input=input, grid=grid, **given)
@@ -204,6 +235,9 @@ def grid_sample_vjp(
     fill_value: Any = 0,
     extrapolate: bool = True,
     prefilter: bool = True,
+    antialias: bool = False,
+    max_samples: int = MOST,
+    footprint: str = ATTACH,
     missing: str = "propagate",
     weights: Any = None,
     min_weight: float = 0.0,
@@ -240,6 +274,9 @@ def grid_sample_vjp(
         fill_value: the value outside, as in `grid_sample`.
         extrapolate: whether to extend the image, as in `grid_sample`.
         prefilter: whether to prefilter splines, as in `grid_sample`.
+        antialias: whether footprints are sampled, as in `grid_sample`.
+        max_samples: the maximum number of samples along a side, as in `grid_sample`.
+        footprint: "attach" or "detach", as in `grid_sample`.
         missing: "propagate" or "ignore", as in `grid_sample`.  A missing pixel has the gradient 0.
         weights: weights of pixels, as in `grid_sample`.
         min_weight: the least share of weights, as in `grid_sample`.  A missing result contributes
@@ -280,6 +317,7 @@ def grid_sample_vjp(
         mode=mode, padding_mode=padding_mode, align_corners=align_corners, coords=coords,
         fill_value=fill_value, extrapolate=extrapolate, prefilter=prefilter,
         channel_axis=channel_axis, threads=threads,
+        footprint=as_footprint(antialias, max_samples, footprint),
     )  # fmt: skip
     given = {} if weights is None else {"weights": weights}
     backend = backend_of(grad_output=grad_output, input=input, grid=grid, **given)

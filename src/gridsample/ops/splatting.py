@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.backends import Backend, backend_of, hand_over, is_overridden
+from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
 from gridsample.definitions.labels import refuse_labels
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import (
@@ -45,6 +46,9 @@ def splat(
     coords: str = "normalized",
     extrapolate: bool = True,
     prefilter: bool = True,
+    antialias: bool = False,
+    max_samples: int = MOST,
+    footprint: str = ATTACH,
     missing: str = "propagate",
     weights: Any = None,
     normalize: bool = False,
@@ -78,6 +82,10 @@ def splat(
         extrapolate: False to drop values whose position itself is outside the image.
         prefilter: whether to apply the transpose of the prefilter; False adds to the coefficients
             of a spline.
+        antialias: whether each value is spread evenly over the footprint of its point, as in
+            `grid_sample`, so that an image that is enlarged has no gaps.
+        max_samples: the maximum number of samples along a side, as in `grid_sample`.
+        footprint: "attach" or "detach", as in `grid_sample`.
         missing: what a NaN value does: "propagate", or "ignore", so that it adds nothing, and does
             not count for ``normalize`` either.
         weights: how much each value counts, (N or 1, C or 1, *out), in the layout of the values:
@@ -116,6 +124,7 @@ def splat(
         mode=mode, padding_mode=without_missing(padding_mode, "constant"),
         align_corners=align_corners, coords=coords, extrapolate=extrapolate, prefilter=prefilter,
         channel_axis=channel_axis, threads=threads,
+        footprint=as_footprint(antialias, max_samples, footprint),
     )  # fmt: skip
     given = {} if weights is None else {"weights": weights}
     backend = backend_of(values=values, grid=grid, **given)
@@ -134,6 +143,8 @@ def splat_count(
     coords: str = "normalized",
     extrapolate: bool = True,
     prefilter: bool = True,
+    antialias: bool = False,
+    max_samples: int = MOST,
     channel_axis: int = 1,
     threads: int | None = None,
 ) -> Any:
@@ -150,6 +161,8 @@ def splat_count(
         coords: the units of coordinates, as in `grid_sample`.
         extrapolate: False to drop points outside the image, as in `splat`.
         prefilter: whether to apply the transpose of the prefilter, as in `splat`.
+        antialias: whether footprints are splatted, as in `splat`.
+        max_samples: the maximum number of samples along a side, as in `grid_sample`.
         channel_axis: 1, or -1 for (N, *size, 1).
         threads: the maximum number of threads, as in `grid_sample`.
 
@@ -170,6 +183,7 @@ def splat_count(
     options = Options(
         mode=mode, padding_mode=padding_mode, align_corners=align_corners, coords=coords,
         extrapolate=extrapolate, prefilter=prefilter, channel_axis=channel_axis, threads=threads,
+        footprint=as_footprint(antialias, max_samples),
     )  # fmt: skip
     return count_weights(backend_of(grid=grid), grid, size, options)
 

@@ -34,6 +34,7 @@ from gridsample.backends.torch.schemas import flat
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions.checks import check_dense
 from gridsample.definitions.options import (
+    Averaging,
     Options,
     Resizing,
     checked,
@@ -42,6 +43,7 @@ from gridsample.definitions.options import (
     looked_up,
 )
 from gridsample.definitions.plan import Shape, type_name
+from gridsample.kernels import on_cpu
 from gridsample.kernels.prefilter import extension
 
 # The dtypes by name, and the names by dtype.
@@ -333,7 +335,7 @@ class Torch:
         self, image: Tensor, theta: Tensor, out: Shape, how: Options, dtype: torch.dtype
     ) -> Tensor | None:
         """Sample under affine maps if a kernel can compute the coordinates, otherwise None."""
-        if not affine.can_fuse(image, theta, how, dtype):
+        if how.footprint is not None or not affine.can_fuse(image, theta, how, dtype):
             return None
         return affine.sample(image, theta, out, how).to(dtype)
 
@@ -346,9 +348,21 @@ class Torch:
         They can be differentiated again.
         """
         source = image.to(dtype) if needed[0] else image
-        if not operators.is_plain(values, source, theta):
+        if how.footprint is not None or not operators.is_plain(values, source, theta):
             return None
         return affine.gradients(values, source, theta, out, how, needed)
+
+    def averages(self, image: Tensor, places: Tensor, how: Options) -> bool:
+        """Whether tensors are plain, and the kernels average."""
+        if how.plan is None or not operators.is_plain(image, places):
+            return False
+        return bool(on_cpu().averages(how.plan.plan))
+
+    def average(
+        self, image: Tensor, places: Tensor, how: Options, averaging: Averaging, out: Shape | None
+    ) -> Tensor:
+        """Gather means over the pixels that are not NaN."""
+        return operators.run_average(how.plan, image, places, how, averaging, out is not None)
 
     def fill(self, image: Tensor, how: Options) -> Tensor:
         """The fill value as a tensor that broadcasts over an image."""

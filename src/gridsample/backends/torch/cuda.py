@@ -20,10 +20,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gridsample.backends.torch import footprints
 from gridsample.backends.torch.contacts import FunctionalTensorMode
 from gridsample.backends.torch.operators import (
     LIBRARY,
     Call,
+    as_integers,
     call_for,
     check_values,
     differentiable,
@@ -37,6 +39,8 @@ from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Plan
 from gridsample.kernels import gpu
 
+# Integers whose sums need more precision than float32.
+WIDE = (torch.int32, torch.int64, torch.uint32, torch.uint64)
 # The types of devices that have kernels.
 DEVICES = ("cuda",) if importlib.util.find_spec("triton") else ()
 # The value of a dropped tap or a point outside: empty for 0, one number, or one per channel.  A
@@ -298,6 +302,8 @@ def export_is_on() -> bool:
 
 def gather_on_gpu(image: Tensor, grid: Tensor, how: Options) -> Tensor:
     """Compute gather for CUDA tensors."""
+    if how.footprint is not None:
+        return over_footprints(image, grid, how)
     call = call_for(image.shape, image, grid, how)
     return run_gather(call, image, grid, how.fill_value)
 
@@ -306,6 +312,8 @@ def scatter_on_gpu(values: Tensor, grid: Tensor, size: Sequence[int], how: Optio
     """Compute scatter for CUDA tensors."""
     call = call_for(size, values, grid, how)
     check_values(values, call.plan, "values")
+    if how.footprint is not None:
+        return footprints.scatter(ON_GPU, values, grid, size, how).to(values.dtype)
     outputs = empty(size, values, values.dtype), grid.new_empty(0)
     return run_backward(call, values, None, grid, outputs, (True, False))[0]
 
@@ -323,6 +331,12 @@ def backward_on_gpu(
         )
     outputs = empty_backward(image, grid, need_input, need_grid)
     needed = need_input, need_grid
+    if how.footprint is not None:
+        found = footprints.backward(ON_GPU, values, widened(image, grid), grid, needed, how)
+        return tuple(  # type: ignore[return-value]
+            like if one is None else one.to(like.dtype)
+            for one, like in zip(found, outputs, strict=True)
+        )
     return run_backward(call, values, image, grid, outputs, needed, how.fill_value)
 
 
@@ -334,7 +348,50 @@ def twice_on_gpu(
     call = call_for(image.shape, image, grid, how)
     needed = need_values, need_image, need_grid
     fill = how.fill_value
+    if how.footprint is not None:
+        return twice_over_footprints(values, image, grid, by_image, by_grid, needed, how)
     return run_twice(call, values, image, grid, by_image, by_grid, needed, fill)
+
+
+ON_GPU = footprints.Plain(gather_on_gpu, scatter_on_gpu, backward_on_gpu)
+
+
+def widened(image: Tensor, grid: Tensor) -> Tensor:
+    """An image in the dtype of sums over its pixels, so that means are rounded only once."""
+    wide = torch.float64 in (image.dtype, grid.dtype) or image.dtype in WIDE
+    if image.is_complex():
+        return image.to(torch.complex128) if wide else image
+    return image.to(torch.float64 if wide else torch.float32)
+
+
+def over_footprints(image: Tensor, grid: Tensor, how: Options) -> Tensor:
+    """Compute gather over footprints."""
+    means = footprints.gather(ON_GPU, widened(image, grid), grid, how)
+    if differentiable(image):
+        return means.to(image.dtype)
+    return as_integers(means, image.dtype, how.fill_value)
+
+
+def twice_over_footprints(
+    values: Tensor, image: Tensor, grid: Tensor, by_image: Tensor | None, by_grid: Tensor | None,
+    needed: tuple[bool, bool, bool], how: Options,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Compute the gradients of backward over footprints."""
+    feet = footprints.Footprints(grid, image.shape[2:], how)
+    totals = [one.zero_() for one in fake_backward_twice(values, image, grid, None, None, *needed)]
+    for one in feet.samples():
+        source = footprints.halve(image, one.spatial)
+        other = None if by_image is None else footprints.halve(by_image, one.spatial)
+        moves = None if by_grid is None else feet.moved(by_grid, one)
+        found = twice_on_gpu(one.values(values), source, one.grid, other, moves, *needed, one.how)
+        if needed[0]:
+            totals[0] = totals[0] + one.values(found[0])
+        if needed[1]:
+            totals[1] = totals[1] + footprints.unhalve(found[1], image.shape[2:])
+        if needed[2]:
+            totals[2] = totals[2] + feet.moved_back(found[2], one)
+    kinds = values.dtype, image.dtype, grid.dtype
+    return tuple(one.to(kind) for one, kind in zip(totals, kinds, strict=True))  # type: ignore[return-value]
 
 
 cuda_gather = on_record("gather", gather_on_gpu)

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from gridsample.backends.torch import cuda, operators
+from gridsample.backends.torch import cuda, footprints, operators
 from gridsample.backends.torch.contacts import SingleLevelFunction as Function
 from gridsample.backends.torch.contacts import (
     below,
@@ -129,6 +129,8 @@ def directions(along: Tensor, how: Options) -> Iterator[tuple[Tensor, Options]]:
 
 def gather_along(image: Tensor, grid: Tensor, along: Tensor, how: Options) -> Maybe:
     """Compute the directional derivative of gather along a direction of grids."""
+    if how.footprint is not None:
+        return footprints.gather_along(gather_along, image, grid, along, how)
     return total(part * gather(image, grid, raised) for part, raised in directions(along, how))
 
 
@@ -136,6 +138,8 @@ def scatter_along(
     values: Tensor, grid: Tensor, along: Tensor, size: Sequence[int], how: Options
 ) -> Maybe:
     """Compute the directional derivative of scatter along a direction of grids."""
+    if how.footprint is not None:
+        return footprints.scatter_along(scatter_along, values, grid, along, size, how)
     return total(
         scatter(part * values, grid, size, raised) for part, raised in directions(along, how)
     )
@@ -148,6 +152,8 @@ def backward_along(
     """Compute the directional derivatives of the needed gradients along a direction of grids."""
     if not any(needed):
         return None, None
+    if how.footprint is not None:
+        return footprints.backward_along(backward_along, values, image, grid, along, needed, how)
     sweeps = [
         backward(part * values, image, grid, *needed, raised)
         for part, raised in directions(along, how)

@@ -129,6 +129,7 @@ def torchs_numbers(image: Tensor, grid: Tensor, how: Options) -> tuple[int, int]
         and image.dtype == grid.dtype
         and how.coords == "normalized"
         and how.extrapolate
+        and how.footprint is None
     ):
         return None
     return TORCH_MODES[methods.pop()], TORCH_BOUNDARIES[boundaries.pop()]

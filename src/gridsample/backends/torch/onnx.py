@@ -38,6 +38,7 @@ def check_expressible(image: Tensor, grid: Tensor, how: Options) -> tuple[str, s
         and not any(how.order)
         and how.coords == "normalized"
         and how.extrapolate
+        and how.footprint is None
         and rank in ((2,) if "cubic" in methods else (2, 3))
         and methods <= MODES.keys()
         and boundaries <= {"zeros", "border", "reflection"}
@@ -48,10 +49,11 @@ def check_expressible(image: Tensor, grid: Tensor, how: Options) -> tuple[str, s
         raise ValueError(
             "ONNX's GridSample has one mode (nearest, linear or cubic) and one padding_mode "
             "(zeros, border or reflection) for all axes, two or three of them, cubic in two, and a "
-            f"floating input, at normalized coordinates, extrapolated; got mode {tuple(how.mode)}, "
-            f"padding_mode {tuple(how.padding_mode)}, {axes}, input {image.dtype}, grid "
-            f"{grid.dtype}, derivative order {tuple(how.order)}, coords {how.coords!r}, "
-            f"extrapolate={how.extrapolate}"
+            "floating input, at normalized coordinates, extrapolated, not antialiased; got mode "
+            f"{tuple(how.mode)}, padding_mode {tuple(how.padding_mode)}, {axes}, input "
+            f"{image.dtype}, grid {grid.dtype}, derivative order {tuple(how.order)}, coords "
+            f"{how.coords!r}, extrapolate={how.extrapolate}, "
+            f"antialias={how.footprint is not None}"
         )
     return MODES[methods.pop()], boundaries.pop()
 

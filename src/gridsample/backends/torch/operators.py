@@ -32,8 +32,9 @@ from gridsample.backends.torch import quick
 from gridsample.backends.torch.contacts import is_overheard, kind
 from gridsample.backends.torch.quick import TYPES
 from gridsample.backends.torch.schemas import SAMPLING, on_record, record
+from gridsample.definitions.footprints import Footprint
 from gridsample.definitions.methods import Method
-from gridsample.definitions.options import Options
+from gridsample.definitions.options import Averaging, Options
 from gridsample.definitions.plan import (
     BFLOAT16,
     Plan,
@@ -211,7 +212,7 @@ class Call(NamedTuple):
 def find_call(
     size: Shape, image_type: torch.dtype, grid_shape: Shape, grid_type: torch.dtype,
     mode: tuple[str | Method, ...], padding: tuple[str, ...], corners: bool, order: Shape,
-    coords: str, extrapolate: bool,
+    coords: str, extrapolate: bool, footprint: Footprint | None,
 ) -> Call:  # fmt: skip
     """Find the call for an image (N, C, *spatial) of the given size."""
     image_kind, grid_kind = numpy_type(image_type, "input"), numpy_type(grid_type, "grid")
@@ -220,7 +221,7 @@ def find_call(
     methods = tuple(map(method_of, mode))
     plan = make_plan(
         size, image_kind, grid_shape, grid_kind, methods, padding, corners, False,
-        coords="pixel" if displaced else coords, extrapolate=extrapolate,
+        coords="pixel" if displaced else coords, extrapolate=extrapolate, footprint=footprint,
     )  # fmt: skip
     plan = replace(plan, coords=coords) if displaced else plan
     if len(order) != len(plan.methods) or min(order) < 0:
@@ -238,7 +239,7 @@ def find_call_for(
     """Find the call for checked options; see `find_call`."""
     return find_call(
         size, image_type, grid, grid_type, how.mode, how.padding_mode, how.align_corners,
-        tuple(how.order), how.coords, how.extrapolate,
+        tuple(how.order), how.coords, how.extrapolate, how.footprint,
     )  # fmt: skip
 
 
@@ -296,6 +297,26 @@ def run_gather(call: Call, image: Tensor, grid: Tensor, how: Options) -> Tensor:
             call.plan, memory(image), memory(grid), memory(out), order=call.order,
             fill=fill_of(how.fill_value, call.plan), threads=threads,
         )  # fmt: skip
+    return out
+
+
+def run_average(
+    call: Call, image: Tensor, places: Tensor, how: Options, averaging: Averaging, affine: bool
+) -> Tensor:
+    """Compute means over the pixels that are not NaN, for CPU tensors, given their call."""
+    out, threads, plan = empty(call.plan.shape, image, call.dtype), count(how.threads), call.plan
+    if not out.numel():
+        return out
+    if affine:
+        places = places.to(torch.float64 if places.dtype == torch.float64 else torch.float32)
+    elif not how.fill_value and quick.gather(
+        call.known, plan, call.order, image, places, out, threads, averaging
+    ):
+        return out
+    on_cpu().gather(
+        plan, memory(image), memory(places), memory(out), fill=fill_of(how.fill_value, plan),
+        affine=affine, means=averaging, threads=threads,
+    )  # fmt: skip
     return out
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import BFLOAT16, Plan, Shape
 from gridsample.kernels import on_cpu
 from gridsample.kernels.memory import Layout
@@ -58,17 +59,18 @@ def worth_a_copy(image: Tensor, values: Tensor) -> Tensor:
 
 
 def gather(
-    known: Known, plan: Plan, order: Shape, image: Tensor, grid: Tensor, out: Tensor, threads: int
-) -> bool:
+    known: Known, plan: Plan, order: Shape, image: Tensor, grid: Tensor, out: Tensor, threads: int,
+    means: Averaging | None = None,
+) -> bool:  # fmt: skip
     """Sample into ``out`` if kernels can read the tensors without a copy; return whether it did."""
     image = worth_a_copy(image, out)
-    key = image.stride(), grid.stride(), threads
+    key = image.stride(), grid.stride(), threads, means
     if key not in known:
         layouts = [layout_of(one) for one in (image, grid, out)]
-        known[key] = on_cpu().ready_gather(plan, order, *layouts, threads)
+        known[key] = on_cpu().ready_gather(plan, order, *layouts, threads, means)
     ready = known[key]
     if ready is None and not grid.is_contiguous():  # torch copies faster than NumPy
-        return gather(known, plan, order, image, grid.contiguous(), out, threads)
+        return gather(known, plan, order, image, grid.contiguous(), out, threads, means)
     if ready is None or not as_they_are(image, grid):
         return False
     ready.run(image.data_ptr(), grid.data_ptr(), out.data_ptr())

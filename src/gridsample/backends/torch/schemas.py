@@ -9,13 +9,15 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gridsample.definitions.footprints import Footprint
 from gridsample.definitions.methods import spell
 from gridsample.definitions.options import Options, Resizing
 
 # The arguments of all sampling operators after their tensors: fields of `Options`.
 SAMPLING = (
     "str[] mode, str[] padding_mode, bool align_corners, int[] order, "
-    'str coords="normalized", bool extrapolate=True, float[] fill=[], int? threads=None'
+    'str coords="normalized", bool extrapolate=True, float[] fill=[], int? threads=None, '
+    "int samples=0, bool attached=True"
 )
 
 
@@ -30,6 +32,8 @@ def flat(how: Options) -> tuple[Any, ...]:
         how.extrapolate,
         list(how.fill_value),
         how.threads,
+        0 if how.footprint is None else how.footprint.most,
+        how.footprint is None or how.footprint.attached,
     )
 
 
@@ -42,8 +46,13 @@ def record(
     extrapolate: bool = True,
     fill: Sequence[float] = (),
     threads: int | None = None,
+    samples: int = 0,
+    attached: bool = True,
 ) -> Options:
-    """Convert the operators' arguments, of which the last ones are optional, to checked options."""
+    """Convert the operators' arguments, of which the last ones are optional, to checked options.
+
+    ``samples`` is the maximum number of samples along a side of a footprint, or 0 for none.
+    """
     return Options(
         mode=tuple(mode),
         padding_mode=tuple(padding_mode),
@@ -52,6 +61,7 @@ def record(
         fill_value=tuple(fill),
         extrapolate=extrapolate,
         threads=threads,
+        footprint=Footprint(samples, attached) if samples else None,
         order=tuple(order),
     )
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from gridsample.backends.torch import contacts
+from gridsample.backends.torch import contacts, derivatives
 
 Compute = Callable[[Sequence[Tensor], bool], Tensor]
 Differentiate = Callable[[Tensor, Sequence[bool], Sequence[Tensor]], Sequence[Tensor | None]]
@@ -38,6 +38,8 @@ def streamed(compute: Compute, differentiate: Differentiate, arrays: Sequence[Te
     """Compute a function of tensors; see `gridsample.backends.base.Backend.streamed`."""
     if contacts.is_overheard():
         return compute(arrays, False)
+    if not derivatives.has_record(*arrays):
+        return compute(arrays, True)
     result: Tensor = Streamed.apply(compute, differentiate, *arrays)  # type: ignore[no-untyped-call]
     return result
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.plan import Plan
+from gridsample.definitions.options import Averaging
+from gridsample.definitions.plan import BOUNDARIES, Plan, is_differentiable
 from gridsample.kernels import threads as pool
 from gridsample.kernels.cpu.build import worker
 from gridsample.kernels.cpu.calls import (
@@ -26,7 +28,7 @@ from gridsample.kernels.cpu.calls import (
 from gridsample.kernels.cpu.entry import Batch
 from gridsample.kernels.cpu.gradients import MAP
 from gridsample.kernels.cpu.layouts import complex_of
-from gridsample.kernels.cpu.outside import numbers_outside
+from gridsample.kernels.cpu.outside import means_outside, numbers_outside
 from gridsample.kernels.memory import (
     Layout,
     converted,
@@ -60,13 +62,17 @@ def gather(
     order: Order | None = None,
     fill: Array | None = None,
     affine: bool = False,
+    means: Averaging | None = None,
     threads: int | None = None,
 ) -> None:
     """Sample the image at the grid's points, into ``out``: see `gridsample.kernels`.
 
     If ``affine``, the grid contains affine maps (N, D, D + 1), which map every point of the output
-    to its coordinates.
+    to its coordinates.  With ``means``, NaN pixels do not count; this is for plans that `averages`.
     """
+    if plan.footprint is not None:
+        over_footprints().gather(plan, image, grid, out, fill=fill, threads=threads)
+        return
     order = order or (0,) * len(plan.spatial)
     if vanishes(plan, order):
         out[...] = 0
@@ -74,19 +80,36 @@ def gather(
     if not is_even(out):
         values = np.empty_like(out, order="C", subok=False)
         how: Any = {"order": order, "fill": fill, "affine": affine, "threads": threads}
-        gather(plan, image, grid, values, **how)
+        gather(plan, image, grid, values, means=means, **how)
         out[...] = values
         return
     image, count = plain(image), threads or pool.cores()
     grid = as_maps(grid, plan) if affine else even(grid)
     call = plan_gather(
-        plan, order, layout_of(image), layout_of(grid), layout_of(out), affine, count
-    )
-    outside = call.outside
-    if fill is not None:
+        plan, order, layout_of(image), layout_of(grid), layout_of(out), affine, count,
+        means is not None,
+    )  # fmt: skip
+    outside: Sequence[Array] = call.outside
+    if means is not None:
+        outside = means_outside(plan, fill, means).repeat(call.times)
+    elif fill is not None:
         outside = find_outside(plan, fill, call.bits, any(order)).repeat(call.times)
     memories = call.image.view(image), call.grid.view(raised(grid)), call.out.view(out)
     run(call.batch, (*memories, *outside), count)
+
+
+def over_footprints() -> ModuleType:
+    """Return the same functions over footprints, which call the functions here for samples."""
+    from gridsample.kernels.cpu import footprints as module
+
+    return module
+
+
+def averages(plan: Plan) -> bool:
+    """Whether `gather` can average: real pixels, no boundary with signs, no footprints."""
+    floating = is_differentiable(plan.dtype) and plan.dtype.kind != "c"
+    odd = any(BOUNDARIES[name].odd for name in plan.boundaries)
+    return floating and not (odd or plan.nearest or plan.votes or plan.footprint)
 
 
 def run(batch: Batch, arrays: Sequence[Array], threads: int) -> None:
@@ -121,14 +144,18 @@ class Ready(NamedTuple):
 
 
 def ready_gather(
-    plan: Plan, order: Order, image: Layout, grid: Layout, out: Layout, threads: int
-) -> Ready | None:
+    plan: Plan, order: Order, image: Layout, grid: Layout, out: Layout, threads: int,
+    means: Averaging | None = None,
+) -> Ready | None:  # fmt: skip
     """Prepare a call of gather without a fill, for some layouts; None if a copy is needed."""
     ready = is_plain(*image[1:]) and spacing(grid) is not None and is_even_layout(out)
-    if not ready or vanishes(plan, order):
+    if not ready or vanishes(plan, order) or plan.footprint is not None:
         return None
-    call = plan_gather(plan, order, image, grid, out, False, threads)
-    return Ready(call.batch, threads, worker(), addresses_of(call.outside), call.outside)
+    call = plan_gather(plan, order, image, grid, out, False, threads, means is not None)
+    outside: tuple[Array, ...] = call.outside
+    if means is not None:
+        outside = means_outside(plan, None, means).repeat(call.times)
+    return Ready(call.batch, threads, worker(), addresses_of(outside), outside)
 
 
 def ready_backward(
@@ -145,7 +172,7 @@ def ready_backward(
         is_plain(*image[1:]) and spacing(grid) is not None and is_even_layout(values)
         and like.layout[2] == image[2] and plan.real == grid[2] and alike[0] == alike[1]
     )  # fmt: skip
-    if not ready or plan.nearest or vanishes(plan, order):
+    if not ready or plan.nearest or vanishes(plan, order) or plan.footprint is not None:
         return None
     call = plan_backward(plan, order, image, grid, values, needed, False, threads)
     kept = (call.dropped,)
@@ -181,20 +208,28 @@ def backward(
     fill: Array | None = None,
     affine: bool = False,
     dtype: np.dtype[Any] | None = None,
+    onto: Array | None = None,
     threads: int | None = None,
 ) -> tuple[Array | None, Array | None]:
     """Compute both gradients of gather: see `gridsample.kernels`; if ``affine``, that of the maps.
 
     dtype: the dtype of the image's gradient, if not that of the sums.
+    onto: sums with the memory order of the image, to which the image's gradient is added.
     """
+    if plan.footprint is not None:
+        how = {"need_image": need_image, "need_grid": need_grid, "fill": fill, "dtype": dtype}
+        found: tuple[Array | None, Array | None] = over_footprints().backward(
+            plan, values, image, grid, **how, threads=threads
+        )
+        return found
     order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
     image = plain(image)
     layout = layout_of(image)
     like = plan_shadow(plan, layout) if need_image else None
     if like is not None and dtype is not None and dtype != like.layout[2]:
-        how: Any = {"order": order, "fill": fill, "affine": affine, "threads": threads}
-        return backward_stored(plan, values, image, grid, like.of(dtype), need_grid, how)
-    shadow = None if like is None else like.zeros()
+        more: Any = {"order": order, "fill": fill, "affine": affine, "threads": threads}
+        return backward_stored(plan, values, image, grid, like.of(dtype), need_grid, more)
+    shadow = onto if like is None or onto is not None else like.zeros()
     rank, needed = len(plan.spatial), (need_image, need_grid and not plan.nearest)
     shape = (plan.grid_items, *((rank, rank + 1) if affine else (*plan.out, rank)))
     gradient = np.zeros(shape, plan.real) if need_grid else None
@@ -202,7 +237,15 @@ def backward(
         grid = as_maps(grid, plan) if affine else even(grid)
         values = even_values(values)
         call = plan_backward(
-            plan, order, layout, layout_of(grid), layout_of(values), needed, affine, count
+            plan,
+            order,
+            layout,
+            layout_of(grid),
+            layout_of(values),
+            needed,
+            affine,
+            count,
+            onto is not None,
         )
         dropped, nothing = call.dropped, NOTHING[plan.real]
         if fill is not None:
@@ -212,11 +255,11 @@ def backward(
             slopes = np.zeros(plan.grid_items * call.chunks * 2 * MAP, plan.real)
         source = call.image.view(image)
         points, target = call.grid.view(raised(grid)), call.values.view(values)
-        onto = nothing if shadow is None else call.shadow.view(shadow)
-        run(call.batch, (source, points, target, onto, slopes, dropped), count)
+        sums = nothing if shadow is None else call.shadow.view(shadow)
+        run(call.batch, (source, points, target, sums, slopes, dropped), count)
         if affine and gradient is not None and needed[1]:
-            sums = slopes.reshape(plan.grid_items, -1, MAP).sum(1, np.float64)
-            gradient[...] = sums[:, : rank * (rank + 1)].reshape(shape)
+            total = slopes.reshape(plan.grid_items, -1, MAP).sum(1, np.float64)
+            gradient[...] = total[:, : rank * (rank + 1)].reshape(shape)
     return shadow, gradient
 
 
@@ -306,14 +349,21 @@ def backward_twice(
     need_image: bool = True,
     need_grid: bool = True,
     order: Order | None = None,
+    onto: Array | None = None,
     threads: int | None = None,
 ) -> tuple[Array | None, Array | None, Array | None]:
-    """Compute the gradients of backward: see `gridsample.kernels`."""
+    """Compute the gradients of backward: see `gridsample.kernels`; ``onto`` as in `backward`."""
+    if plan.footprint is not None:
+        how = {"need_values": need_values, "need_image": need_image, "need_grid": need_grid}
+        found: tuple[Array | None, Array | None, Array | None] = over_footprints().backward_twice(
+            plan, values, image, grid, upstream, moves, **how, threads=threads
+        )
+        return found
     order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
     kind = complex_of(plan.real) if plan.dtype.kind == "c" else plan.real
     like = plan_shadow(plan, layout_of(image))
     results = np.zeros(plan.shape, kind) if need_values else None
-    shadow = like.zeros() if need_image else None
+    shadow = None if not need_image else like.zeros() if onto is None else onto
     gradient = np.zeros((plan.grid_items, *plan.out, len(plan.spatial)), plan.real)
     if not (vanishes(plan, order) or plan.nearest):
         image, grid, moves = in_order(image, like.layout), even(grid), even(moves)
@@ -329,8 +379,8 @@ def backward_twice(
             call.grid.view(raised(grid)), call.moves.view(raised(moves)), call.values.view(values),
         )  # fmt: skip
         bar = nothing if results is None else results.reshape(-1).view(plan.real)
-        onto = nothing if shadow is None else call.shadow.view(shadow)
-        run(call.batch, (*given, bar, onto, gradient.reshape(-1)), count)
+        sums = nothing if shadow is None else call.shadow.view(shadow)
+        run(call.batch, (*given, bar, sums, gradient.reshape(-1)), count)
     return results, shadow, gradient if need_grid else None
 
 

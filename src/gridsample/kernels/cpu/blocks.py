@@ -134,10 +134,17 @@ TILED = 38  # (channel; point, channel; pixel, channel) values whose channels ar
 PLACED = 39  # (weight, point) or (axis, point), see `gridsample.kernels.cpu.linear_lanes`
 
 
-KEYS = 40  # (tap, point) labels that vote, see `gridsample.kernels.cpu.labels`
+# (tap, point) labels that vote, and (point) those with the most votes, see
+# `gridsample.kernels.cpu.labels`.
+KEYS, WINNERS = 40, 44
 
 
-ENTRIES = 41
+# For means: (tap, point) 1 for pixels that are numbers, otherwise 0; (point) both sums; see
+# `gridsample.kernels.cpu.means`.
+MARKS, ABOVE, BELOW = 41, 42, 43
+
+
+ENTRIES = 45
 
 
 def plan_block(
@@ -148,12 +155,14 @@ def plan_block(
     width: int,
     run: int,
     twice: bool = False,
-    votes: bool = False,
+    votes: int = 0,
+    means: bool = False,
 ) -> tuple[list[int], int, int]:
     """Return the table of a block, and the number of indices and reals that it needs.
 
     ``counts`` are the taps of each axis, ``kinds`` the kinds of products of weights; ``twice`` adds
-    what second derivatives need, ``votes`` what labels do.
+    what second derivatives need, ``votes`` what labels do, of which each takes so many indices, and
+    ``means`` what means do.
     """
     axes, most, each = len(counts), max(counts), math.prod(counts)
     table = [axes, most, each, powers, width] + [0] * (ENTRIES - 5)
@@ -164,12 +173,14 @@ def plan_block(
     }  # fmt: skip
     reals = {
         POS: 1, FRACTION: axes, SLOPES: 1, NUMBERS: 1, ALONG: 1, SUMS: axes, PIXELS: each,
-        AMOUNT: kinds * each, WEIGHT: ORDERS * axes * most, COORDINATES: axes, PLACED: 2 * axes,
+        AMOUNT: kinds * each, WEIGHT: ORDERS * axes * most, COORDINATES: axes, PLACED: 3 * axes,
     }  # fmt: skip
     if votes:
-        indices[KEYS] = each
+        indices |= {KEYS: each * votes, WINNERS: votes}
     if twice:
         reals |= {LEANS: 2 * axes * most, OTHERS: each}
+    if means:
+        reals |= {MARKS: each, ABOVE: 1, BELOW: 1}
     ends = []
     for rows in (indices, reals):
         end = 0
@@ -178,7 +189,8 @@ def plan_block(
             end += count * width
         ends.append(end)
     table[HERE], table[LISTED], table[RUN] = ends[0], ends[0] + each, ends[1]
-    table[TILED] = -(-(ends[1] + run) // 16) * 16
+    room = 3 * run if means else run  # for a run, and for both of its sums
+    table[TILED] = -(-(ends[1] + room) // 16) * 16
     return table, ends[0] + 2 * each, table[TILED]
 
 

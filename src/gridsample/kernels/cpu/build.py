@@ -39,6 +39,8 @@ from gridsample.kernels.cpu import (
     labels,
     lanes,
     linear_lanes,
+    linear_means,
+    means,
     passes,
     positions,
     records,
@@ -230,6 +232,7 @@ def bindings(spec: Spec) -> dict[str, Any]:
     return {
         "real": nb.float64 if spec.real == "f8" else nb.float32,
         "integer": nb.int64 if wide else nb.int32,
+        "label": nb.int64 if wide or spec.image[1:] == "8" else nb.int32,
         "address": nb.uint64 if wide else nb.uint32,
         "unsigned": nb.uint64,
         "short": nb.uint16,
@@ -259,6 +262,8 @@ def bindings(spec: Spec) -> dict[str, Any]:
         "TOGETHER": spec.together,
         "ROWS": spec.rows,
         "IN_PLACE": spec.in_place,
+        "MEANS": "_means" in spec.driver,
+        "EMPTY": real(0),
         "PIXEL": spec.pixel,
         "RUNS": spec.runs,
         "LOW": low,
@@ -281,6 +286,9 @@ def rows_of(spec: Spec) -> dict[str, Any]:
         **lanes.reader(spec.image, real, channels, taps),
         **lanes.writer(spec.values, real, channels, taps),
         "weigh_lanes": lanes.weigh_lanes,
+        "weigh_present": lanes.weigh_present,
+        "weigh_known": lanes.weigh_known,
+        "mean_lanes": lanes.mean_lanes,
         "store_lanes": lanes.store_lanes,
         "no_pixel": one["no_lanes"],
         "read_pixel": one["load_lanes"],
@@ -313,8 +321,8 @@ COMPILING = tuple(
 SHARED = ("definitions.axis", "kernels.axes", "kernels.memory", *COMPILING)
 SOURCES = (*SHARED, *(f"kernels.cpu.{name}" for name in (
     "blocks", "build", "direct", "entry", "gradients", "intrinsics", "labels", "lanes",
-    "linear_lanes", "passes", "positions", "records", "runs", "scatter", "second", "sweeps", "taps",
-    "tiles", "vectors",
+    "linear_lanes", "linear_means", "means", "passes", "positions", "records", "runs", "scatter",
+    "second", "sweeps", "taps", "tiles", "vectors",
 )))  # fmt: skip
 
 
@@ -335,6 +343,20 @@ WORK = {
     ),
     "gather_runs": Work(
         records.GatherRuns, records.Task, sweeps.gather_runs_inside, sweeps.gather_runs_edges
+    ),
+    "gather_means": Work(
+        records.GatherMeans, records.Task,
+        with_records(sweeps.gather_inside, "gather_means_inside", job=records.GatherMeans),
+        with_records(sweeps.gather_edges, "gather_means_edges", job=records.GatherMeans),
+    ),
+    "gather_means_runs": Work(
+        records.GatherMeansRuns, records.Task,
+        with_records(
+            sweeps.gather_runs_inside, "gather_means_runs_inside", job=records.GatherMeansRuns
+        ),
+        with_records(
+            sweeps.gather_runs_edges, "gather_means_runs_edges", job=records.GatherMeansRuns
+        ),
     ),
     "gather_labels": Work(
         records.Votes, records.Task, labels.gather_labels_inside, labels.gather_labels_edges
@@ -361,6 +383,12 @@ DRIVERS: dict[str, Function] = {
     "gather_tiles": tiles.gather_tiles,
     "backward_tiles": tiles.backward_tiles,
     "gather_direct": direct.gather_direct,
+    **{
+        f"gather_means_{end}": with_records(
+            function, f"gather_means_{end}", around=records.Surroundings
+        )
+        for end, function in (("tiles", tiles.gather_tiles), ("direct", direct.gather_direct))
+    },
     "backward_direct": direct.backward_direct,
 }
 
@@ -396,6 +424,9 @@ def make_body(spec: Spec, tag: str) -> Any:
     add(*passes.SCATTERED, *taps.SCATTERED, compile_=compile_loop)
     add(*taps.LAID, compile_=compile_rounded)
     if spec.driver == "gather_labels":
+        names["as_keys"] = (
+            intrinsics.same if names["label"] == names["integer"] else intrinsics.as_words
+        )
         add(labels.key_of, *labels.ELEMENTWISE)
         add(*labels.LOOPS, compile_=compile_separate)
         add(*labels.SCATTERED, *labels.STEPS, compile_=compile_loop)
@@ -425,6 +456,8 @@ def make_body(spec: Spec, tag: str) -> Any:
     add(blocks.next_block, blocks.next_piece, blocks.find_piece, compile_=compile_inline)
     add(*gradients.SUMS_OF, compile_=compile_sum)
     add(*taps.STEPS, *sweeps.STEPS, *gradients.PLANES, compile_=compile_loop)
+    if "_means" in spec.driver:
+        lower_means(spec, names, add)
     if spec.driver.endswith("_tiles"):
         names |= {"TILE": lanes.TILE, "turn_tile": lanes.turn_tile}
         add(tiles.turn, *tiles.LOOPS, compile_=compile_loop)
@@ -432,7 +465,8 @@ def make_body(spec: Spec, tag: str) -> Any:
         add(tiles.pixel_or)
         add(*tiles.DERIVING, compile_=compile_separate)
     if spec.driver.endswith("_direct"):
-        emitted = linear_lanes.emitted(direct_kind(spec))
+        kind = direct_kind(spec)
+        emitted = linear_lanes.emitted(kind) | linear_means.emitted(kind)
         names |= emitted
         add(*direct.loops(emitted), compile_=compile_separate)
     add(*second.LOOPS, compile_=compile_separate)
@@ -442,3 +476,25 @@ def make_body(spec: Spec, tag: str) -> Any:
         own: Any = (("work_inside", work.inside, {}), ("work_edges", work.edges, {}))
         add(*own, compile_=compile_loop)
     return compile_body(rebind(DRIVERS[spec.driver], names, f"body_{tag}"))
+
+
+def lower_means(spec: Spec, names: dict[str, Any], add: Callable[..., None]) -> None:
+    """Lower what drivers of means do in addition."""
+    load_image = loader(spec.image)
+    add(*means.INLINED, compile_=compile_inline)
+    if spec.driver.endswith("_direct"):
+        return
+    add(*means.LOOPS, compile_=compile_separate)
+    marks = {"EMPTY": names["ONE"]}
+    add(("slide_two_marks", passes.slide_two, marks))
+    marks["slide_two"] = names["slide_two_marks"]
+    add(("slide_four_marks", passes.slide_four, marks))
+    marks |= {"slide_four": names["slide_four_marks"], "SLIDING": True}
+    add(("blend_marks_sliding", passes.blend_linear, marks), compile_=compile_separate)
+    if spec.fours:
+        add(means.sum_known_rows, compile_=compile_loop)
+    if spec.few:
+        add(means.average_few, means.average_few_edges, compile_=compile_loop)
+    add(*means.RUN_LOADING, compile_=compile_piece, **load_image)
+    add(*means.RUN_LOOPS, compile_=compile_piece)
+    add(*(means.RUN_STEPS if spec.driver.endswith("_runs") else means.STEPS), compile_=compile_loop)

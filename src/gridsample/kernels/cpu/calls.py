@@ -23,6 +23,7 @@ from gridsample.kernels.cpu.layouts import (
     LONG_RUN,
     QUICK,
     GridLayout,
+    around_of,
     bytes_of,
     code,
     common_run,
@@ -78,6 +79,7 @@ GATHERED = (
     "out_memory",
     *(f"around_{n}" for n in records.Outside._fields),
 )
+AVERAGED = (*GATHERED, "around_least", "around_absent")
 
 
 DERIVED = (
@@ -112,8 +114,9 @@ def plan_gather(
     values: Layout,
     affine: bool,
     threads: int,
+    means: bool = False,
 ) -> Gathering:
-    """Prepare a gather for arrays of these layouts."""
+    """Prepare a gather for arrays of these layouts, of ``means`` if NaN pixels do not count."""
     bits = plan.nearest or plan.votes
     points = read_points(grid, plan, affine)
     source, target = describe(image, plan.items, bits), read_values(values, plan, bits)
@@ -122,14 +125,14 @@ def plan_gather(
     times = plan.items if plan.grid_items == 1 else 1
     outside = find_outside(plan, None, kind, any(order)).repeat(times)
     if kind is None and not run and pays_to_tile(plan, source, image[2], values[2]):
-        sweep = sweep_tiles(plan, order, source, points, target, image[2], affine)
+        sweep = sweep_tiles(plan, order, source, points, target, image[2], affine, means)
     else:
         sweep = sweep_gather(
-            plan, order, source, points, target, run, kind, image[2], values[2], affine, threads
-        )
-    return Gathering(
-        source.flat, points.flat, target.flat, kind, times, outside, Batch([sweep], GATHERED)
-    )
+            plan, order, source, points, target, run, kind, (image[2], values[2]), affine, threads,
+            means,
+        )  # fmt: skip
+    batch = Batch([sweep], AVERAGED if means else GATHERED)
+    return Gathering(source.flat, points.flat, target.flat, kind, times, outside, batch)
 
 
 def find_outside(
@@ -143,10 +146,11 @@ def find_outside(
 
 def sweep_gather(
     plan: Plan, order: Order, source: Memory, points: GridLayout, target: Memory, run: int,
-    kind: np.dtype[Any] | None, image: np.dtype[Any], values: np.dtype[Any], affine: bool,
-    threads: int,
+    kind: np.dtype[Any] | None, types: tuple[np.dtype[Any], np.dtype[Any]], affine: bool,
+    threads: int, means: bool,
 ) -> Part:  # fmt: skip
-    """Prepare the sweep that gathers."""
+    """Prepare the sweep that gathers; ``types`` are those of the image and the values."""
+    image, values = types
     group = group_items(plan, source, points, target, run, affine)
     bits, real = index_bits(plan, source, group), code(plan.real)
     if kind is not None and plan.votes:
@@ -162,7 +166,9 @@ def sweep_gather(
         fours = quick and plan.methods[0].taps == 4
         together = pixels_together(plan, source) if few else 1
         direct = linear and not run and bits == 32 and samples_directly(plan, source, points, image)
-        name = "gather_runs" if run else "gather_direct" if direct else "gather"
+        name = ("gather_means" if means else "gather") + (
+            "_runs" if run else "_direct" if direct else ""
+        )
         spec = specify(
             plan, name, bits, points, image, values,
             pairs=not run and not fours and in_pairs(plan, source, image),
@@ -179,17 +185,22 @@ def sweep_gather(
         )  # fmt: skip
     slides = spec.linear > 0 and spec.packed > 0
     work = organize(
-        plan, order, 0 if kind is not None else 1, bits, run, group=group, slides=slides
-    )
+        plan, order, 0 if kind is not None else 1, bits, run, group=group, slides=slides,
+        means=means,
+    )  # fmt: skip
     far = is_far(plan, source, 1) and group == ALONE
-    job: Any = records.Gather(
-        planes_of(source, plan, run > 0), values_of(target, plan, run > 0), AROUND
+    kinds: Any = (records.Gather, records.GatherRuns)
+    if means:
+        kinds = (records.GatherMeans, records.GatherMeansRuns)
+    job: Any = kinds[0](
+        planes_of(source, plan, run > 0), values_of(target, plan, run > 0), around_of(means)
     )
     if run or kind is not None:
-        job = records.GatherRuns(**job._asdict(), length=run)
+        job = kinds[1](**job._asdict(), length=run)
     given: dict[str, Any] = {
         "grid": points.record, "lattice": lattice_of(source.strides, work, far),
-        "block": work.record, **(job._asdict() if spec.driver == "gather_direct" else {"job": job}),
+        "block": work.record,
+        **(job._asdict() if spec.driver.endswith("_direct") else {"job": job}),
     }  # fmt: skip
     tasks = parts_of(plan, work, group, len(job.image.starts), max(1, run), threads)
     return Part(driver_for(spec), given, work.scratch_bytes, tasks)
@@ -212,8 +223,7 @@ def sweep_labels(
     kind: np.dtype[Any], affine: bool, threads: int,
 ) -> Part:  # fmt: skip
     """The sweep that gathers labels, as bits of a ``kind``."""
-    # Keys are indices: they are as wide as the pixels at least.
-    bits = 64 if kind.itemsize == 8 else index_bits(plan, source, group)
+    bits = index_bits(plan, source, group)
     linear = all(method.votes for method in plan.methods)
     spec = specify(
         plan, "gather_labels", bits, points, kind, kind, affine=affine,
@@ -223,7 +233,7 @@ def sweep_labels(
     work = organize(plan, order, 1, bits, 0, group=group)
     job = records.Votes(
         planes_of(source, plan, False), values_of(target, plan, False), AROUND,
-        flip=sign_bit(plan.dtype, bits),
+        flip=sign_bit(plan.dtype, 64 if kind.itemsize == 8 else bits),
     )  # fmt: skip
     given: dict[str, Any] = {
         "job": job, "grid": points.record,
@@ -252,20 +262,20 @@ def samples_directly(plan: Plan, memory: Memory, points: GridLayout, image: np.d
 
 def sweep_tiles(
     plan: Plan, order: Order, source: Memory, points: GridLayout, target: Memory,
-    image: np.dtype[Any], affine: bool,
+    image: np.dtype[Any], affine: bool, means: bool,
 ) -> Part:  # fmt: skip
     """Prepare the sweep that gathers from tiles."""
     planes = len(starts(source, plan, False)[0])
     few = tile_of(plan, planes)
     spec = specify(
-        plan, "gather_tiles", 32, points, image, image, few=few, rows=written_out(plan, 1),
-        affine=affine,
+        plan, "gather_means_tiles" if means else "gather_tiles", 32, points, image, image, few=few,
+        rows=written_out(plan, 1), affine=affine,
     )  # fmt: skip
     margins, strides, tiling = tiling_of(plan, few, planes)
     work = organize(plan, order, 1, 32, 0, in_rows=False).with_margins(margins)
     given: dict[str, Any] = {
         "image": planes_of(source, plan, False), "grid": points.record,
-        "out": values_of(target, plan, False), "around": AROUND,
+        "out": values_of(target, plan, False), "around": around_of(means),
         "lattice": lattice_of(strides, work, False),
         "tiling": tiling, "block": work.record,
     }  # fmt: skip
@@ -331,9 +341,12 @@ class Scattering(NamedTuple):
 @functools.lru_cache(maxsize=256)
 def plan_backward(
     plan: Plan, order: Order, image: Layout, grid: Layout, values: Layout,
-    needed: tuple[bool, bool], affine: bool, threads: int,
+    needed: tuple[bool, bool], affine: bool, threads: int, adds: bool = False,
 ) -> Scattering:  # fmt: skip
-    """Prepare the needed gradients for arrays of these layouts."""
+    """Prepare the needed gradients for arrays of these layouts.
+
+    The image's gradient is added to memory that already holds sums if ``adds``, otherwise to zeros.
+    """
     points, target = read_points(grid, plan, affine), read_values(values, plan)
     source = describe(image, plan.items)
     shadow = describe(plan_shadow(plan, image).layout, plan.items)
@@ -357,7 +370,7 @@ def plan_backward(
         np.tile(numbers_outside(plan, None).dropped, times), times,
         Batch([
             sweep_backward(plan, order, source, shadow, points, target, one, affine, count,
-                           image[2], values[2])
+                           image[2], values[2], adds)
             for one in passes
         ], DERIVED),
         -(-plan.points // (CHUNK * width_of(plan, order))),
@@ -372,13 +385,18 @@ def width_of(plan: Plan, order: Order) -> int:
 def sweep_backward(
     plan: Plan, order: Order, source: Memory, shadow: Memory, points: GridLayout, target: Memory,
     needed: tuple[bool, bool], affine: bool, threads: int, image: np.dtype[Any],
-    values: np.dtype[Any],
+    values: np.dtype[Any], adds: bool,
 ) -> Part:  # fmt: skip
-    """Prepare a sweep for the needed gradients."""
+    """Prepare a sweep for the needed gradients; drivers of tiles do not add to sums."""
     need_image, need_grid = needed
     place = shadow if need_image else source  # the array for which the taps' offsets are computed
     run = common_run(place, target)
-    if not affine and not run and pays_to_tile_back(plan, source, shadow, image, values):
+    if (
+        not affine
+        and not run
+        and not adds
+        and pays_to_tile_back(plan, source, shadow, image, values)
+    ):
         return sweep_backward_tiles(
             plan, order, source, shadow, points, target, needed, threads, image
         )

@@ -29,6 +29,7 @@ from gridsample.kernels.cpu.blocks import (
     tail,
 )
 from gridsample.kernels.cpu.gradients import add_shares, clear_sums, fetch_block
+from gridsample.kernels.cpu.means import absent_of, least_of
 from gridsample.kernels.cpu.passes import fetch_ahead
 from gridsample.kernels.cpu.positions import lay_points
 from gridsample.kernels.cpu.records import (
@@ -54,6 +55,7 @@ real = float
 int64 = int
 unsigned = int
 AFFINE = False  # whether a grid's memory holds affine maps
+MEANS = False  # whether NaN pixels do not count
 LANES = 1  # how many points are processed at once
 
 
@@ -71,6 +73,15 @@ def sample_points(*arguments: Any) -> bool:
     return True
 
 
+def average_plane(*arguments: Any) -> bool:
+    """Average LANES points of a plane, by offsets and weights; return whether sums are finite."""
+    return True
+
+
+def average_points(*arguments: Any) -> None:
+    """Average LANES points of a plane, by coordinates."""
+
+
 def derive(*arguments: Any) -> None:
     """Compute both gradients of LANES points of a plane, by offsets and distances."""
 
@@ -80,6 +91,7 @@ def settle_slopes(*arguments: Any) -> None:
 
 
 place_points_one, sample_plane_one, sample_points_one = place_points, sample_plane, sample_points
+average_plane_one, average_points_one = average_plane, average_points
 derive_one, settle_slopes_one = derive, settle_slopes
 
 
@@ -87,7 +99,7 @@ def place_block(
     grid: Array, gap: int, measures: Array, strides: Array, within: Any, share: Any, apart: int,
     at: Array, x: Array, width: int, n: int,
 ) -> None:  # fmt: skip
-    """Store offsets and weights of a block of points; a twin stores distances and slopes."""
+    """Store offsets and weights of a block of points; twins store other numbers."""
     whole = n // LANES * LANES
     for i in range(0, whole, LANES):
         place_points(grid, i, gap, measures, strides, within, share, apart, at, x, width)
@@ -158,8 +170,38 @@ def sample_block(
     return finite
 
 
+def average_placed(
+    plane: Array, strides: Array, at: Array, x: Array, width: int, bounds: Any,
+    numbers: Array, n: int,
+) -> bool:  # fmt: skip
+    """Average a block in one plane, by offsets and weights; return whether sums are finite."""
+    whole, finite = n // LANES * LANES, True
+    for i in range(0, whole, LANES):
+        finite &= average_plane(plane, i, strides, at, x, width, bounds, numbers)
+    for i in range(whole, n):
+        finite &= average_plane_one(plane, i, strides, at, x, width, bounds, numbers)
+    return finite
+
+
+def average_block(
+    plane: Array, grid: Array, gap: int, measures: Array, strides: Array, within: Any, share: Any,
+    apart: int, bounds: Any, numbers: Array, n: int,
+) -> None:  # fmt: skip
+    """Average a block in one plane, by coordinates, and check what counts."""
+    whole = n // LANES * LANES
+    for i in range(0, whole, LANES):
+        average_points(
+            plane, grid, i, gap, measures, strides, within, share, apart, bounds, numbers
+        )
+    for i in range(whole, n):
+        average_points_one(
+            plane, grid, i, gap, measures, strides, within, share, apart, bounds, numbers
+        )
+
+
 # Twins of the loops above, with other code for the points: see `loops`.
-place_block_slopes, sample_block_carefully = place_block, sample_block
+place_block_slopes = place_block_means = place_block
+sample_block_carefully = sample_block
 derive_block_both = derive_block_grid = derive_block_image = derive_block
 
 
@@ -189,7 +231,12 @@ def gather_direct(
                 )  # fmt: skip
             item_of = begin // shared if shared else int64(0)
             within, moved = real(begin - item_of * shared) + HALF, item_of * block.table[APART]
-            if not one:
+            if MEANS:
+                place_block_means(
+                    here, gap, block.measures, lattice.strides, within, share,
+                    block.table[APART], at, x, width, n,
+                )  # fmt: skip
+            elif not one:
                 place_block(
                     here, gap, block.measures, lattice.strides, within, share,
                     block.table[APART], at, x, width, n,
@@ -198,14 +245,24 @@ def gather_direct(
                 plane = tail(image.memory, image.starts[p] + item * image.item + moved)
                 values = tail(out.memory, out.starts[p] + item * out.item)
                 numbers = window(tail(values, begin * out.step), room)
-                if one:
+                if MEANS:
+                    bounds = least_of(around), absent_of(around, p)[0]
+                    finite = average_placed(
+                        plane, lattice.strides, at, x, width, bounds, numbers, n
+                    )
+                    if not finite:
+                        average_block(
+                            plane, here, gap, block.measures, lattice.strides, within, share,
+                            block.table[APART], bounds, numbers, n,
+                        )  # fmt: skip
+                elif one:
                     finite = sample_block(
                         plane, here, gap, block.measures, lattice.strides, within, share,
                         block.table[APART], numbers, n,
                     )  # fmt: skip
                 else:
                     finite = sample_placed(plane, lattice.strides, at, x, width, numbers, n)
-                if not finite:
+                if not MEANS and not finite:
                     sample_block_carefully(
                         plane, here, gap, block.measures, lattice.strides, within, share,
                         block.table[APART], numbers, n,
@@ -282,9 +339,14 @@ def loops(emitted: Mapping[str, Any]) -> tuple[Any, ...]:
 
     return (
         place_block,
-        twin("place_block_slopes", place_block, "place_points", "place_slopes"),
+        *(
+            twin(f"place_block_{kept}", place_block, "place_points", f"place_{kept}")
+            for kept in ("slopes", "means")
+        ),
         sample_placed,
         sample_block,
+        average_placed,
+        average_block,
         twin("sample_block_carefully", sample_block, "sample_points", "sample_points_carefully"),
         *(
             twin(f"derive_block_{needed}", derive_block, "derive", f"derive_{needed}")

@@ -8,7 +8,7 @@ import numba as nb
 from llvmlite import ir
 from numba.extending import intrinsic
 
-from gridsample.kernels.compile.extending import pointer
+from gridsample.kernels.compile.extending import make_array, pointer
 from gridsample.kernels.cpu.vectors import round_to_bfloat
 
 # Numba reads the names and the number of parameters from each function, so these functions cannot
@@ -80,6 +80,18 @@ def floor(context: Any, value: Any) -> Any:
 def rint(context: Any, value: Any) -> Any:
     """Return the nearest whole number, ties to even."""
     return _rounding("llvm.rint")(context, value)
+
+
+@intrinsic
+def as_words(context: Any, array: Any) -> Any:
+    """View an array of 32-bit integers as 64-bit integers."""
+    kind = nb.types.Array(nb.types.int64, 1, "C")
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = pointer(context, builder, array, arguments[0])
+        return make_array(context, builder, kind, builder.ptrtoint(data, ir.IntType(64)))
+
+    return kind(array), generate
 
 
 @intrinsic

@@ -18,7 +18,6 @@ from gridsample.kernels.axes import COUNT
 from gridsample.kernels.cpu.blocks import (
     AMOUNT,
     AT,
-    BASE,
     EACH,
     FRACTION,
     KEYS,
@@ -29,6 +28,7 @@ from gridsample.kernels.cpu.blocks import (
     PUT,
     STATE,
     WIDTH,
+    WINNERS,
     find_piece,
     next_piece,
     tail,
@@ -40,6 +40,7 @@ from gridsample.kernels.cpu.taps import multiply_out, prepare_edges, weigh_insid
 Array = Any
 # Bound by lowering.
 integer = int
+label = int  # of keys; it has 64 bits if pixels do, also where indices have 32
 unsigned = int
 address = int
 int64 = int
@@ -48,9 +49,14 @@ PIXEL = 0  # bytes of a pixel, where two are read as one word; or 0
 TIE = 0.0  # totals that differ by no more tie; resizing binds another number
 
 
+def as_keys(indices: Array) -> Array:
+    """View scratch memory for indices as keys."""
+    return indices
+
+
 def key_of(bits: Any, flip: Any) -> Any:
     """The key of a pixel's bits, and the bits of a key."""
-    return integer(integer(bits) ^ integer(flip))
+    return label(label(bits) ^ label(flip))
 
 
 def collect_keys(
@@ -101,11 +107,11 @@ def collect_present_keys(
 
 def differ(keys: Array, taps: int, width: int, n: int) -> Any:
     """Bits that are set if some taps of a point have different keys."""
-    found = integer(0)
+    found = label(0)
     for t in range(1, taps):
         begin = unsigned(t) * width
         for i in range(n):
-            found = integer(found | integer(keys[i] ^ keys[begin + i]))
+            found = label(found | label(keys[i] ^ keys[begin + i]))
     return found
 
 
@@ -249,10 +255,8 @@ def gather_labels_inside(
     """Sample labels at the points of a block that are no edges."""
     n, width, taps = span.n, unsigned(block.table[WIDTH]), block.table[EACH]
     at, state = tail(block.indices, block.table[AT]), tail(block.indices, block.table[STATE])
-    keys, winners = (
-        tail(block.indices, block.table[KEYS]),
-        tail(block.indices, block.table[BASE]),
-    )
+    keys = as_keys(tail(block.indices, block.table[KEYS]))
+    winners = as_keys(tail(block.indices, block.table[WINNERS]))
     amount = tail(block.reals, block.table[AMOUNT])
     totals, most = tail(block.reals, block.table[PIXELS]), tail(block.reals, block.table[NUMBERS])
     words = tail(block.indices, block.table[PLACES])
@@ -268,7 +272,7 @@ def gather_labels_inside(
             if lattice.far:
                 fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], taps, n)
             collect_pair_keys(plane, at, lattice.shifts, job.flip, words, keys, taps, width, n)
-            if differ(keys, taps, width, n) == integer(0):
+            if differ(keys, taps, width, n) == label(0):
                 copy_keys(keys, winners, n)
             elif LINEAR:
                 elect_linear(keys, x, y, z, winners, width, n)
@@ -298,7 +302,8 @@ def gather_labels_edges(
     """Sample labels at the ``n`` listed edges of an item."""
     width, taps = unsigned(block.table[WIDTH]), block.table[EACH]
     places, lost = tail(block.indices, block.table[PLACES]), tail(block.indices, block.table[LOST])
-    keys, winners = tail(block.indices, block.table[KEYS]), tail(block.indices, block.table[BASE])
+    keys = as_keys(tail(block.indices, block.table[KEYS]))
+    winners = as_keys(tail(block.indices, block.table[WINNERS]))
     put = tail(block.indices, block.table[PUT])
     amount = tail(block.reals, block.table[AMOUNT])
     totals, most = tail(block.reals, block.table[PIXELS]), tail(block.reals, block.table[NUMBERS])

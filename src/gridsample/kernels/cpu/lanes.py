@@ -165,6 +165,50 @@ def weigh_lanes(context: Any, total: Any, weight: Any, lanes: Any) -> Any:
     return lanes(lanes, lanes.number, lanes), generate
 
 
+def _present(builder: Any, lanes: Any, chosen: Any, total: Any) -> Any:
+    """Return what is chosen where lanes are numbers, and the total where they are NaN."""
+    return builder.select(builder.fcmp_ordered("==", lanes, lanes), chosen, total)
+
+
+@intrinsic
+def weigh_present(context: Any, total: Any, weight: Any, lanes: Any) -> Any:
+    """Return total + weight * lanes, or the total where lanes are NaN."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        total, weight, lanes = arguments
+        # A product that plain sums share would be rounded before it is added.
+        lanes = _present(builder, lanes, lanes, ir.Constant(lanes.type, None))
+        product = builder.fmul(repeat(builder, weight, lanes.type.count), lanes, flags=FUSE)
+        return builder.fadd(total, product, flags=FUSE)
+
+    return lanes(lanes, lanes.number, lanes), generate
+
+
+@intrinsic
+def weigh_known(context: Any, total: Any, weight: Any, lanes: Any) -> Any:
+    """Return total + weight, or the total where lanes are NaN."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        total, weight, lanes = arguments
+        more = builder.fadd(total, repeat(builder, weight, lanes.type.count))
+        return _present(builder, lanes, more, total)
+
+    return lanes(lanes, lanes.number, lanes), generate
+
+
+@intrinsic
+def mean_lanes(context: Any, plain: Any, above: Any, below: Any, least: Any, absent: Any) -> Any:
+    """Return plain samples where they are numbers, else quotients or what is absent."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        plain, above, below, least, absent = arguments
+        enough = builder.fcmp_ordered(">", below, repeat(builder, least, below.type.count))
+        quotient = builder.select(enough, builder.fdiv(above, below), absent)
+        return _present(builder, plain, plain, quotient)
+
+    return plain(plain, plain, plain, plain.number, plain), generate
+
+
 @intrinsic
 def dot_lanes(context: Any, lanes: Any, others: Any) -> Any:
     """Return the dot product of two rows; LLVM chooses the order, the same in every call."""

@@ -227,6 +227,11 @@ def lattice_of(strides: tuple[int, ...], work: Work, far: bool) -> Lattice:
 AROUND = records.Outside(None, None, None)
 
 
+def around_of(means: bool) -> Any:
+    """Return the record of these values, of ``means`` if NaN pixels do not count."""
+    return records.Surroundings(*AROUND, None, None) if means else AROUND
+
+
 def common_run(place: Memory, values: Memory, least: int = LONG_RUN) -> int:
     """Return how many contiguous channels are processed together; 0 to process planes."""
     return place.run if place.run == values.run >= least else 0

@@ -158,10 +158,18 @@ class Emitter:
             at = builder.add(at, index)
         return at, distances, positions
 
+    def counts(self, d: Numbers) -> list[Any]:
+        """Return where both pixels along an axis count, by the distance from the first one."""
+        both = self.builder.and_
+        return [both(d.holds(">=", least), d.holds("<", least + 2)) for least in (-1, 0)]
+
+    def outside(self, d: Numbers) -> Numbers:
+        """Return the weight of what is outside along an axis: what the pixels' weights lack."""
+        return (d - 1).most(0 - d).most(0).least(1)
+
     def parts(self, distance: Numbers) -> Parts:
         """Compute the contributions of both pixels along an axis."""
-        d, builder = distance, self.builder
-        counts = [builder.and_(d.holds(">=", least), d.holds("<", least + 2)) for least in (-1, 0)]
+        d, builder, counts = distance, self.builder, self.counts(distance)
         weights = (1 - d.called("llvm.fabs")).most(0), d.least(2 - d).most(0)
         inward = d.holds("<", 0), d.holds("<", 1)
         one = Numbers(builder, d.like(1)), Numbers(builder, d.like(-1))
@@ -338,8 +346,8 @@ def emitted(kind: Kind) -> dict[str, Any]:
     """Make the functions that process LANES points at once, or one (names with ``_one``)."""
     names: dict[str, Any] = {"LANES": kind.lanes}
     for end, count in (("", kind.lanes), ("_one", 1)):
-        names["place_points" + end] = placer(kind, count, False)
-        names["place_slopes" + end] = placer(kind, count, True)
+        for kept in ("points", "slopes", "means"):
+            names[f"place_{kept}{end}"] = placer(kind, count, kept)
         names["settle_slopes" + end] = settler(kind, count)
         for how, needed in (
             ("image", (True, False)),
@@ -358,8 +366,8 @@ def indices(context: Any, builder: Any, kinds: Any, arguments: Any, *places: int
     return [context.cast(builder, arguments[k], kinds[k], nb.int64) for k in places]
 
 
-def placer(kind: Kind, count: int, steep: bool) -> Any:
-    """Make what stores points' offsets and weights; or distances and slopes, if ``steep``."""
+def placer(kind: Kind, count: int, what: str) -> Any:
+    """Make what stores points' offsets, and what else is needed: see `place_points`."""
 
     @intrinsic
     def place_points(
@@ -368,7 +376,8 @@ def placer(kind: Kind, count: int, steep: bool) -> Any:
     ) -> Any:  # fmt: skip
         """Store offsets in ``at``, and rows in ``x`` that are ``width`` apart.
 
-        The rows are both weights of each axis; or all distances, and then all slopes.
+        The rows are both weights of each axis for "points"; for "means", the weight of what is
+        outside along each axis follows; for "slopes", they are all distances, and then all slopes.
         """
         kinds = grid, i, gap, measures, strides, within, share, apart, at, x, width
 
@@ -381,8 +390,7 @@ def placer(kind: Kind, count: int, steep: bool) -> Any:
             group = given[5], given[6], apart
             offsets, distances, positions = emit.place(data, gap, table, steps, group)
             emit.store(offsets, places, i)
-            rows = [builder.add(i, builder.mul(width, I64(a))) for a in range(2 * kind.rank)]
-            if steep:
+            if what == "slopes":
                 pairs = [
                     emit.slope(position, distance, table, a)
                     for a, (position, distance) in enumerate(zip(positions, distances, strict=True))
@@ -390,8 +398,9 @@ def placer(kind: Kind, count: int, steep: bool) -> Any:
                 kept = [d for _, d in pairs] + [slope for slope, _ in pairs]
             else:
                 kept = [weight for d in distances for weight in emit.parts(d).weights]
-            for row, one in zip(rows, kept, strict=True):
-                emit.store(one.value, first, row)
+                kept += [emit.outside(d) for d in distances] if what == "means" else []
+            for a, one in enumerate(kept):
+                emit.store(one.value, first, builder.add(i, builder.mul(width, I64(a))))
             return context.get_dummy_value()
 
         real = kind.real

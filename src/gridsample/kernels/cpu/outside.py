@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import BFLOAT16, Plan, is_differentiable, type_name
 from gridsample.kernels.memory import BFLOAT_NAN, converted, frozen
 
@@ -26,6 +27,23 @@ class Outside(NamedTuple):
         return self if times == 1 else Outside(*(np.tile(one, times) for one in self))
 
 
+class Surroundings(NamedTuple):
+    """The values of each plane where there is no image, or no known pixel, for one item."""
+
+    out: Array
+    dropped: Array
+    holes: Array
+    least: Array  # one number
+    absent: Array  # of missing results
+
+    def repeat(self, times: int) -> Surroundings:
+        """Return the values repeated for ``times`` items."""
+        if times == 1:
+            return self
+        tiled = [np.tile(one, times) for one in self]
+        return Surroundings(*tiled)._replace(least=self.least)
+
+
 @functools.lru_cache(maxsize=256)
 def zeros(planes: int, kind: np.dtype[Any]) -> Array:
     """Return a zero for each plane."""
@@ -36,6 +54,16 @@ def numbers_outside(plan: Plan, fill: Array | None, differentiated: bool = False
     """Return the values for sums: the fill (of a derivative, 0); nowhere, NaN if possible."""
     hole = math.nan if is_differentiable(plan.dtype) and not differentiated else None
     return surround(plan, as_parts(fill, plan), hole, differentiated)
+
+
+def means_outside(plan: Plan, fill: Array | None, means: Averaging) -> Surroundings:
+    """Return the values for means."""
+    around, number = numbers_outside(plan, fill), plan.real.type
+    absent = np.array(np.broadcast_to(means.absent or math.nan, (plan.channels,)), plan.real)
+    if means.drops:
+        nowhere = np.full(plan.channels, math.nan, plan.real)
+        around = around._replace(out=absent, dropped=nowhere)
+    return Surroundings(*around, np.array([means.least], number), absent)
 
 
 def bits_outside(plan: Plan, fill: Array | None, kind: np.dtype[Any]) -> Outside:

@@ -44,6 +44,7 @@ PAIRS = False  # whether neighbours along x are contiguous in an image, and need
 BESIDE = False  # whether the taps in a row of four are contiguous, in any storage type
 ROWS = 0  # the number of such rows, or 0 if it is an argument
 PIXEL = 0  # bytes of a pixel that is read by words, or numbers of one that is copied; or 0
+EMPTY = 0.0  # what a tap gets that is dropped by sliding
 LOW, HIGH = 0, 0  # the least and greatest stored value, if it is an integer of few bits
 
 
@@ -421,10 +422,10 @@ def blend_linear(
 
 
 def slide_two(first: Any, second: Any, by: Any) -> tuple[Any, Any]:
-    """Convert two pixels along an axis to those of both taps; a dropped tap gets 0."""
+    """Convert two pixels along an axis to those of both taps; a dropped tap gets ``EMPTY``."""
     return (
-        where(by == integer(STAYS), first, where(by == integer(DOWN), second, real(0))),
-        where(by == integer(STAYS), second, where(by == integer(UP), first, real(0))),
+        where(by == integer(STAYS), first, where(by == integer(DOWN), second, EMPTY)),
+        where(by == integer(STAYS), second, where(by == integer(UP), first, EMPTY)),
     )
 
 

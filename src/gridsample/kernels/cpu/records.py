@@ -17,7 +17,8 @@ Scratch = Any  # lent to a task
 MEMORIES = (
     *(f"{name}_memory" for name in ("image", "upstream", "grid", "moves", "out", "values")),
     *("results_memory", "shadow_memory", "gradient_memory"),
-    *("around_outside", "around_dropped", "around_holes", "dropped"),
+    *("around_outside", "around_dropped", "around_holes", "around_least", "around_absent"),
+    "dropped",
 )
 
 
@@ -77,6 +78,16 @@ class Outside(NamedTuple):
     outside: Memory  # at points that are out
     dropped: Memory  # of dropped taps
     holes: Memory  # at points that are nowhere
+
+
+class Surroundings(NamedTuple):
+    """`Outside` where NaN pixels do not count: see `gridsample.kernels.cpu.means`."""
+
+    outside: Memory
+    dropped: Memory
+    holes: Memory
+    least: Memory  # one number: the weight that a result must exceed
+    absent: Memory  # of results that do not
 
 
 class Lattice(NamedTuple):
@@ -175,6 +186,23 @@ class GatherRuns(NamedTuple):
     out: Values
     around: Outside
     length: int  # the number of contiguous channels; 0 if they are not contiguous
+
+
+class GatherMeans(NamedTuple):
+    """`Gather` where NaN pixels do not count."""
+
+    image: Planes
+    out: Values
+    around: Surroundings
+
+
+class GatherMeansRuns(NamedTuple):
+    """`GatherRuns` where NaN pixels do not count."""
+
+    image: Planes
+    out: Values
+    around: Surroundings
+    length: int
 
 
 class Votes(NamedTuple):

@@ -53,6 +53,17 @@ from gridsample.kernels.cpu.gradients import (
     settle_sums_edges,
     steepen,
 )
+from gridsample.kernels.cpu.means import (
+    absent_of,
+    average_edges,
+    average_few,
+    average_few_edges,
+    average_inside,
+    average_run,
+    average_run_edge,
+    average_runs,
+    least_of,
+)
 from gridsample.kernels.cpu.passes import (
     blend,
     blend_across,
@@ -111,6 +122,7 @@ PIXEL = 0  # bytes of a pixel that is read by words, or numbers of one that is c
 FEW = 0  # how many contiguous channels of a pixel fit a register
 TOGETHER = 1  # how many pixels along x are read together
 RUNS = False  # whether a pixel's contiguous channels are copied together
+MEANS = False  # whether NaN pixels do not count
 HIGH = 0  # the greatest stored value, if it is an integer of few bits
 
 
@@ -210,6 +222,9 @@ def gather_inside(
             else:
                 collect(plane, at, lattice.shifts, pixels, count, wide, n)
                 blend(numbers, pixels, amount, count, wide, n)
+            if MEANS:
+                least, absent = least_of(job.around), absent_of(job.around, p)[0]
+                average_inside(numbers, plane, lattice, block, slid, slides, least, absent, n)
         if inside < n:
             replace(state, numbers, job.around.outside[p], n)
         settle_block(
@@ -247,6 +262,8 @@ def gather_edges(
         collect_present(plane, places, pixels, count, wide, n)
         mask_weighed(places, amount, pixels, job.around.dropped[p], count, wide, n)
         blend(room, pixels, amount, count, wide, n)
+        if MEANS:
+            average_edges(block, least_of(job.around), absent_of(job.around, p)[0], n)
         settle_edges(room, lost, job.around.holes[p], put, here, step, n)
 
 
@@ -370,20 +387,16 @@ def gather_runs_inside(
         if FEW:
             if lattice.far and inside:
                 fetch_ahead(pixels, at, lattice.shifts, block.axes[COUNT], block.table[EACH], n)
-            blend_few(
-                place,
-                step,
-                pixels,
-                at,
-                state,
-                lattice.shifts,
-                amount,
-                across,
-                empty,
-                wide,
-                rows,
-                n,
-            )
+            if MEANS:
+                least, absent = least_of(job.around), absent_of(job.around, p * job.length)
+                average_few(
+                    place, step, pixels, lattice.shifts, block, empty, least, absent, rows, n
+                )
+            else:
+                blend_few(
+                    place, step, pixels, at, state, lattice.shifts, amount, across, empty, wide,
+                    rows, n,
+                )  # fmt: skip
         elif IN_PLACE:
             blend_inside(
                 place,
@@ -399,12 +412,18 @@ def gather_runs_inside(
                 size,
                 n,
             )
+            if MEANS:
+                least, absent = least_of(job.around), absent_of(job.around, p * job.length)
+                average_runs(place, step, pixels, lattice.shifts, block, least, absent, size, n)
         else:
             for i in range(n):
                 blend_inside(
                     run, step, pixels, tail(at, i), tail(state, i), lattice.shifts,
                     tail(amount, i), empty, wide, taps, size, unsigned(1),
                 )  # fmt: skip
+                if MEANS:
+                    least, absent = least_of(job.around), absent_of(job.around, p * job.length)
+                    average_run(run, pixels, lattice.shifts, block, least, absent, size, i)
                 settle(run, tail(place, i * step), unsigned(1), size)
 
 
@@ -436,30 +455,28 @@ def gather_runs_edges(
         place = tail(
             job.out.memory, job.out.starts[p] + item * job.out.item + task.first * job.out.step
         )
+        under, hole = (
+            tail(job.around.dropped, p * job.length),
+            tail(job.around.holes, p * job.length),
+        )
+        if FEW and MEANS:
+            least, absent = least_of(job.around), absent_of(job.around, p * job.length)
+            average_few_edges(place, step, pixels, block, which, under, hole, least, absent, n)
+            continue
         if FEW:
             blend_few_edges(
-                place,
-                step,
-                pixels,
-                places,
-                lost,
-                which,
-                amount,
-                tail(job.around.dropped, p * job.length),
-                tail(job.around.holes, p * job.length),
-                wide,
-                taps,
-                n,
+                place, step, pixels, places, lost, which, amount, under, hole, wide, taps, n
             )
             continue
         for j in range(n):
             count = list_present(places, taps, wide, j, here, tap)
             blend_present(run, pixels, here, amount, tap, count, size)
-            add_outside(
-                run, tail(job.around.dropped, p * job.length), amount, tap, count, taps, size
-            )
+            add_outside(run, under, amount, tap, count, taps, size)
+            if MEANS:
+                least, absent = least_of(job.around), absent_of(job.around, p * job.length)
+                average_run_edge(pixels, block, under, least, absent, count, size)
             if lost[j]:
-                copy_run(run, unsigned(0), tail(job.around.holes, p * job.length), size)
+                copy_run(run, unsigned(0), hole, size)
             settle_run(run, tail(place, unsigned(which[j]) * step), size)
 
 

@@ -36,6 +36,7 @@ from gridsample.kernels.cpu.blocks import (
     tail,
 )
 from gridsample.kernels.cpu.gradients import clear_sums, raises
+from gridsample.kernels.cpu.means import absent_of, average_few, average_few_edges, least_of
 from gridsample.kernels.cpu.positions import survey
 from gridsample.kernels.cpu.records import (
     Block,
@@ -65,6 +66,7 @@ unsigned = int
 TILE = 1  # the side of a square that is transposed in registers
 FEW = 1  # the channels of a tile
 ROWS = 0  # the number of taps of a point, or 0 if it is an argument
+MEANS = False  # whether NaN pixels do not count
 address = int
 
 
@@ -215,6 +217,9 @@ def gather_tiles(
             few_of(around.outside, channel, many, empty)
             few_of(around.dropped, channel, many, under)
             few_of(around.holes, channel, many, hole)
+            absent = tail(tile, tiling.whole * FEW)
+            if MEANS:
+                few_of(absent_of(around, 0), channel, many, absent)
             edges, start = unsigned(0), int64(0)
             while start < task.last - task.first:
                 n, before = unsigned(minimum(width, task.last - task.first - start)), edges
@@ -225,10 +230,16 @@ def gather_tiles(
                     weigh_inside(block, 1, n)
                     multiply_out(block, 1, n)
                 if edges - before < n:
-                    blend_few(
-                        rows, few, tile, at, state, lattice.shifts, amount, amount, empty, wide,
-                        taps, n,
-                    )  # fmt: skip
+                    if MEANS:
+                        least = least_of(around)
+                        average_few(
+                            rows, few, tile, lattice.shifts, block, empty, least, absent, taps, n
+                        )
+                    else:
+                        blend_few(
+                            rows, few, tile, at, state, lattice.shifts, amount, amount, empty,
+                            wide, taps, n,
+                        )  # fmt: skip
                     here = place + start * out.step
                     settle_tile(rows, out.memory, out.starts, channel, many, here, out.step, n)
                 start += int64(n)
@@ -240,9 +251,15 @@ def gather_tiles(
                     )
                     prepare_edges(block, points, 1, 1, lattice.strides, task.first, which, n)
                     count_up(order, n)
-                    blend_few_edges(
-                        rows, few, tile, places, lost, order, amount, under, hole, wide, taps, n
-                    )
+                    if MEANS:
+                        least = least_of(around)
+                        average_few_edges(
+                            rows, few, tile, block, order, under, hole, least, absent, n
+                        )
+                    else:
+                        blend_few_edges(
+                            rows, few, tile, places, lost, order, amount, under, hole, wide, taps, n
+                        )
                     settle_tile_edges(
                         rows, out.memory, out.starts, channel, many, place, out.step, which, n
                     )

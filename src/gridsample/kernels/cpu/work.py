@@ -144,7 +144,7 @@ class Work(NamedTuple):
     def tiled(self, pixels: int, channels: int) -> Work:
         """Add scratch memory for a tile of so many pixels and channels, and for its results."""
         size, kind = self.reals
-        return self._replace(reals=(size + channels * (3 + self.width + pixels), kind))
+        return self._replace(reals=(size + channels * (4 + self.width + pixels), kind))
 
     def scratch(self) -> tuple[Array, Array]:
         """Allocate scratch memory for one task."""
@@ -153,14 +153,15 @@ class Work(NamedTuple):
 
 def organize(
     plan: Plan, order: tuple[int, ...], kinds: int, bits: int, run: int, twice: bool = False,
-    in_rows: bool = True, group: Group = ALONE, slides: bool = False,
+    in_rows: bool = True, group: Group = ALONE, slides: bool = False, means: bool = False,
 ) -> Work:  # fmt: skip
     """Determine blocks of such a width that their scratch memory stays in cache.
 
     ``kinds`` is the number of kinds of products of weights, ``bits`` the width of an index, and
     ``run`` the number of contiguous channels, or 0.  ``twice`` is set for second derivatives,
     ``in_rows`` if blocks may be strips of rows, and ``slides`` if there are loops for taps that
-    slide.  ``group`` describes the items that share blocks.
+    slide.  ``group`` describes the items that share blocks.  ``means`` is set if NaN pixels do not
+    count.
     """
     axes = describe_axes(plan, order)
     each = math.prod(axes.counts)
@@ -170,8 +171,9 @@ def organize(
     powers = max(method.powers for method in plan.methods)
     inside = axes.reals.reshape(len(axes.counts), -1)
     fits = bool((inside[:, FROM] <= inside[:, TO]).all())
+    votes = max(1, plan.dtype.itemsize * 8 // bits) if plan.votes else 0
     table, indices, reals = blocks.plan_block(
-        axes.counts, powers, fits, kinds, width, run, twice, plan.votes
+        axes.counts, powers, fits, kinds, width, run, twice, votes, means
     )
     kind = np.dtype(np.int32 if bits == 32 else np.int64)
     table[blocks.FILLS] = not plan.sums_to_one

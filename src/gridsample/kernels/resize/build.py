@@ -136,7 +136,7 @@ def include_votes(spec: Spec, names: dict[str, Any], include: Callable[..., None
     """What drivers that resize labels are made of."""
     keys = nb.int32 if spec.driver == "vote_few" and spec.source != "u8" else nb.int64
     names |= {
-        "integer": keys, "int64": nb.int64, "WIDTH": WIDTH, "TIE": TIE, "tail": tail,
+        "integer": keys, "label": keys, "int64": nb.int64, "WIDTH": WIDTH, "TIE": TIE, "tail": tail,
         "where": where, "minimum": minimum,
     }  # fmt: skip
     include(votes.key_of, compile_=compile_inner)

@@ -1,0 +1,268 @@
+"""Antialiased warps: how close they are to supersampling, and what they cost.
+
+    python -m benchmarks.antialiasing            print the tables
+    python -m benchmarks.antialiasing --write    and write docs/benchmarks/antialiasing.json
+
+Quality is the PSNR of a warped photo (scikit-image's) against 16 x 16 samples of bicubic per output
+pixel, 8 x 8 x 8 for a volume.  Time is that of one thread, as a ratio to the same result from a
+finer grid, and to `reproject.reproject_adaptive` if that is installed.  All are run in turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import gridsample
+
+Array = np.ndarray[Any, Any]
+RESULTS = Path(__file__).parent.parent / "docs" / "benchmarks" / "antialiasing.json"
+PHOTOS = ("astronaut", "chelsea", "coffee")
+SIZE = 256
+
+
+class Warp(NamedTuple):
+    """A warp of a square photo: normalized output coordinates (x, y) to normalized input ones."""
+
+    name: str
+    shrink: float
+    positions: Callable[[Array], Array]
+
+
+def turned(shrink: float, degrees: float) -> Callable[[Array], Array]:
+    """A shrinking rotation about the middle, of a photo of twice the output's size."""
+    turn, scale = np.deg2rad(degrees), shrink / 2
+    cos, sin = scale * np.cos(turn), scale * np.sin(turn)
+    return lambda at: at @ np.array([[cos, sin], [-sin, cos]])
+
+
+def floor(at: Array) -> Array:
+    """A floor that is seen up to the horizon, at the upper edge."""
+    depth = 0.35 / (at[..., 1] + 1.05)
+    return np.stack([at[..., 0] * depth * 4, 2 * depth - 1], -1)
+
+
+WARPS = (
+    Warp("4x shrink, 30 degrees", 4, turned(4, 30)),
+    Warp("2.5x shrink, 30 degrees", 2.5, turned(2.5, 30)),
+    Warp("floor seen to the horizon", 2.5, floor),
+    Warp("1x, 17 degrees", 1, turned(1, 17)),
+)
+
+
+def photo(name: str) -> Array:
+    """A photo as (1, 3, 512, 512), from 0 to 1."""
+    from skimage import data
+
+    image = np.moveaxis(getattr(data, name)()[..., :3], -1, 0)[None].astype(np.float32) / 255
+    return gridsample.interpolate(image, (2 * SIZE, 2 * SIZE), mode="bicubic", antialias=True)
+
+
+def centres(size: int, parts: int = 1) -> Array:
+    """Normalized coordinates of the middles of parts of output pixels, (size * parts,)."""
+    return (2 * np.arange(size * parts) + 1) / (size * parts) - 1
+
+
+def grid_of(positions: Callable[[Array], Array], parts: int = 1) -> Array:
+    """The grid of a warp, with some points for each output pixel along both axes."""
+    line = centres(SIZE, parts)
+    at = np.stack(np.meshgrid(line, line), -1)
+    return positions(at)[None].astype(np.float32)
+
+
+def psnr(found: Array, exact: Array) -> float:
+    """The peak signal-to-noise ratio, for a peak of 1, in dB, without a rim of two pixels."""
+    inner = (..., *(slice(2, -2),) * (found.ndim - 2))
+    return float(-10 * np.log10(np.square(found[inner] - exact[inner]).mean()))
+
+
+def supersampled(image: Array, positions: Callable[[Array], Array]) -> Array:
+    """The mean of 16 x 16 samples of bicubic for each output pixel, some rows at a time."""
+    parts, rows = 16, []
+    whole = grid_of(positions, parts)
+    for first in range(0, SIZE, 32):
+        grid = whole[:, first * parts : (first + 32) * parts]
+        fine = gridsample.grid_sample(image, grid, "bicubic", "reflection")
+        rows.append(gridsample.interpolate(fine, (32, SIZE), mode="area"))
+    return np.concatenate(rows, 2)
+
+
+def quality() -> list[dict[str, Any]]:
+    """The PSNR of each warp, as the mean over the photos."""
+    found = []
+    for warp in WARPS:
+        grid, scores = grid_of(warp.positions), []
+        for name in PHOTOS:
+            image = photo(name)
+            exact = supersampled(image, warp.positions)
+            how: Any = {"padding_mode": "reflection"}
+            scores.append(
+                [
+                    psnr(gridsample.grid_sample(image, grid, **how), exact),
+                    psnr(gridsample.grid_sample(image, grid, "bicubic", **how), exact),
+                    psnr(gridsample.grid_sample(image, grid, antialias=True, **how), exact),
+                ]
+            )
+        counts = gridsample.footprint(grid, image.shape[2:]).counts.prod(-1).mean()
+        plain, cubic, mean = np.mean(scores, 0)
+        found.append({
+            "warp": warp.name, "bilinear": plain, "bicubic": cubic, "antialias": mean,
+            "samples": float(counts),
+        })  # fmt: skip
+    return [*found, volume_quality()]
+
+
+def volume_quality() -> dict[str, Any]:
+    """The same for a volume of noise of all scales, which is turned and shrunk by 3."""
+    rng = np.random.default_rng(3)
+    volume = np.zeros((1, 1, 96, 96, 96), np.float32)
+    for n in (6, 12, 24, 48, 96):
+        noise = rng.standard_normal((1, 1, n, n, n)).astype(np.float32)
+        volume += gridsample.interpolate(noise, (96,) * 3, mode="trilinear") * (6 / n)
+    volume = (volume - volume.min()) / np.ptp(volume)
+    turn = np.deg2rad(25)
+    matrix = np.array([
+        [np.cos(turn), -np.sin(turn), 0], [np.sin(turn), np.cos(turn), 0.2], [0.1, -0.2, 1],
+    ])  # fmt: skip
+    size, parts = 32, 8
+
+    def grid(n: int) -> Array:
+        line = centres(size, n)
+        at = np.stack(np.meshgrid(line, line, line, indexing="ij")[::-1], -1)
+        return (at @ matrix.T)[None].astype(np.float32)
+
+    how: Any = {"padding_mode": "reflection"}
+    fine = gridsample.grid_sample(volume, grid(parts), "bicubic", **how)
+    exact = gridsample.interpolate(fine, (size,) * 3, mode="area")
+    counts = gridsample.footprint(grid(1), volume.shape[2:]).counts.prod(-1).mean()
+    return {
+        "warp": "volume, 3x shrink, 25 degrees",
+        "bilinear": psnr(gridsample.grid_sample(volume, grid(1), **how), exact),
+        "bicubic": psnr(gridsample.grid_sample(volume, grid(1), "bicubic", **how), exact),
+        "antialias": psnr(gridsample.grid_sample(volume, grid(1), antialias=True, **how), exact),
+        "samples": float(counts),
+    }
+
+
+def best(*calls: Callable[[], Any], seconds: float = 4.0) -> list[float]:
+    """The shortest time of each call in seconds; they are made in turns."""
+    times = [[] for _ in calls]  # type: list[list[float]]
+    for call in calls:
+        call()
+    end = time.perf_counter() + seconds * len(calls)
+    while time.perf_counter() < end:
+        for call, mine in zip(calls, times, strict=True):
+            start = time.perf_counter()
+            call()
+            mine.append(time.perf_counter() - start)
+    return [min(mine) for mine in times]
+
+
+def speed(dtype: str, last: bool) -> dict[str, Any]:
+    """One thread, RGB 2048 x 2048 to 512 x 512, turned by 30 degrees."""
+    rng = np.random.default_rng(0)
+    image = rng.random((1, 3, 2048, 2048), np.float32)
+    image = (image * 255).astype(dtype) if dtype == "uint8" else image
+    axis = -1 if last else 1
+    image = np.ascontiguousarray(np.moveaxis(image, 1, -1)) if last else image
+    turn = np.deg2rad(30)
+    theta = np.array([[[np.cos(turn), -np.sin(turn), 0], [np.sin(turn), np.cos(turn), 0]]])
+    theta = theta.astype(np.float32)
+    grid = gridsample.affine_grid(theta, (1, 3, 512, 512))
+    how: Any = {"padding_mode": "border", "threads": 1, "channel_axis": axis}
+
+    def ours() -> Array:
+        return gridsample.grid_sample(image, grid, antialias=True, **how)
+
+    def finer() -> Array:
+        fine = gridsample.affine_grid(theta, (1, 3, 2048, 2048))
+        sampled = gridsample.grid_sample(image, fine, **how)
+        return gridsample.interpolate(
+            sampled, (512, 512), mode="area", threads=1, channel_axis=axis
+        )
+
+    off = np.abs(ours().astype(float) - finer().astype(float)).max()
+    assert off <= (1 if dtype == "uint8" else 1e-4), off
+    counts = gridsample.footprint(grid, (2048, 2048)).counts.prod(-1).sum()
+    mine, theirs = best(ours, finer)
+    tracemalloc.start()
+    result = ours()
+    peak = tracemalloc.get_traced_memory()[1] - result.nbytes
+    tracemalloc.stop()
+    return {
+        "case": f"{dtype}, channels {'last' if last else 'first'}",
+        "ms": mine * 1e3,
+        "ns per sample and channel": mine * 1e9 / (float(counts) * 3),
+        "finer grid / ours": theirs / mine,
+        "memory beside the output, MB": peak / 2**20,
+    }
+
+
+def against_reproject() -> dict[str, Any] | None:
+    """A rotation of a grey image by reproject_adaptive at its fastest setting; None without it."""
+    try:
+        from astropy.wcs import WCS
+        from reproject import reproject_adaptive
+    except ImportError:
+        return None
+    image = np.random.default_rng(0).random((1, 1, 1024, 1024))
+    turn = np.deg2rad(30)
+    rotation = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
+    theta = np.concatenate([rotation, np.zeros((2, 1))], 1)[None]
+    source, target = WCS(naxis=2), WCS(naxis=2)
+    source.wcs.crpix, source.wcs.cd = (512.5, 512.5), np.eye(2)
+    target.wcs.crpix, target.wcs.cd = (128.5, 128.5), 4 * rotation
+
+    def theirs() -> Array:
+        found: Array = reproject_adaptive(
+            (image[0, 0], source), target, (256, 256), kernel="hann", center_jacobian=False,
+            boundary_mode="nearest", return_footprint=False,
+        )  # fmt: skip
+        return found
+
+    def ours() -> Array:
+        found: Array = gridsample.affine_sample(
+            image, theta, (1, 1, 256, 256), padding_mode="border", antialias=True, threads=1
+        )
+        return found[0, 0]
+
+    # Their kernel is another one: only the mean over many pixels is the same.
+    off = np.abs(ours()[8:-8, 8:-8] - theirs()[8:-8, 8:-8]).mean()
+    assert off < 0.1, off
+    mine, other = best(ours, theirs, seconds=2)
+    return {"ms": mine * 1e3, "reproject_adaptive / ours": other / mine}
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """A Markdown table."""
+    names = list(rows[0])
+    lines = [names, ["---"] * len(names)]
+    for row in rows:
+        lines.append([v if isinstance(v, str) else f"{v:.3g}" for v in row.values()])
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def main() -> None:
+    """Print the tables, and write them if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
+    write = parser.parse_args().write
+    found: dict[str, Any] = {"quality": quality()}
+    print("PSNR against supersampling, dB\n\n" + table(found["quality"]))
+    found["speed"] = [speed(d, last) for d in ("float32", "uint8") for last in (False, True)]
+    print("\nOne thread, RGB 2048 x 2048 to 512 x 512\n\n" + table(found["speed"]))
+    found["reproject"] = against_reproject()
+    print(f"\nreproject: {found['reproject']}")
+    if write:
+        RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""Times plane sweeps against the plain version in torch, which keeps all warped volumes.
+
+    python -m benchmarks.sweeps                 every case, on one thread and on all cores
+    python -m benchmarks.sweeps --threads 1     on one thread
+    python -m benchmarks.sweeps --case large    cases whose name holds a text; * and ? are wild
+    python -m benchmarks.sweeps --json FILE     also write the figures
+    python -m benchmarks.sweeps --list          the cases
+
+The plain version projects all pixels to all planes, samples every source there with torch's
+`grid_sample`, stacks the volumes and takes their variance, as MVSNet's published code does.
+Nothing is timed before our volume agrees with the plain version in float64 to 1e-5 of the largest
+number.  (In float32, torch's normalized coordinates round positions so that it is off by more.)
+The memory of each is the growth of the peak of a process of its own (ru_maxrss), results included,
+after a sweep of two planes.  A ratio is torch's time over ours; above 1, we are faster.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from benchmarks import pairs
+from benchmarks.pairs import Disagreement, Row
+
+PROGRAM = "benchmarks.sweeps"
+TOLERANCE = 1e-5  # of the largest number
+PLANES = 8  # of the truth that are computed at a time
+
+
+class Case(NamedTuple):
+    """The sizes of a sweep."""
+
+    views: int  # sources
+    channels: int
+    planes: int
+    height: int
+    width: int
+
+
+CASES = {
+    "192 planes, 5 views": Case(5, 32, 192, 128, 160),
+    "48 planes, 2 views": Case(2, 32, 48, 128, 160),
+    "tiny": Case(2, 3, 5, 7, 9),
+}
+
+
+def make_inputs(case: Case) -> tuple[Any, ...]:
+    """Features of a camera that looks ahead, and of views around it: (1, ...) tensors."""
+    import torch
+
+    generator = torch.Generator().manual_seed(0)
+    height, width = case.height, case.width
+    shape = 1, case.views + 1, case.channels, height, width
+    features = torch.rand(shape, generator=generator)
+    # In float32, the rounding of positions would be seen in both results.
+    lens = torch.tensor([[1.1 * width, 0, width / 2], [0, 1.1 * width, height / 2], [0, 0, 1.0]])
+    lens, poses = lens.double(), torch.eye(4).double().repeat(case.views + 1, 1, 1)
+    for v in range(1, case.views + 1):
+        angle = torch.tensor(0.03 * (-1) ** v * v)
+        poses[v, 0, 0] = poses[v, 2, 2] = angle.cos()
+        poses[v, 0, 2], poses[v, 2, 0] = angle.sin(), -angle.sin()
+        poses[v, :3, 3] = torch.tensor([0.2 * (-1) ** v * v, 0.05 * v, 0.02])
+    cameras = lens.repeat(1, case.views + 1, 1, 1), poses[None]
+    depths = torch.linspace(2.0, 8.0, case.planes).double()
+    return features[:, 0], features[:, 1:], cameras, depths
+
+
+def ours(reference: Any, sources: Any, cameras: Any, depths: Any) -> Any:
+    """The variance by `plane_sweep`."""
+    from gridsample import cameras as library
+
+    return library.plane_sweep(reference, sources, cameras, depths)
+
+
+def naive(reference: Any, sources: Any, cameras: Any, depths: Any) -> Any:
+    """The variance of all volumes, which are kept until the end."""
+    import torch
+    from torch.nn.functional import grid_sample
+
+    n, channels, height, width = reference.shape
+    count, (intrinsics, poses) = len(depths), cameras
+    matrices = poses.clone()
+    matrices[:, :, :3] = intrinsics @ poses[:, :, :3]
+    y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
+    pixels = torch.stack([x, y, torch.ones_like(x)]).to(poses.dtype).reshape(3, -1)
+    volumes = [reference[:, :, None].expand(-1, -1, count, -1, -1)]
+    for v in range(sources.shape[1]):
+        relative = matrices[:, v + 1] @ torch.inverse(matrices[:, 0])
+        rays = (relative[:, :3, :3] @ pixels)[:, :, None] * depths[:, None]
+        points = rays + relative[:, :3, 3, None, None]
+        grid_x = points[:, 0] / points[:, 2] / ((width - 1) / 2) - 1
+        grid_y = points[:, 1] / points[:, 2] / ((height - 1) / 2) - 1
+        grid = torch.stack((grid_x, grid_y), -1).view(n, count * height, width, 2)
+        warped = grid_sample(sources[:, v], grid.to(reference.dtype), align_corners=True)
+        volumes.append(warped.view(n, channels, count, height, width))
+    return torch.stack(volumes).var(0, unbiased=False)
+
+
+WAYS: dict[str, Callable[..., Any]] = {"ours": ours, "naive": naive}
+
+
+def truth(reference: Any, sources: Any, cameras: Any, depths: Any) -> Any:
+    """The plain version in float64, a few planes at a time."""
+    import torch
+
+    parts = [
+        naive(reference.double(), sources.double(), cameras, some) for some in depths.split(PLANES)
+    ]
+    return torch.cat(parts, 2)
+
+
+def distance(found: Any, expected: Any) -> float:
+    """The largest difference, relative to the largest number."""
+    return float((found - expected).abs().max() / expected.abs().max())
+
+
+def compare(given: tuple[Any, ...]) -> Row:
+    """How far both are from the truth.
+
+    Raises:
+        Disagreement: ours is farther than the tolerance.
+    """
+    expected = truth(*given)
+    apart = distance(ours(*given), expected)
+    if not apart <= TOLERANCE:  # a NaN is no agreement
+        raise Disagreement(f"by {apart:.2g} of the largest number")
+    return {"difference": apart, "torch_difference": distance(naive(*given), expected)}
+
+
+def grown(way: str, name: str) -> int:
+    """Bytes by which the peak of this process grows in one call."""
+    import resource
+
+    import torch
+
+    torch.set_grad_enabled(False)
+    *given, depths = make_inputs(CASES[name])
+    WAYS[way](*given, depths[:2])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    WAYS[way](*given, depths)
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024  # Linux: kB
+
+
+def memory(way: str, name: str) -> int:
+    """Bytes by which the peak of a new process grows in one call."""
+    words = [sys.executable, "-m", PROGRAM, "--memory", way, "--case", name]
+    done = subprocess.run(words, check=True, capture_output=True, text=True)
+    return int(done.stdout)
+
+
+def measure(name: str, seconds: float) -> Iterator[Row]:
+    """The row of a case."""
+    import torch
+
+    given = make_inputs(CASES[name])
+    with torch.no_grad():
+        apart = compare(given)
+        times = pairs.timed(lambda: ours(*given), lambda: naive(*given), seconds)
+    used = {way: memory(way, name) for way in WAYS}
+    memory_of = {"bytes": used["ours"], "torch_bytes": used["naive"]}
+    yield {"kind": "forward", **times, **apart, **memory_of}
+    print(
+        f"    memory: ours {used['ours'] / 1e6:.0f} MB, plain {used['naive'] / 1e6:.0f} MB "
+        f"({used['naive'] / max(used['ours'], 1):.1f} times as much)\n    off the truth: ours "
+        f"{apart['difference']:.1g}, plain {apart['torch_difference']:.1g}"
+    )
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run and print."""
+    parser = pairs.parser(PROGRAM, __doc__, seconds=20.0)
+    parser.add_argument("--memory", choices=WAYS, help="print the memory of one call, in bytes")
+    given = parser.parse_args(words)
+    if given.memory:
+        print(*(grown(given.memory, name) for name in pairs.matching(CASES, given.case)))
+        return 0
+    return pairs.run(PROGRAM, given, lambda: list(CASES), measure)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,147 @@
+"""The page with the figures of the benchmarks, made from their JSON files: tables and charts."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+FOLDER = Path(__file__).parent / "benchmarks"
+# What the files hold, in the order of the page; other files with ratios follow.
+TITLES = {
+    "cpu": "All cases of `python -m benchmarks`",
+    "shapes": "Shapes of models",
+    "models": "Training steps of models",
+    "resize-1-thread": "Resizing",
+}
+# Files with fewer figures are listed case by case; cpu.md lists the others.
+FEW = 200
+# The ends of a chart's axis: ratios beyond are drawn at the end.
+LOWEST, HIGHEST = 0.25, 64
+
+
+class Figure(NamedTuple):
+    """One comparison: how often our time fits into a peer's."""
+
+    case: str
+    threads: int
+    peer: str
+    ms: float
+    ratio: float
+
+
+def figures(record: dict[str, Any]) -> Iterator[Figure]:
+    """All comparisons of a file."""
+    for row in record["rows"]:
+        threads = row.get("threads", record.get("threads", 1))
+        kind = f" ({row['kind']})" if "kind" in row else ""
+        peers = row.get("peers", {row.get("peer", "torch"): row})
+        for peer, one in peers.items():
+            if one.get("ratio"):
+                yield Figure(row["case"] + kind, threads, peer, row["ms"], one["ratio"])
+
+
+def groups(found: list[Figure]) -> dict[tuple[str, int], list[Figure]]:
+    """Figures by peer and number of threads."""
+    by: dict[tuple[str, int], list[Figure]] = {}
+    for one in found:
+        by.setdefault((one.peer, one.threads), []).append(one)
+    return dict(sorted(by.items(), key=lambda pair: (-len(pair[1]), pair[0])))
+
+
+def summary(by: dict[tuple[str, int], list[Figure]]) -> str:
+    """A table with a line for each peer and number of threads."""
+    lines = ["| against | threads | cases | geometric mean | lowest | highest | at least as fast |"]
+    lines.append("|---|--:|--:|--:|--:|--:|--:|")
+    for (peer, threads), some in by.items():
+        ratios = [one.ratio for one in some]
+        mean, as_fast = statistics.geometric_mean(ratios), sum(one >= 1 for one in ratios)
+        lines.append(
+            f"| {peer} | {threads} | {len(some)} | {mean:.2f} | {min(ratios):.2f} "
+            f"| {max(ratios):.2f} | {as_fast} of {len(some)} |"
+        )
+    return "\n".join(lines)
+
+
+def place(ratio: float) -> float:
+    """Where a chart shows a ratio, from 0 to 1."""
+    inside = min(max(ratio, LOWEST), HIGHEST)
+    return math.log(inside / LOWEST) / math.log(HIGHEST / LOWEST)
+
+
+def chart(title: str, by: dict[tuple[str, int], list[Figure]]) -> str:
+    """A dot for each ratio, on a logarithmic axis, in a line for each peer and thread count."""
+    left, right, step, bottom = 150, 620, 26, 30
+    height = step * len(by) + bottom
+
+    def x(ratio: float) -> str:
+        return f"{left + (right - left) * place(ratio):.1f}"
+
+    label = html.escape(title)
+    parts = [f'<div class="charts" tabindex="0" role="region" aria-label="{label}">']
+    parts.append(f'<svg class="chart" viewBox="0 0 640 {height}" role="img" aria-label="{label}">')
+    for k in range(int(math.log2(LOWEST)), int(math.log2(HIGHEST)) + 1):
+        strong = ' class="one"' if k == 0 else ""
+        parts.append(f'<line{strong} x1="{x(2.0**k)}" x2="{x(2.0**k)}" y1="0" y2="{height - 20}"/>')
+        parts.append(f'<text x="{x(2.0**k)}" y="{height - 6}" class="tick">{2.0**k:g}</text>')
+    for i, ((peer, threads), some) in enumerate(by.items()):
+        y = step * i + step / 2
+        words = f"{html.escape(peer)}, {threads} thread{'s' * (threads > 1)}"
+        parts.append(f'<text x="{left - 12}" y="{y + 4}" class="name">{words}</text>')
+        dots = (f'<circle cx="{x(one.ratio)}" cy="{y}" r="3.5"/>' for one in some)
+        parts.append("".join(dict.fromkeys(dots)))
+        mean = x(statistics.geometric_mean(one.ratio for one in some))
+        parts.append(f'<path class="mean" d="M{mean} {y - 9}v18"/>')
+    return "".join([*parts, "</svg></div>"])
+
+
+def listing(found: list[Figure]) -> str:
+    """A table with a line for each figure."""
+    lines = ["| case | threads | against | ms | their time / ours |", "|---|--:|---|--:|--:|"]
+    lines += (
+        f"| {one.case} | {one.threads} | {one.peer} | {one.ms:.3g} | {one.ratio:.2f} |"
+        for one in found
+    )
+    return "\n".join(lines)
+
+
+def measured_on(record: dict[str, Any]) -> str:
+    """The machine and the versions of a file."""
+    machine, versions = record.get("machine", {}), record.get("versions", {})
+    if isinstance(machine, dict):
+        machine = ", ".join(
+            f"{value} cores" if key == "cores" else f"Python {value}" if key == "python" else value
+            for key, value in machine.items()
+        )
+    return f"{machine}; {', '.join(f'{name} {one}' for name, one in versions.items())}"
+
+
+def page() -> str:
+    """The page, in Markdown."""
+    parts = [
+        "# Figures",
+        "This page is made from the JSON files in `docs/benchmarks` when the site is built. A "
+        "ratio is a peer's time divided by `gridsample`'s: above 1, `gridsample` is faster. In the "
+        "charts, each dot is a case, and a line marks the geometric mean. "
+        "[Benchmarks](README.md) describes the method.",
+    ]
+    names = sorted(
+        (path.stem for path in FOLDER.glob("*.json")), key=lambda name: [*TITLES, name].index(name)
+    )
+    for name in names:
+        record = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+        found = list(figures(record))
+        if not found:
+            continue
+        title, by = TITLES.get(name, name), groups(found)
+        parts += [f"## {title}", f"Measured on {measured_on(record)}.", chart(title, by)]
+        parts.append(summary(by))
+        if len(found) < FEW:
+            parts.append(listing(found))
+        elif (FOLDER / f"{name}.md").exists():
+            parts.append(f"[All cases]({name}.md)")
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,316 @@
+"""Antialiased sampling of tensors, one sample of all points at a time, by plain sampling.
+
+The samples of all points with the same place in their footprints form a grid.  There are as many
+such grids as the largest footprint has samples.  Memory is therefore that of a few grids and
+outputs, but everything is read several times; the CPU kernels (`gridsample.kernels.cpu.footprints`)
+are faster.  GPUs sample footprints in this way, and so do derivatives of higher order and
+transforms, because every function here can be differentiated if plain sampling can.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from gridsample.backends.torch import contacts
+from gridsample.definitions import footprints as definitions
+from gridsample.definitions.options import Options
+
+Maybe = Tensor | None
+Size = Sequence[Any]
+
+
+class Plain(NamedTuple):
+    """Functions of plain sampling: see `gridsample.backends.torch.operators`."""
+
+    gather: Callable[..., Tensor]
+    scatter: Callable[..., Tensor]
+    backward: Callable[..., tuple[Tensor, Tensor]]
+
+
+class Sample(NamedTuple):
+    """One sample of every point.
+
+    Attributes:
+        level: how often the image is halved.
+        spatial: the spatial shape of that image.
+        how: the options of plain sampling.
+        grid: the coordinates, (N, *out, D).
+        here: whether the point has this sample, (N, *out).
+        share: one divided by the number of samples of the point, (N, *out).
+        along: the place in the footprint along each side, from -1/2 to 1/2, (N, *out, 1).
+        gain: the factor of coordinates, (D,).
+    """
+
+    level: int
+    spatial: Sequence[int]
+    how: Options
+    grid: Tensor
+    here: Tensor
+    share: Tensor
+    along: Sequence[Tensor]
+    gain: Tensor
+
+    def values(self, values: Tensor) -> Tensor:
+        """Each point's share of values (N, C, *out); 0 for points without the sample."""
+        found = torch.where(self.here.unsqueeze(1), values, 0)
+        return found * self.share.unsqueeze(1).to(found.real.dtype)
+
+
+class Footprints:
+    """The footprints of a grid's points.
+
+    The grid may have more axes between its first and last than the image; they come first, and
+    footprints do not extend along them.
+    """
+
+    def __init__(self, grid: Tensor, spatial: Sequence[int], how: Options) -> None:
+        """Find each point's neighbours, its level, and the numbers of its samples."""
+        assert how.footprint is not None
+        self.how, self.spatial, self.rank = how, tuple(spatial), len(spatial)
+        self.grid = grid if grid.dtype == torch.float64 else grid.float()
+        self.axes = [grid.dim() - 1 - self.rank + k for k in range(self.rank)]
+        # (N, *out, 1): whether there is a point before and after along each axis.
+        fixed = self.grid.detach()
+        finite = fixed.isfinite().all(-1, keepdim=True)
+        self.before = [finite & self.neighbour(finite, k, -1, False) for k in range(self.rank)]
+        self.after = [finite & self.neighbour(finite, k, 1, False) for k in range(self.rank)]
+        self.own = self.indices() if how.coords == "displacement" else None
+        self.sides = [self.side(self.grid, k) for k in range(self.rank)]
+        if self.own is not None:
+            for k, side in enumerate(self.sides):
+                apart = (self.before[k] | self.after[k]).to(side.dtype)
+                unit = torch.eye(self.rank, dtype=side.dtype, device=side.device)
+                self.sides[k] = side + apart * unit[self.rank - 1 - k]
+        self.count([side.detach() for side in self.sides])
+
+    def neighbour(self, array: Tensor, k: int, by: int, beyond: Any) -> Tensor:
+        """The entry of each point's neighbour along axis ``k``, or ``beyond`` where there is none.
+
+        by: -1 for the point before, 1 for the point after.
+        """
+        axis = self.axes[k]
+        edge = torch.full_like(array.narrow(axis, 0, 1), beyond)
+        kept = array.narrow(axis, max(by, 0), array.shape[axis] - 1)
+        return torch.cat([kept, edge] if by > 0 else [edge, kept], axis)
+
+    def indices(self) -> Tensor:
+        """The indices of the output points, x first: (*out, D)."""
+        lines = [
+            torch.arange(self.grid.shape[a], dtype=self.grid.dtype, device=self.grid.device)
+            for a in self.axes
+        ]
+        return torch.stack(torch.meshgrid(*lines, indexing="ij")[::-1], -1)
+
+    def scale(self, k: int) -> Tensor:
+        """The weight of the difference along axis ``k``, 0 if there is no neighbour."""
+        both = self.before[k].to(self.grid.dtype) + self.after[k].to(self.grid.dtype)
+        return torch.where(both > 1, 0.5, both)
+
+    def side(self, grid: Tensor, k: int) -> Tensor:
+        """The difference of a grid along axis ``k``."""
+        after = torch.where(self.after[k], self.neighbour(grid, k, 1, 0), grid)
+        before = torch.where(self.before[k], self.neighbour(grid, k, -1, 0), grid)
+        apart = self.before[k] | self.after[k]
+        return torch.where(apart, after - before, 0) * self.scale(k)
+
+    def side_back(self, slopes: Tensor, k: int) -> Tensor:
+        """Apply the transpose of `side`."""
+        slopes = slopes * self.scale(k)
+        up, down = (torch.where(one[k], slopes, 0) for one in (self.after, self.before))
+        # A difference without one of the neighbours contains the point itself.
+        own = torch.where(self.after[k], 0, down) - torch.where(self.before[k], 0, up)
+        return self.neighbour(up, k, -1, 0) - self.neighbour(down, k, 1, 0) + own
+
+    def count(self, sides: Sequence[Tensor]) -> None:
+        """Find the levels and the numbers of samples, all (N, *out, 1)."""
+        how, most = self.how, self.how.footprint.most  # type: ignore[union-attr]
+        unit = definitions.pixels_per_unit(self.spatial, how.coords, how.align_corners)
+        pixels = self.grid.new_tensor(unit)
+        lengths = [(side * pixels).square().sum(-1, keepdim=True).sqrt() for side in sides]
+        longest = functools.reduce(torch.maximum, lengths)
+        deepest = definitions.deepest(self.spatial)
+        self.level = torch.zeros_like(longest)
+        for n in range(deepest):
+            self.level = self.level + (longest * 0.5**n - definitions.SLACK > most)
+        scale = 0.5**self.level
+        self.counts = [(n * scale - definitions.SLACK).ceil().clamp(1, most) for n in lengths]
+        self.share = 1 / functools.reduce(torch.mul, self.counts)
+        # Without the values, all that is possible.
+        self.largest, self.deepest = [most] * self.rank, deepest
+        known = type(self.grid) is Tensor and not contacts.is_overheard()
+        if known and self.grid.numel():
+            self.largest = [int(n.max()) for n in self.counts]
+            self.deepest = int(self.level.max())
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield the samples of all points, level by level."""
+        how, base = self.how, self.grid if self.own is None else self.grid + self.own
+        levels = definitions.levels(self.spatial, how.coords, how.align_corners, self.deepest)
+        for n, level in enumerate(levels):
+            some = how.changed(footprint=None, coords=level.coords)
+            gain, shift = (base.new_tensor(one) for one in (level.gain, level.shift))
+            for places in itertools.product(*map(range, self.largest)):
+                here, along, grid = self.level == n, [], base
+                for j, count, side in zip(places, self.counts, self.sides, strict=True):
+                    here = here & (count > j)
+                    along.append((j + 0.5) / count - 0.5)
+                    # A point with one sample keeps its bits.
+                    grid = grid + torch.where(count > 1, along[-1] * side, 0)
+                yield Sample(
+                    n, level.spatial, some, gain * grid + shift if n else grid, here.squeeze(-1),
+                    self.share.squeeze(-1), along, gain,
+                )  # fmt: skip
+
+    def moved(self, moves: Tensor, sample: Sample) -> Tensor:
+        """The change of a sample's coordinates as the grid changes by ``moves``."""
+        moves = moves.to(self.grid.dtype)
+        result = moves
+        if self.how.footprint.attached:  # type: ignore[union-attr]
+            for k, along in enumerate(sample.along):
+                result = result + along * self.side(moves, k)
+        return sample.gain * result
+
+    def moved_back(self, slopes: Tensor, sample: Sample) -> Tensor:
+        """Apply the transpose of `moved`, for the points that have the sample."""
+        slopes = torch.where(sample.here.unsqueeze(-1), sample.gain * slopes, 0)
+        result = slopes
+        if self.how.footprint.attached:  # type: ignore[union-attr]
+            for k, along in enumerate(sample.along):
+                result = result + self.side_back(along * slopes, k)
+        return result
+
+
+# Halved images ------------------------------------------------------------------------------------
+
+
+def halve(image: Tensor, spatial: Sequence[int]) -> Tensor:
+    """Halve an image (N, C, *spatial) by area until it has a spatial shape."""
+    while tuple(image.shape[2:]) != tuple(spatial):
+        for axis in range(2, image.dim()):
+            pixels, weights = definitions.halving(image.shape[axis])
+            image = weighed(image, axis, pixels, weights)
+    return image
+
+
+def unhalve(image: Tensor, spatial: Sequence[int]) -> Tensor:
+    """Apply the transpose of `halve`, to an image that came from a spatial shape."""
+    sizes = [tuple(spatial)]
+    while sizes[-1] != tuple(image.shape[2:]):
+        sizes.append(definitions.halved(sizes[-1]))
+    for size in reversed(sizes[:-1]):
+        for axis, n in enumerate(size, start=2):
+            image = weighed(image, axis, *definitions.unhalving(n))
+    return image
+
+
+def weighed(image: Tensor, axis: int, places: Any, weights: Any) -> Tensor:
+    """Sum the entries at ``places`` along an axis, with ``weights``, both (entries, terms)."""
+    shape = (-1, *(1,) * (image.dim() - 1 - axis))
+    total: Any = 0
+    for k in range(places.shape[1]):
+        some = image.index_select(axis, torch.as_tensor(places[:, k], device=image.device))
+        factors = torch.as_tensor(weights[:, k], dtype=image.real.dtype, device=image.device)
+        total = total + some * factors.reshape(shape)
+    result: Tensor = total
+    return result
+
+
+# Sampling -----------------------------------------------------------------------------------------
+
+
+def gather(plain: Plain, image: Tensor, grid: Tensor, how: Options) -> Tensor:
+    """Sample a floating-point or complex image."""
+    feet = Footprints(grid, image.shape[2:], how)
+    total: Any = 0
+    for one in feet.samples():
+        found = plain.gather(halve(image, one.spatial), one.grid, one.how)
+        total = total + one.values(found)
+    result: Tensor = total
+    return result
+
+
+def scatter(plain: Plain, values: Tensor, grid: Tensor, size: Size, how: Options) -> Tensor:
+    """Apply the transpose of gather; ``size`` is (N, C, *spatial)."""
+    feet = Footprints(grid, size[2:], how)
+    total: Any = 0
+    for one in feet.samples():
+        some = (*size[:2], *one.spatial)
+        found = plain.scatter(one.values(values), one.grid, some, one.how)
+        total = total + unhalve(found, size[2:])
+    result: Tensor = total
+    return result
+
+
+def backward(
+    plain: Plain, values: Tensor, image: Tensor, grid: Tensor, needed: Sequence[bool], how: Options
+) -> tuple[Maybe, Maybe]:
+    """Compute the needed gradients of gather."""
+    feet = Footprints(grid, image.shape[2:], how)
+
+    def both(one: Sample, source: Tensor) -> tuple[Tensor, Tensor]:
+        return plain.backward(one.values(values), source, one.grid, *needed, one.how)
+
+    return summed(feet, image, needed, both)
+
+
+def summed(
+    feet: Footprints, image: Tensor, needed: Sequence[bool],
+    both: Callable[[Sample, Tensor], tuple[Maybe, Maybe]],
+) -> tuple[Maybe, Maybe]:  # fmt: skip
+    """Sum the gradients of an image and of coordinates over all samples."""
+    by_image: Any = 0
+    by_grid: Any = 0
+    for one in feet.samples():
+        first, second = both(one, halve(image, one.spatial))
+        if needed[0] and first is not None:
+            by_image = by_image + unhalve(first, image.shape[2:])
+        if needed[1] and second is not None:
+            by_grid = by_grid + feet.moved_back(second, one)
+    return by_image if needed[0] else None, by_grid if needed[1] else None
+
+
+def gather_along(along: Any, image: Tensor, grid: Tensor, moves: Tensor, how: Options) -> Tensor:
+    """Compute the directional derivative of gather, given that of plain sampling."""
+    feet = Footprints(grid, image.shape[2:], how)
+    total: Any = 0
+    for one in feet.samples():
+        found = along(halve(image, one.spatial), one.grid, feet.moved(moves, one), one.how)
+        total = total + one.values(found)
+    result: Tensor = total
+    return result
+
+
+def scatter_along(
+    along: Any, values: Tensor, grid: Tensor, moves: Tensor, size: Size, how: Options
+) -> Tensor:
+    """Compute the directional derivative of scatter, given that of plain sampling."""
+    feet = Footprints(grid, size[2:], how)
+    total: Any = 0
+    for one in feet.samples():
+        some = (*size[:2], *one.spatial)
+        found = along(one.values(values), one.grid, feet.moved(moves, one), some, one.how)
+        total = total + unhalve(found, size[2:])
+    result: Tensor = total
+    return result
+
+
+def backward_along(
+    along: Any, values: Tensor, image: Tensor, grid: Tensor, moves: Tensor,
+    needed: Sequence[bool], how: Options,
+) -> tuple[Maybe, Maybe]:  # fmt: skip
+    """Compute the directional derivatives of backward, given those of plain sampling."""
+    feet = Footprints(grid, image.shape[2:], how)
+
+    def both(one: Sample, source: Tensor) -> tuple[Maybe, Maybe]:
+        found: tuple[Maybe, Maybe] = along(
+            one.values(values), source, one.grid, feet.moved(moves, one), needed, one.how
+        )
+        return found
+
+    return summed(feet, image, needed, both)

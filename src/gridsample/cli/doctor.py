@@ -1,0 +1,100 @@
+"""`gridsample doctor`: find misuse of grid sampling in Python code."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from gridsample.doctor import RULES, Report, examine_files
+
+HELP = """\
+Read Python code, without running it, and find what goes wrong with grid sampling: grids that do
+not fit align_corners, coordinates in the wrong order or unit, lost precision, aliasing.
+"""
+
+NOTES = """\
+rules:
+{rules}
+
+output:
+  For each finding, the file and line, what happens, the code that mends it, and the page that
+  explains it. A comment "# gridsample: ignore[GS001]" in the lines of a call hides its findings.
+
+exit code:
+  0 if nothing was found, 1 if anything was, 2 if the command cannot run. Files that cannot be read
+  or parsed are named on stderr, and do not change the exit code.
+
+examples:
+  gridsample doctor src
+  gridsample doctor warp.py --json
+  gridsample doctor src --select GS001,GS002,GS008
+"""
+
+
+def add(commands: Any) -> None:
+    """Add the command."""
+    rules = "\n".join(f"  {rule.code}  {rule.name}" for rule in RULES.values())
+    command = commands.add_parser(
+        "doctor",
+        help="find misuse of grid sampling in Python code",
+        description=HELP,
+        epilog=NOTES.format(rules=rules),
+    )
+    command.set_defaults(run=run)
+    command.add_argument(
+        "paths", type=Path, nargs="+", metavar="PATH", help="a file, or a folder of Python files"
+    )
+    command.add_argument("--json", action="store_true", help="print one JSON object")
+    command.add_argument(
+        "--select", default="", metavar="CODES", help="report only these rules, such as GS001,GS002"
+    )
+    command.add_argument(
+        "--size",
+        type=int,
+        default=256,
+        metavar="W",
+        help="width of the image for which shifts are given, in pixels (default: 256)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Examine files and print the findings; return the exit code."""
+    if arguments.size < 2:
+        raise ValueError(f"--size must be at least 2, got {arguments.size}")
+    codes = [code.strip().upper() for code in arguments.select.split(",") if code.strip()]
+    report = examine_files(arguments.paths, size=arguments.size, codes=codes)
+    if arguments.json:
+        print(json.dumps(as_record(report), indent=2))
+    else:
+        for one in report.findings:
+            print(one)
+        for error in report.errors:
+            print(f"gridsample: {error}", file=sys.stderr)
+        print(summary(report))
+    return 1 if report.findings else 0
+
+
+def as_record(report: Report) -> dict[str, object]:
+    """Return a report as a dictionary for JSON."""
+    return {
+        "findings": [one.record() for one in report.findings],
+        "errors": list(report.errors),
+        "files": report.files,
+        "calls": report.calls,
+    }
+
+
+def summary(report: Report) -> str:
+    """Return the last line: how much was examined, and how much was found.
+
+    >>> summary(Report((), (), 1, 2))
+    'nothing found: 2 calls in 1 file'
+    """
+    calls = f"{report.calls} call{'' if report.calls == 1 else 's'}"
+    files = f"{report.files} file{'' if report.files == 1 else 's'}"
+    count = len(report.findings)
+    found = f"{count} finding{'' if count == 1 else 's'}" if count else "nothing found"
+    return f"{found}: {calls} in {files}"

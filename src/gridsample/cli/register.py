@@ -1,0 +1,198 @@
+"""`gridsample register`: align one image with another."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsample import io
+from gridsample.alpha import divide, multiply
+from gridsample.cli import words
+from gridsample.cli.terminal import progress_bar
+
+HELP = """\
+Find the transform that aligns the image MOVING with the image FIXED, and write the moving image as
+it looks on the pixels of the fixed one.
+"""
+
+NOTES = """\
+models:
+  translation, rigid, similarity, affine, homography; displacement: a vector for each pixel;
+  velocity: a displacement that is smooth and invertible.
+
+losses:
+  mse and l1: images with the same brightness. ncc: images that differ in brightness or contrast.
+  lncc: images with shading. mi: images of different kinds, such as CT and MR.
+
+transforms:
+  --save-transform writes a matrix as .txt, .csv or .npy. It maps pixels of MOVING to pixels of
+  FIXED, as gridsample warp --homography takes it. For the models displacement and velocity, or with
+  another extension, it writes a displacement field (.npy, .flo, .pfm, .png, .nii, .nii.gz), as
+  gridsample flow --warp takes it.
+
+files:
+  PNG, JPEG, TIFF, .npy, NIfTI (.nii, .nii.gz). The output has the dtype of MOVING. If one image has
+  colours and the other has none, the average of the colours is compared. NaN, the nodata value of a
+  TIFF file, and transparent pixels are missing, so that they do not count. For NIfTI files,
+  rotations take the size of the voxels into account, and the output has the affines of FIXED; the
+  affines' rotations and offsets are not used to align the images.
+
+{sampling}
+
+examples:
+  gridsample register fixed.png moving.png out.png --model homography --plot report.png
+  gridsample register t1.nii.gz t2.nii.gz out.nii.gz --model rigid --loss mi --save-transform t.txt
+  gridsample register fixed.png moving.png out.png --model displacement --save-transform field.flo
+"""
+
+_FIELDS = ("displacement", "velocity")
+_MODELS = ("translation", "rigid", "similarity", "affine", "homography", *_FIELDS)
+_LOSSES = ("mse", "l1", "ncc", "lncc", "mi")
+
+
+def add_arguments(command: Any) -> None:
+    """Add the arguments of this command."""
+    command.set_defaults(run=_register_files)
+    command.add_argument("fixed", type=Path, metavar="FIXED", help="the image that stays")
+    command.add_argument("moving", type=Path, metavar="MOVING", help="the image that is warped")
+    command.add_argument("output", type=Path, metavar="OUTPUT", help="the file to write")
+    command.add_argument(
+        "--model", choices=_MODELS, default="affine", help="kind of transform (default: affine)"
+    )
+    command.add_argument(
+        "--loss", choices=_LOSSES, default="mse", help="what is minimized (default: mse)"
+    )
+    for name in ("fixed", "moving"):
+        command.add_argument(
+            f"--{name}-mask", type=Path, metavar="FILE",
+            help=f"image that is 0 where pixels of {name.upper()} do not count",
+        )  # fmt: skip
+    command.add_argument(
+        "--initial", metavar="START", default="search",
+        help="search (default), identity, or a file with a matrix, as --save-transform writes it",
+    )  # fmt: skip
+    command.add_argument(
+        "--regularization", choices=("bending", "diffusion"), default="bending",
+        help="what keeps displacements and velocities smooth (default: bending)",
+    )  # fmt: skip
+    command.add_argument(
+        "--weight", type=words.number, metavar="W",
+        help="weight of the regularization (default: 0.0015 for bending, 0.1 for diffusion)",
+    )  # fmt: skip
+    command.add_argument(
+        "--plot", type=Path, metavar="FILE.png", help="draw before, after, the field and the loss"
+    )
+    command.add_argument(
+        "--save-transform", type=Path, metavar="FILE", help="write the transform, see below"
+    )
+    command.add_argument(
+        "--volume", action="store_true",
+        help="treat the pages of a TIFF input as slices, and a 3-D .npy input as (D, H, W)",
+    )  # fmt: skip
+    command.add_argument(
+        "--force", action="store_true", help="replace the files to write if they exist"
+    )
+
+
+def _register_files(arguments: argparse.Namespace) -> None:
+    from gridsample.registration import draw_report, load_transform, register
+    from gridsample.registration.files import check_transform
+
+    outputs = (arguments.output, arguments.plot, arguments.save_transform)
+    for path in outputs:
+        if path is not None:
+            io.check_output(path, overwrite=arguments.force)
+    if arguments.save_transform:
+        check_transform(arguments.save_transform, arguments.model not in _FIELDS)
+    if arguments.plot:
+        io.require("matplotlib")
+    fixed, moving = (
+        io.read(path, volume=arguments.volume) for path in (arguments.fixed, arguments.moving)
+    )
+    target = _target(fixed, moving)
+    io.check_writable(arguments.output, [target])
+    compared = [
+        _colours(image, path)
+        for image, path in ((fixed, arguments.fixed), (moving, arguments.moving))
+    ]
+    if compared[0].shape[-1] != compared[1].shape[-1]:
+        compared = [one.mean(-1, keepdims=True) for one in compared]
+    masks = [
+        None if path is None else io.read(path, volume=arguments.volume).array[..., 0] != 0
+        for path in (arguments.fixed_mask, arguments.moving_mask)
+    ]
+    initial: Any = arguments.initial
+    if initial not in ("search", "identity"):
+        initial = load_transform(Path(initial))
+    with progress_bar(f"registering {arguments.moving.name}") as progress:
+        result = register(
+            compared[0], compared[1], arguments.model, arguments.loss,
+            fixed_mask=masks[0], moving_mask=masks[1], initial=initial, channel_axis=-1,
+            regularization=arguments.regularization, weight=arguments.weight,
+            spacing=_spacing(fixed), moving_spacing=_spacing(moving), progress=progress,
+        )  # fmt: skip
+    alpha, pixels = io.alpha_of(moving, arguments.moving), moving.array
+    if alpha is not None and not alpha.premultiplied:
+        pixels = multiply(pixels, alpha)
+    warped = result.warp(pixels[np.newaxis], arguments.mode, arguments.padding, channel_axis=-1)[0]
+    if alpha is not None and not alpha.premultiplied:
+        warped = divide(warped, alpha, moving.array.dtype)
+    written = replace(target, array=warped)
+    io.write(written, arguments.output, overwrite=arguments.force)
+    if arguments.save_transform:
+        header = fixed.extras.get("nifti")
+        affine = None if header is None else header.header.get_best_affine()
+        result.save(arguments.save_transform, affine=affine, overwrite=arguments.force)
+    if arguments.plot:
+        with io.replacing(arguments.plot, overwrite=arguments.force) as beside:
+            draw_report(result, compared[0], compared[1], beside)
+    print(f"{arguments.model}: loss {result.loss:.6g}, {_summary(result)}")
+
+
+def _target(fixed: io.Image, moving: io.Image) -> io.Image:
+    """The output without its pixels: the grid of the fixed image, the pixels of the moving one."""
+    shape = (*fixed.array.shape[:-1], moving.channels)
+    extras = {
+        name: value for name, value in moving.extras.items() if name not in ("nifti", "nodata")
+    }
+    if "nifti" in fixed.extras:
+        extras["nifti"] = fixed.extras["nifti"]
+    if len(fixed.array.shape) != len(moving.array.shape):
+        raise ValueError(
+            f"FIXED is {'x'.join(map(str, fixed.size))} and MOVING "
+            f"{'x'.join(map(str, moving.size))}: a picture cannot be aligned with a volume"
+        )
+    placeholder = io.zeros(shape, moving.array.dtype)
+    return io.Image(placeholder, moving.format, moving.has_channel_axis, extras, moving.alpha)
+
+
+def _colours(image: io.Image, path: Path) -> NDArray[Any]:
+    """The channels that are compared, (1, *spatial, C) float32, with NaN for missing pixels."""
+    array = np.array(image.array, np.float32)
+    if "nodata" in image.extras:
+        array[image.array == image.extras["nodata"]] = np.nan
+    alpha = io.alpha_of(image, path)
+    if alpha is not None:
+        array[image.array[..., alpha.channel] == 0] = np.nan
+        array = np.delete(array, alpha.channel, -1)
+    return array[np.newaxis]
+
+
+def _spacing(image: io.Image) -> tuple[float, ...] | None:
+    """The sizes of the voxels of a NIfTI file, in the order of the array's axes."""
+    if "nifti" not in image.extras:
+        return None
+    rank = image.array.ndim - 1
+    zooms = [float(zoom) for zoom in image.extras["nifti"].header.get_zooms()[:rank]]
+    return tuple(zooms[::-1]) if min(zooms) > 0 else None
+
+
+def _summary(result: Any) -> str:
+    """How far the pixels move."""
+    lengths = np.sqrt(np.square(result.field, dtype=np.float64).sum(-1))
+    return f"pixels moved by {lengths.mean():.4g} on average and up to {lengths.max():.4g}"

@@ -1,0 +1,195 @@
+"""Footprints of output points, for antialiased warps: their numbers, without arrays of points.
+
+The footprint of an output point is the parallelogram (in 3-D, the parallelepiped) that the
+differences of the grid along the output's own axes span.  Its samples are spread evenly over it:
+n_k along side k, where n_k is the length of the side in pixels, rounded up.  An image that would
+need too many of them is halved first, which makes a `Level`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[int, ...]
+
+# A side may be longer than a whole number of pixels by this much before it gets another sample, so
+# that the rounding of coordinates adds none: a rotation has one sample.
+SLACK = 1 / 64
+
+# The samples along a side of a footprint, by default, and the most that can be asked for.
+MOST, LIMIT = 16, 64
+
+# Whether the gradient of the grid contains that of the footprint's sides.
+ATTACH, DETACH = "attach", "detach"
+
+
+class Footprint(NamedTuple):
+    """How footprints are sampled.
+
+    Attributes:
+        most: the maximum number of samples along a side; a longer side is sampled in a smaller
+            copy of the image.
+        attached: whether the gradient of the grid includes that of the footprint's sides, which
+            are differences of grid points.  The numbers of samples count as constants.
+    """
+
+    most: int = MOST
+    attached: bool = True
+
+
+class Level(NamedTuple):
+    """The area-halved copy of an image, and how sample coordinates are written in it.
+
+    A coordinate is gain * x + shift, where x is the coordinate in the original image, plus the
+    index of the output point if coordinates are displacements.
+
+    Attributes:
+        spatial: the shape of the copy, in the array's order.
+        coords: the units of coordinates in the copy.
+        gain: the factor of each axis, x first.
+        shift: the summand of each axis, x first.
+    """
+
+    spatial: Shape
+    coords: str
+    gain: tuple[float, ...]
+    shift: tuple[float, ...]
+
+
+def as_footprint(antialias: Any, max_samples: Any, footprint: Any = ATTACH) -> Footprint | None:
+    """Create the record from the arguments of a public function; None without antialiasing.
+
+    Raises:
+        TypeError: an argument has the wrong type.
+        ValueError: ``max_samples`` is out of range, or ``footprint`` is unknown.
+    """
+    if antialias is False and max_samples is MOST and footprint is ATTACH:
+        return None  # quickly
+    if antialias is None or not isinstance(antialias, (bool, np.bool_)):
+        raise TypeError(f"antialias must be True or False, got {antialias!r}")
+    if isinstance(max_samples, (bool, np.bool_)) or not hasattr(max_samples, "__index__"):
+        raise TypeError(f"max_samples must be an integer, got {max_samples!r}")
+    if not 1 <= int(max_samples) <= LIMIT:
+        raise ValueError(f"max_samples must be from 1 to {LIMIT}, got {max_samples}")
+    if footprint not in (ATTACH, DETACH):
+        raise ValueError(f"footprint must be {ATTACH!r} or {DETACH!r}, got {footprint!r}")
+    return Footprint(int(max_samples), footprint == ATTACH) if antialias else None
+
+
+def check_footprint(footprint: Footprint | None, rank: int, grid: Shape) -> Footprint | None:
+    """Return the record, or raise an error if the call does not support footprints.
+
+    Raises:
+        ValueError: the grid is a list of points, which have no footprint.
+    """
+    if footprint is None:
+        return None
+    if len(grid) != rank + 2:
+        raise ValueError(
+            f"antialias=True needs a grid with the image's {rank} axes between its first and its "
+            f"last, because footprints are differences between neighbours; got grid shape {grid}"
+        )
+    return footprint
+
+
+def halved(spatial: Sequence[int]) -> Shape:
+    """The shape of an area-halved image: half of every axis, rounded up.
+
+    Example:
+        >>> from gridsample.definitions.footprints import halved
+        >>> halved((1, 6, 7))
+        (1, 3, 4)
+    """
+    return tuple((n + 1) // 2 for n in spatial)
+
+
+@functools.lru_cache(maxsize=256)
+def levels(spatial: Shape, coords: str, align_corners: bool, count: int) -> tuple[Level, ...]:
+    """Describe an image and ``count`` halved copies; there are fewer if one pixel is left.
+
+    A copy covers the same area, so pixel p of an axis of n pixels is at (p + 1/2) m / n - 1/2 in
+    a copy of m pixels.  Coordinates whose -1 and 1 are the outer edges stay the same.
+    """
+    rank = len(spatial)
+    own = coords if coords == "normalized" else "pixel"
+    found = [Level(spatial, own, (1.0,) * rank, (0.0,) * rank)]
+    # Position p is gain * x + middle - 1/2.
+    gains = pixels_per_unit(spatial, coords, align_corners)
+    middles = [n / 2 if coords == "normalized" else 0.5 for n in reversed(spatial)]
+    while len(found) <= count and max(found[-1].spatial) > 1:
+        smaller = halved(found[-1].spatial)
+        if coords == "normalized" and not align_corners:
+            found.append(found[0]._replace(spatial=smaller))
+            continue
+        ratios = [m / n for m, n in zip(reversed(smaller), reversed(spatial), strict=True)]
+        gain = tuple(r * one for r, one in zip(ratios, gains, strict=True))
+        shift = tuple(r * one - 0.5 for r, one in zip(ratios, middles, strict=True))
+        found.append(Level(smaller, "pixel", gain, shift))
+    return tuple(found)
+
+
+def deepest(spatial: Sequence[int]) -> int:
+    """The number of times that an image can be halved until one pixel is left."""
+    return math.ceil(math.log2(max(spatial)))
+
+
+def pixels_per_unit(spatial: Sequence[int], coords: str, align_corners: bool) -> tuple[float, ...]:
+    """The number of pixels in one unit of the coordinates along each axis, x first."""
+    if coords != "normalized":
+        return (1.0,) * len(spatial)
+    return tuple((n - align_corners) / 2 for n in reversed(spatial))
+
+
+@functools.lru_cache(maxsize=256)
+def halving(n: int) -> tuple[Array, Array]:
+    """The pixels of each entry of a halved line, and their weights, both (m, 3).
+
+    Entry i covers the interval from i n / m to (i + 1) n / m of the line.
+
+    Example:
+        >>> from gridsample.definitions.footprints import halving
+        >>> pixels, weights = halving(3)
+        >>> pixels
+        array([[0, 1, 2],
+               [1, 2, 2]])
+        >>> weights * 3
+        array([[2., 1., 0.],
+               [1., 2., 0.]])
+    """
+    m = (n + 1) // 2
+    i, k = np.arange(m)[:, np.newaxis], np.arange(3)
+    first = i * n // m
+    # In units of 1/m of a pixel, so that all numbers are whole.
+    shared = np.minimum((i + 1) * n, (first + k + 1) * m) - np.maximum(i * n, (first + k) * m)
+    return np.minimum(first + k, n - 1), np.maximum(shared, 0) / n
+
+
+@functools.lru_cache(maxsize=256)
+def unhalving(n: int) -> tuple[Array, Array]:
+    """The entries of a halved line that contain each pixel, and their weights, both (n, 2).
+
+    This is the transpose of `halving`.
+
+    Example:
+        >>> from gridsample.definitions.footprints import unhalving
+        >>> entries, weights = unhalving(3)
+        >>> entries
+        array([[0, 1],
+               [0, 1],
+               [1, 1]])
+        >>> weights * 3
+        array([[2., 0.],
+               [1., 1.],
+               [2., 0.]])
+    """
+    m = (n + 1) // 2
+    j, k = np.arange(n)[:, np.newaxis], np.arange(2)
+    first = j * m // n
+    shared = np.minimum((first + k + 1) * n, (j + 1) * m) - np.maximum((first + k) * n, j * m)
+    return np.minimum(first + k, m - 1), np.maximum(shared, 0) / n

@@ -1,0 +1,174 @@
+"""`gridsample doctor`: reads Python code, without running it, and finds misuse of grid sampling.
+
+>>> from gridsample.doctor import examine
+>>> code = '''
+... import torch, torch.nn.functional as F
+... def warp(image, x, y):
+...     h, w = image.shape[-2:]
+...     grid = torch.stack((2 * x / (w - 1) - 1, 2 * y / (h - 1) - 1), -1)
+...     return F.grid_sample(image, grid, align_corners=False)
+... '''
+>>> [found] = examine(code).findings
+>>> found.line, found.code, found.rule.name
+(6, 'GS001', 'grid spans pixel centres, but align_corners is not True')
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gridsample.doctor.findings import RULES, Finding, Rule
+from gridsample.doctor.names import Module, read_module, wrappers_of
+from gridsample.doctor.rules import Rules, exports
+from gridsample.doctor.walker import walk
+
+__all__ = ["RULES", "Finding", "Report", "Rule", "examine", "examine_files"]
+
+SKIPPED = frozenset((".git", ".tox", ".venv", "__pycache__", "build", "node_modules", "venv"))
+_IGNORE = re.compile(r"#\s*gridsample:\s*ignore(?:\[([A-Za-z0-9,\s]*)\])?")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found.
+
+    Attributes:
+        findings: the findings, by file and line.
+        errors: one line for each file that could not be read or parsed.
+        files: the number of files that were read.
+        calls: the number of calls that were checked.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    errors: tuple[str, ...] = ()
+    files: int = 0
+    calls: int = 0
+
+
+def examine(source: str, path: str = "<string>", *, size: int = 256) -> Report:
+    """Examine the source code of one file.
+
+    Args:
+        source: Python code.
+        path: the name of the file, for messages.
+        size: the width of an image, in pixels, for which messages give shifts.
+
+    Returns:
+        A `Report`; if the code cannot be parsed, its errors say why.
+
+    Example:
+        >>> from gridsample.doctor import examine
+        >>> examine("def f(:", "new.py").errors
+        ('new.py:1: cannot be parsed: invalid syntax',)
+    """
+    module = _parse(source, path)
+    if isinstance(module, str):
+        return Report(errors=(module,), files=1)
+    return _examine(module, source, size)
+
+
+def examine_files(
+    paths: Iterable[Path | str], *, size: int = 256, codes: Sequence[str] = ()
+) -> Report:
+    """Examine files, and all Python files below folders.
+
+    Args:
+        paths: files and folders.
+        size: the width of an image, in pixels, for which messages give shifts.
+        codes: the codes of the rules to report; all if it is empty.
+
+    Returns:
+        A `Report`.
+
+    Raises:
+        FileNotFoundError: a path does not exist.
+        ValueError: there is no rule of a code.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from gridsample import doctor
+        >>> code = "from torch.nn.functional import grid_sample; grid_sample(image, grid)"
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = pathlib.Path(folder, "warp.py").write_text(code)
+        ...     report = doctor.examine_files([folder])
+        >>> report.files, report.calls, [one.line for one in report.findings]
+        (1, 1, [1])
+    """
+    for code in codes:
+        if code not in RULES:
+            raise ValueError(f"no rule has the code {code!r}; accepted: {', '.join(RULES)}")
+    modules, errors = [], []
+    for path in _files(paths):
+        try:
+            source = path.read_bytes().decode("utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            errors.append(f"{path}: cannot be read: {reason}")
+            continue
+        module = _parse(source, str(path))
+        if isinstance(module, str):
+            errors.append(module)
+        else:
+            modules.append((module, source))
+    shared = {}
+    for module, _ in modules:
+        shared.update(wrappers_of(module))
+    findings: list[Finding] = []
+    calls = 0
+    for module, source in modules:
+        module.wrappers = shared
+        report = _examine(module, source, size)
+        findings += [one for one in report.findings if not codes or one.code in codes]
+        calls += report.calls
+    return Report(tuple(sorted(findings)), tuple(errors), len(modules) + len(errors), calls)
+
+
+def _files(paths: Iterable[Path | str]) -> Iterator[Path]:
+    """Yield the files among some paths, and the Python files below folders, each once."""
+    seen = set()
+    for given in map(Path, paths):
+        if not given.exists():
+            raise FileNotFoundError(2, "No such file or directory", str(given))
+        found = sorted(given.rglob("*.py")) if given.is_dir() else [given]
+        for path in found:
+            inner = path.relative_to(given).parts if given.is_dir() else ()
+            if path not in seen and not SKIPPED & set(inner):
+                seen.add(path)
+                yield path
+
+
+def _parse(source: str, path: str) -> Module | str:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of strings in the code, such as "\d"
+            return read_module(path, source)
+    except SyntaxError as error:
+        return f"{path}:{error.lineno or 1}: cannot be parsed: {error.msg}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return f"{path}: cannot be parsed: {error}"
+
+
+def _examine(module: Module, source: str, size: int) -> Report:
+    rules = Rules(module, size)
+    try:
+        walk(module, rules)
+    except RecursionError:
+        return Report((), (f"{module.path}: cannot be examined: it is nested too deeply",), 1)
+    found = [*rules.findings.values(), *exports(module, size, bool(rules.calls))]
+    lines = source.splitlines()
+    kept = tuple(sorted(one for one in found if not _ignored(lines, one)))
+    return Report(kept, (), 1, len(rules.calls))
+
+
+def _ignored(lines: Sequence[str], one: Finding) -> bool:
+    """Whether a comment on one of the finding's lines says that it is to be ignored."""
+    for line in lines[one.line - 1 : max(one.line, one.end)]:
+        match = _IGNORE.search(line)
+        if match is not None:
+            codes = [code.strip().upper() for code in (match[1] or "").split(",")]
+            return match[1] is None or one.code in codes
+    return False

@@ -1,0 +1,94 @@
+"""Findings of the doctor, and the catalogue of everything that it can find."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gridsample.definitions.links import page
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One kind of finding.
+
+    Attributes:
+        code: the stable code, such as "GS001".
+        name: a short name.
+        certain: whether the code computes something else than intended; otherwise it loses quality,
+            depends on a default, or fails on some platform.
+    """
+
+    code: str
+    name: str
+    certain: bool = True
+
+    @property
+    def link(self) -> str:
+        """The section of the documentation on this rule."""
+        return page("doctor", self.code.lower())
+
+
+RULES = {
+    rule.code: rule
+    for rule in (
+        Rule("GS001", "grid spans pixel centres, but align_corners is not True"),
+        Rule("GS002", "grid spans pixel edges, but align_corners is True"),
+        Rule("GS003", "pixel indices divided by the size, without the half pixel"),
+        Rule("GS004", "grid is in (y, x) order"),
+        Rule("GS005", "flow in pixels added to a normalized grid"),
+        Rule("GS006", "grid in half precision", certain=False),
+        Rule("GS007", "image shrinks without antialiasing", certain=False),
+        Rule("GS008", "functions with different align_corners are combined"),
+        Rule("GS009", "align_corners is not given", certain=False),
+        Rule("GS010", "option that the target does not support", certain=False),
+        Rule("GS011", "grid holds pixels, not normalized coordinates"),
+    )
+}
+
+
+@dataclass(frozen=True, order=True)
+class Finding:
+    """One place where something goes wrong.
+
+    Attributes:
+        path: the file.
+        line: the line, from 1.
+        column: the column, from 1.
+        code: the code of its rule; see `RULES`.
+        message: what happens, with the shift in pixels where there is one.
+        mend: the code that mends it.
+        end: the last line of the call.
+    """
+
+    path: str
+    line: int
+    column: int
+    code: str
+    message: str
+    mend: str
+    end: int = 0
+
+    @property
+    def rule(self) -> Rule:
+        """The rule that was broken."""
+        return RULES[self.code]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}:{self.line}:{self.column}: {self.code} {self.message}\n"
+            f"    mend: {self.mend}\n    see:  {self.rule.link}"
+        )
+
+    def record(self) -> dict[str, object]:
+        """Return the finding as a dictionary for JSON."""
+        return {
+            "path": self.path,
+            "line": self.line,
+            "column": self.column,
+            "code": self.code,
+            "name": self.rule.name,
+            "certain": self.rule.certain,
+            "message": self.message,
+            "mend": self.mend,
+            "link": self.rule.link,
+        }

@@ -1,0 +1,137 @@
+"""What names mean in a file: imports, and functions that stand for others."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+# Names that everybody gives to modules; they count where a file does not say otherwise.
+USUAL = {"F": "torch.nn.functional", "nn": "torch.nn", "np": "numpy", "torch": "torch"}
+
+SAMPLER = ("input", "grid", "mode", "padding_mode", "align_corners")
+INTERPOLATE = (
+    "input", "size", "scale_factor", "mode", "align_corners", "recompute_scale_factor", "antialias",
+)  # fmt: skip
+# Functions that are checked: what they are, and the names of their arguments.
+KNOWN = {
+    "torch.nn.functional.grid_sample": ("sample", SAMPLER),
+    "torch.grid_sampler": ("sample", SAMPLER),
+    "torch.nn.functional.affine_grid": ("affine", ("theta", "size", "align_corners")),
+    "torch.nn.functional.interpolate": ("resize", INTERPOLATE),
+    "torch.nn.functional.upsample": ("resize", INTERPOLATE[:5]),
+    "gridsample.grid_sample": ("own sample", SAMPLER),
+    "gridsample.affine_grid": ("own affine", ("theta", "size", "align_corners")),
+    "gridsample.torch_compat.grid_sample": ("own sample", SAMPLER),
+    "gridsample.torch_compat.affine_grid": ("own affine", ("theta", "size", "align_corners")),
+}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass
+class Module:
+    """One parsed file.
+
+    Attributes:
+        path: the file.
+        tree: its syntax tree.
+        imports: the full names that local names stand for.
+        functions: the functions at the top of the file.
+        targets: what the file exports to or runs on: "onnx", "tensorrt", "mps".
+        wrappers: functions of other files that only call grid_sample: see `wrappers_of`.
+    """
+
+    path: str
+    tree: ast.Module
+    imports: dict[str, str] = field(default_factory=dict)
+    functions: dict[str, Function] = field(default_factory=dict)
+    targets: set[str] = field(default_factory=set)
+    wrappers: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+
+    def qualify(self, node: ast.expr) -> str:
+        """Return the full name of an expression like ``F.grid_sample``, or ""."""
+        if isinstance(node, ast.Name):
+            if node.id in self.imports:
+                return self.imports[node.id]
+            return USUAL.get(node.id, node.id)
+        if isinstance(node, ast.Attribute):
+            before = self.qualify(node.value)
+            return before and f"{before}.{node.attr}"
+        return ""
+
+    def known(self, node: ast.expr) -> tuple[str, tuple[str, ...]] | None:
+        """Return what a called function is, and the names of its arguments; see `KNOWN`."""
+        full = self.qualify(node)
+        if full in KNOWN:
+            local = isinstance(node, ast.Name) and node.id not in self.imports
+            return None if local else KNOWN[full]
+        module, _, name = full.rpartition(".")
+        found = self.wrappers.get((module.rpartition(".")[2], name))
+        return ("sample", found) if found and full else None
+
+
+def read_module(path: str, source: str) -> Module:
+    """Parse a file.
+
+    Raises:
+        SyntaxError: it cannot be parsed.
+        ValueError: it has null bytes.
+    """
+    module = Module(path, ast.parse(source, path))
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                root = alias.name.partition(".")[0]
+                module.imports[alias.asname or root] = alias.name if alias.asname else root
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                module.imports[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"
+        module.targets |= set(_targets(node))
+    module.functions = {node.name: node for node in module.tree.body if isinstance(node, Function)}
+    return module
+
+
+def _targets(node: ast.AST) -> Iterator[str]:
+    """Yield what a node says about where the code runs."""
+    names: list[str] = []
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+        names = [node.module or ""]
+    if any(name.partition(".")[0] in ("tensorrt", "torch_tensorrt", "torch2trt") for name in names):
+        yield "tensorrt"
+    if isinstance(node, ast.Call) and node.args:
+        called = ast.unparse(node.func)
+        first = node.args[0]
+        text = first.value if isinstance(first, ast.Constant) else None
+        if text == "mps" and called.rpartition(".")[2] in ("device", "to"):
+            yield "mps"
+    if isinstance(node, ast.Attribute) and ast.unparse(node) == "torch.backends.mps":
+        yield "mps"
+
+
+def wrappers_of(module: Module) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Find the functions that hand their arguments to grid_sample as they are.
+
+    Returns:
+        The names of their parameters, by (name of the module, name of the function).
+    """
+    found = {}
+    for name, function in module.functions.items():
+        names = [one.arg for one in function.args.args]
+        for node in ast.walk(function):
+            if not isinstance(node, ast.Call):
+                continue
+            known = module.known(node.func)
+            if known is None or known[0] != "sample" or len(node.args) > len(known[1]):
+                continue
+            given: dict[str, ast.expr] = dict(zip(known[1], node.args, strict=False))
+            given |= {one.arg: one.value for one in node.keywords if one.arg}
+            handed = {key: value.id for key, value in given.items() if isinstance(value, ast.Name)}
+            if all(handed.get(key) in names for key in ("input", "grid", "align_corners")):
+                back = {value: key for key, value in handed.items()}
+                found[Path(module.path).stem, name] = tuple(back.get(one, one) for one in names)
+                break
+    return found

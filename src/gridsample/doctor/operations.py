@@ -1,0 +1,226 @@
+"""Operations on values, and the indices of components: what the evaluator is made of."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gridsample.doctor import values as v
+from gridsample.doctor.values import Base, Const, Flag, Number, Pack, Shape, Stack, Value
+
+HALVES = {"float16": "float16", "half": "float16", "bfloat16": "bfloat16"}
+HALVES |= {"HalfTensor": "float16", "BFloat16Tensor": "bfloat16"}
+
+# Functions on values ------------------------------------------------------------------------------
+
+
+def arithmetic(op: ast.operator, left: Number, right: Number) -> Number | None:
+    """Add, subtract, multiply or divide two numbers, if the result is linear."""
+    match op:
+        case ast.Add():
+            return v.add(left, right)
+        case ast.Sub():
+            return v.add(left, right, -1.0)
+        case ast.Mult() if right.constant:
+            return v.scaled(left, right, operator.mul)
+        case ast.Mult() if left.constant:
+            return v.scaled(right, left, operator.mul)
+        case ast.Div() if right.constant:
+            return v.scaled(left, right, operator.truediv)
+        case ast.FloorDiv() if right.constant and left.constant:
+            return v.scaled(left, right, operator.floordiv)
+    return None
+
+
+def part_of(value: Value, i: int) -> Number | None:
+    """Return a component of a stack, or a number as it is."""
+    if isinstance(value, Stack):
+        return value.parts[i] if i < len(value.parts) else None
+    return value if isinstance(value, Number) else None
+
+
+def indices(count: Number, name: str, dim: int | None = None) -> Number:
+    """Make the indices 0, 1, ... of pixels."""
+    base = Base("arange", f"{name} {sorted(s.key for s in count.symbols)}", count.offset, dim)
+    return Number((0.0,) * v.SAMPLES, ((base, (1.0,) * v.SAMPLES),), count.symbols)
+
+
+def has_flow(value: Value) -> bool:
+    """Whether a flow is part of a value."""
+    parts = value.parts if isinstance(value, Stack) else [value]
+    return any(
+        base.kind == "flow" for one in parts if isinstance(one, Number) for base, _ in one.terms
+    )
+
+
+def rename(number: Number, suffix: str) -> Number:
+    """Make the component of an unknown array."""
+    terms = tuple((replace(base, name=base.name + suffix), scale) for base, scale in number.terms)
+    return replace(number, terms=terms)
+
+
+def components_of(value: Value) -> Value:
+    """Make an array of a list of numbers; other values stay as they are."""
+    if isinstance(value, Pack):
+        if value.items and all(isinstance(one, Number) for one in value.items):
+            return Stack(tuple(one for one in value.items if isinstance(one, Number)))
+        return None
+    if isinstance(value, Shape):
+        return None
+    return value
+
+
+def flag_of(given: dict[str, Value], name: str = "align_corners") -> Flag:
+    """Return the value of an option as a flag."""
+    if name not in given:
+        return Flag(None, "missing")
+    found = given[name]
+    if isinstance(found, Const) and (found.value is None or isinstance(found.value, bool)):
+        return Flag(found.value, "default" if found.default else "given")
+    return Flag(None, "unknown")
+
+
+def meshgrid(arguments: list[Value], keywords: dict[str | None, Value], full: str) -> Value:
+    """Evaluate meshgrid: its results vary along known axes."""
+    given = arguments
+    if len(arguments) == 1 and isinstance(arguments[0], Pack):
+        given = list(arguments[0].items)
+    indexing = keywords.get("indexing", Const("ij" if full.startswith("torch") else "xy"))
+    if not isinstance(indexing, Const):
+        return Pack(tuple(v.change(one, lambda n: v.along(n, None)) for one in given))
+    dims = list(range(len(given)))
+    if indexing.value == "xy" and len(dims) > 1:
+        dims[:2] = [1, 0]
+    found = []
+    for one, dim in zip(given, dims, strict=True):
+        found.append(v.along(one, dim) if isinstance(one, Number) else None)
+    return Pack(tuple(found))
+
+
+def stack(given: Value, node: ast.Call) -> Value:
+    """Evaluate stack and cat of components."""
+    if isinstance(given, Stack):
+        return given
+    if not isinstance(given, Pack) or not 2 <= len(given.items) <= 3:
+        return None
+    if not all(one is None or isinstance(one, Number) for one in given.items):
+        return None
+    names: tuple[str, ...] = ()
+    if node.args and isinstance(node.args[0], ast.Tuple | ast.List):
+        names = tuple(first_name(one) for one in node.args[0].elts)
+    return Stack(tuple(one if isinstance(one, Number) else None for one in given.items), names)
+
+
+def first_name(node: ast.expr) -> str:
+    """Return the name that an expression such as ``grid_x[None].to(x)`` begins with, or ""."""
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.Subscript):
+            node = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            node = node.func.value
+        else:
+            return ""
+    return node.id
+
+
+def split(value: Value) -> Value:
+    """Evaluate split, chunk and unbind, as components."""
+    if isinstance(value, Stack):
+        return Pack(value.parts)
+    if isinstance(value, Number) and not any(
+        base.kind in ("arange", "line") for base, _ in value.terms
+    ):
+        return Pack(tuple(rename(value, f"[{i}]") for i in range(3)))
+    return None
+
+
+def with_half(value: Value, half: str) -> Value:
+    """Say that a value was converted to half precision, or to a wider dtype."""
+    return v.change(value, lambda n: replace(n, half=half))
+
+
+def cast(value: Value, dtype: Value) -> Value:
+    """Convert a value to a dtype, if there is one."""
+    if isinstance(dtype, Const) and isinstance(dtype.value, str):
+        return with_half(value, HALVES.get(dtype.value.rpartition(".")[2], ""))
+    return value
+
+
+def cast_by(value: Value, arguments: Sequence[Value], name: str) -> Value:
+    """Evaluate ``to``, ``type`` and ``astype``."""
+    for one in arguments:
+        if isinstance(one, Const) and isinstance(one.value, str):
+            last = one.value.rpartition(".")[2]
+            if last in HALVES:
+                return with_half(value, HALVES[last])
+            if last.startswith(("float", "double", "Float", "Double")):
+                return with_half(value, "")
+        elif name == "type_as" or not isinstance(one, Const | None):
+            return with_half(value, "")
+    return value
+
+
+# Syntax -------------------------------------------------------------------------------------------
+
+
+def as_int(node: ast.expr | None) -> int | None:
+    """Return the integer that an expression is, or None."""
+    match node:
+        case ast.Constant(value=int() as found) if not isinstance(found, bool):
+            return found
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as found)):
+            return -found
+    return None
+
+
+def component(index: ast.expr) -> int | None:
+    """Return which component ``[..., 0]``, ``[:, 0]`` or ``[:, 0:1]`` is, or None."""
+    if not isinstance(index, ast.Tuple) or len(index.elts) < 2:
+        return None
+    found: int | None = None
+    for n, one in enumerate(index.elts):
+        if is_plain(one):
+            continue
+        place = as_int(one)
+        if isinstance(one, ast.Slice) and one.step is None:
+            low, high = as_int(one.lower) or 0, as_int(one.upper)
+            place = low if high == low + 1 else None
+        if place is None or found is not None or n == 0 or not -3 <= place <= 2:
+            return None
+        found = place
+    return found
+
+
+def is_plain(node: ast.expr) -> bool:
+    """Whether an index keeps its axis, or adds one: ``:``, ``...``, ``None``."""
+    match node:
+        case ast.Slice(lower=None, upper=None, step=None):
+            return True
+        case ast.Constant(value=found):
+            return found is None or found is ...
+        case ast.Attribute(attr="newaxis"):
+            return True
+    return False
+
+
+def is_reversal(node: ast.expr) -> bool:
+    """Whether an index is ``::-1``, ``[1, 0]`` or ``[2, 1, 0]``."""
+    if isinstance(node, ast.Slice):
+        return node.lower is None and node.upper is None and as_int(node.step) == -1
+    if isinstance(node, ast.List | ast.Tuple):
+        places = [as_int(one) for one in node.elts]
+        return places in ([1, 0], [2, 1, 0])
+    return False
+
+
+def keeps_order(arguments: Sequence[ast.expr]) -> bool:
+    """Whether a permutation moves one axis only, so that rows and columns keep their order."""
+    if len(arguments) == 1 and isinstance(arguments[0], ast.Tuple | ast.List):
+        arguments = arguments[0].elts
+    places = [as_int(one) for one in arguments]
+    if None in places:
+        return False
+    usual = ([0, 2, 3, 1], [1, 2, 0], [0, 2, 3, 4, 1], [1, 2, 3, 0], [0, 3, 1, 2], [2, 0, 1])
+    return places in usual

@@ -1,0 +1,287 @@
+"""What the doctor knows of a value: numbers that are linear in pixels, with sizes as symbols.
+
+A coordinate is usually written as ``scale * pixel + offset``, where scale and offset are functions
+of the image's size.  There are many spellings.  Scale and offset are therefore evaluated at a few
+sizes: the scale of ``2 * x / (W - 1)`` is 2 / (n - 1) at all of them, however it is spelled.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+SAMPLES = 3
+# A number that depends on sizes, at a few sizes.
+Samples = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """The size of an image along one axis.
+
+    Attributes:
+        key: identifies it within a function.
+        axis: "x", "y" or "z", or "" if it is not known.
+        owner: the name of the variable whose shape has it, or "".
+    """
+
+    key: str
+    axis: str = ""
+    owner: str = ""
+
+    @property
+    def samples(self) -> Samples:
+        """The sizes at which expressions are evaluated: arbitrary, but distinct for each symbol."""
+        seeds = [zlib.crc32(f"{self.key}/{n}".encode()) for n in range(SAMPLES)]
+        return tuple(100.0 + seed % 9001 for seed in seeds)
+
+
+@dataclass(frozen=True)
+class Base:
+    """An unknown array that a number is linear in.
+
+    Attributes:
+        kind: "arange" for the indices 0, 1, ... of pixels, "line" for the same inside a linspace,
+            "affine" for the grid of affine_grid, "flow" for a displacement, else "".
+        name: identifies it within a function.
+        count: the length of an arange or a line.
+        dim: the axis of a mesh along which it varies, or None if it is not known.
+        align: the align_corners of affine_grid, as a `Flag`.
+    """
+
+    kind: str
+    name: str
+    count: Samples = ()
+    dim: int | None = None
+    align: Flag | None = None
+
+
+@dataclass(frozen=True)
+class Flag:
+    """The value of an option.
+
+    Attributes:
+        value: a constant, or None.
+        state: "given" as a constant, "missing", "default" of a parameter, or "unknown".
+    """
+
+    value: object = None
+    state: str = "given"
+
+    @property
+    def known(self) -> bool:
+        """Whether the value is known."""
+        return self.state != "unknown"
+
+
+@dataclass(frozen=True)
+class Const:
+    """A constant that is not a number, or a dtype or another thing by its name."""
+
+    value: object
+    default: bool = False
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number, or an array: the sum of bases times scales, plus an offset.
+
+    Attributes:
+        offset: the offset, at a few sizes.
+        terms: the bases and their scales.
+        symbols: the sizes that occur in it.
+        half: "float16" or "bfloat16" if it was converted to that.
+        resized: the align_corners of interpolate, if the array comes from there.
+    """
+
+    offset: Samples
+    terms: tuple[tuple[Base, Samples], ...] = ()
+    symbols: frozenset[Symbol] = frozenset()
+    half: str = ""
+    resized: Flag | None = None
+
+    @property
+    def constant(self) -> bool:
+        """Whether it depends on nothing but sizes."""
+        return not self.terms
+
+
+@dataclass(frozen=True)
+class Stack:
+    """An array whose last or channel axis holds known components.
+
+    Attributes:
+        parts: the components.
+        names: what the components are called, where they are put together.
+    """
+
+    parts: tuple[Number | None, ...]
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Pack:
+    """A tuple or a list."""
+
+    items: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The shape of a variable, or its end.
+
+    Attributes:
+        owner: the name of the variable.
+        start: the first entry: 0, or -2 for the last two.
+    """
+
+    owner: str
+    start: int = 0
+
+
+Value = Number | Stack | Pack | Shape | Const | None
+
+
+# Numbers ------------------------------------------------------------------------------------------
+
+
+def constant(value: float) -> Number:
+    """Make a number of a constant."""
+    return Number((float(value),) * SAMPLES)
+
+
+def size(symbol: Symbol) -> Number:
+    """Make a number of a size."""
+    return Number(symbol.samples, symbols=frozenset([symbol]))
+
+
+def unknown(name: str, kind: str = "") -> Number:
+    """Make a number of an unknown array."""
+    return Number((0.0,) * SAMPLES, ((Base(kind, name), (1.0,) * SAMPLES),))
+
+
+def close(one: Iterable[float], other: Iterable[float]) -> bool:
+    """Whether two samples are equal up to rounding, and constants like 1e-7 that are added."""
+    return all(
+        math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-6) for a, b in zip(one, other, strict=True)
+    )
+
+
+def add(one: Number, other: Number, sign: float = 1.0) -> Number:
+    """Add or subtract two numbers."""
+    terms = dict(one.terms)
+    for base, scale in other.terms:
+        before = terms.get(base, (0.0,) * SAMPLES)
+        terms[base] = tuple(a + sign * b for a, b in zip(before, scale, strict=True))
+    kept = tuple((base, scale) for base, scale in terms.items() if any(scale))
+    offset = tuple(a + sign * b for a, b in zip(one.offset, other.offset, strict=True))
+    return Number(offset, kept, one.symbols | other.symbols, _common_half(one, other))
+
+
+def scaled(one: Number, by: Number, operate: Callable[[float, float], float]) -> Number | None:
+    """Multiply or divide a number by a constant one."""
+    try:
+        offset = tuple(operate(a, b) for a, b in zip(one.offset, by.offset, strict=True))
+        terms = tuple(
+            (base, tuple(operate(a, b) for a, b in zip(scale, by.offset, strict=True)))
+            for base, scale in one.terms
+        )
+    except (ZeroDivisionError, OverflowError):
+        return None
+    return Number(offset, terms, one.symbols | by.symbols, _common_half(one, by))
+
+
+def _common_half(one: Number, other: Number) -> str:
+    if one.constant or other.constant:
+        return one.half or other.half
+    return one.half if one.half == other.half else ""
+
+
+def line(start: Number, stop: Number, count: Number, name: str) -> Number | None:
+    """Make the number of a linspace."""
+    if not (start.constant and stop.constant and count.constant) or min(count.offset) <= 1:
+        return None
+    symbols = start.symbols | stop.symbols | count.symbols
+    step = tuple(
+        (b - a) / (n - 1) for a, b, n in zip(start.offset, stop.offset, count.offset, strict=True)
+    )
+    base = Base("line", name, count.offset)
+    return Number(start.offset, ((base, step),), symbols)
+
+
+def along(number: Number, dim: int | None) -> Number:
+    """Say along which axis of a mesh the indices in a number vary."""
+    terms = tuple(
+        (replace(base, dim=dim) if base.kind in ("arange", "line") else base, scale)
+        for base, scale in number.terms
+    )
+    return replace(number, terms=terms)
+
+
+def change(value: Value, function: Callable[[Number], Number | None]) -> Value:
+    """Apply a function to a number, or to all components of a stack."""
+    if isinstance(value, Number):
+        return function(value)
+    if isinstance(value, Stack):
+        return replace(value, parts=tuple(p and function(p) for p in value.parts))
+    return None
+
+
+# Names --------------------------------------------------------------------------------------------
+
+_WHERE = r"(_?(in|out|img|im|src|dst|\d))?$"
+_X_SIZE = re.compile(r"(^|_)(w|width|ww|iw|ow|wd|cols|nx|w\d|wi|wo)" + _WHERE)
+_Y_SIZE = re.compile(r"(^|_)(h|height|hh|ih|oh|ht|rows|ny|h\d|hi|ho)" + _WHERE)
+_Z_SIZE = re.compile(r"(^|_)(d|depth|dd|nz|slices)" + _WHERE)
+_FLOW = re.compile(
+    r"(^|_)(flow|flo|flows|opticalflow|optflow|flow_?(up|fw|bw|low|field|map|ab|ba|\d+))$"
+)
+_CAMEL_FLOW = re.compile(r"^ten(Flow|Flo)$")
+_NOT_PIXELS = re.compile(r"norm|unit|ndc|relative|scaled")
+
+
+def size_axis(name: str) -> str:
+    """Return the axis of a size by its name, or "".
+
+    >>> size_axis("img_w"), size_axis("H"), size_axis("x")
+    ('x', 'y', '')
+    """
+    last = name.rpartition(".")[2]
+    if re.fullmatch(r"[A-Z][a-z]?\d?|[A-Z_\d]+", last):
+        last = last.lower()
+    last = re.sub(r"(?<=[a-z])([A-Z])", r"_\1", last).lower()
+    for axis, pattern in (("x", _X_SIZE), ("y", _Y_SIZE), ("z", _Z_SIZE)):
+        if pattern.search(last):
+            return axis
+    return ""
+
+
+def is_flow(name: str) -> bool:
+    """Whether a name is that of an optical flow, which is in pixels unless its name says otherwise.
+
+    >>> is_flow("flow"), is_flow("self.flow_up"), is_flow("flow_norm"), is_flow("overflow")
+    (True, True, False, False)
+    """
+    last = name.rpartition(".")[2]
+    if _NOT_PIXELS.search(last.lower()):
+        return False
+    return bool(_CAMEL_FLOW.match(last) or _FLOW.search(last.lower()))
+
+
+_X_WORDS = {"x", "xs", "xx", "gx", "xv", "w", "ww", "xgrid", "gridx", "meshx", "col", "cols"}
+_Y_WORDS = {"y", "ys", "yy", "gy", "yv", "h", "hh", "ygrid", "gridy", "meshy", "row", "rows"}
+
+
+def component_axis(name: str) -> str:
+    """Return the axis of a coordinate by its name, or "".
+
+    >>> component_axis("grid_x"), component_axis("vgrid_y1"), component_axis("pts")
+    ('x', 'y', '')
+    """
+    last = re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name.rpartition(".")[2]).lower()
+    words = {re.sub(r"\d+$", "", word) for word in last.split("_")}
+    found = {axis for axis, known in (("x", _X_WORDS), ("y", _Y_WORDS)) if words & known}
+    return found.pop() if len(found) == 1 else ""

@@ -1,0 +1,323 @@
+"""`check_grid`: what a grid does, in numbers, and what it looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gridsample.backends import Backend
+from gridsample.definitions import html
+from gridsample.definitions.links import page
+from gridsample.definitions.plan import AXES, Shape, find_coords
+from gridsample.fields.arrays import Array, Cells, check_size, components, determinant, take_wide
+from gridsample.fields.conversions import pixels_of
+from gridsample.fields.jacobians import difference
+
+# The relative step between floating-point numbers just below 1.
+STEPS = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
+
+
+@dataclass(frozen=True)
+class GridCheck:
+    """The result of `check_grid`; ``print`` shows it as text, and notebooks as a table.
+
+    All numbers are of the whole batch.  Tuples have one entry per axis, in x, y, z order.
+
+    Attributes:
+        shape: the shape of the grid.
+        size: the spatial shape of the image.
+        outside: the share of points beyond the outer edges of the image, from 0 to 1.
+        missing: the share of points with a NaN.
+        lowest: the smallest positions, in pixels; NaN if no point is finite.
+        highest: the largest positions, in pixels.
+        scale: pixels of the image per step along each axis of the output, the mean over all points;
+            above 1 the image shrinks.  None for a list of points.
+        folded: the share of points where the map of pixels folds or mirrors, so that its Jacobian
+            determinant is not above 0.  None for a list of points.
+        hints: what the grid looks like, if that is not what it should be.
+    """
+
+    shape: tuple[int, ...]
+    size: tuple[int, ...]
+    outside: float
+    missing: float
+    lowest: tuple[float, ...]
+    highest: tuple[float, ...]
+    scale: tuple[float, ...] | None
+    folded: float | None
+    hints: tuple[str, ...]
+
+    def facts(self) -> Iterator[tuple[str, str]]:
+        """Yield the names and the values of all lines but the hints."""
+        names = AXES[: len(self.size)]
+        yield "grid", f"{self.shape} for an image of size {self.size}"
+        yield "outside", f"{self.outside:.4g} of all points"
+        yield "NaN", f"{self.missing:.4g} of all points"
+        yield (
+            "positions",
+            ", ".join(
+                f"{name} {low:.6g} to {high:.6g}"
+                for name, low, high in zip(names, self.lowest, self.highest, strict=True)
+            )
+            + " px",
+        )
+        if self.scale is not None and self.folded is not None:
+            steps = ", ".join(f"{n} {s:.4g}" for n, s in zip(names, self.scale, strict=True))
+            yield "scale", f"{steps} px of the image per step"
+            yield "folded", f"{self.folded:.4g} of all points"
+
+    def __str__(self) -> str:
+        lines = [f"{name:<9} {text}" for name, text in self.facts()]
+        return "\n".join([*lines, *(f"hint      {hint}" for hint in self.hints)])
+
+    def _repr_html_(self) -> str:
+        hints = "".join(html.paragraph(f"Hint: {hint}") for hint in self.hints)
+        return html.table(self.facts()) + hints
+
+
+def check_grid(
+    grid: Any,
+    size: Sequence[int],
+    align_corners: bool = False,
+    *,
+    coords: str = "normalized",
+) -> GridCheck:
+    """Measure where a grid points, how it scales and folds, and whether it looks like a mistake.
+
+    Hints say that a grid looks like pixels where it should be normalized, like (y, x) order, like
+    the other align_corners, and so on.  They are guesses.
+    `gridsample doctor` finds the same mistakes in code.
+
+    Args:
+        grid: (N, *out, D) coordinates for D = 1 to 3, in x, y, z order.
+        size: the spatial shape of the image that is sampled, (height, width) or
+            (depth, height, width).
+        align_corners: the meaning of -1 and 1, as in `grid_sample`.
+        coords: the units of ``grid``: "normalized", "pixel" or "displacement".
+
+    Returns:
+        A `GridCheck`.  Gradients are not recorded.
+
+    Raises:
+        TypeError: grid does not hold real numbers, or size no integers.
+        ValueError: the shapes do not match, the grid has no points, or coords is unknown.
+
+    Example:
+        >>> import numpy as np, gridsample
+        >>> y, x = np.mgrid[0:48, 0:64]
+        >>> print(gridsample.check_grid(np.stack((x, y), -1)[np.newaxis], (48, 64)))
+        grid      (1, 48, 64, 2) for an image of size (48, 64)
+        outside   0.9987 of all points
+        NaN       0 of all points
+        positions x 31.5 to 2047.5, y 23.5 to 1151.5 px
+        scale     x 32, y 24 px of the image per step
+        folded    0 of all points
+        hint      this looks like pixels: use coords="pixel" (see docs/doctor.md#gs011)
+    """
+    backend, (given,) = take_wide(grid=grid)
+    sizes = tuple(int(n) for n in check_size(size, None))
+    shape, rank = backend.shape(given), len(sizes)
+    units = find_coords(coords)
+    if len(shape) < 2 or shape[-1] != rank or 0 in shape:
+        raise ValueError(
+            f"grid must be (N, *out, {rank}) for size {sizes}, with at least one point; "
+            f"got shape {shape}"
+        )
+    with backend.quiet():
+        places = pixels_of(backend, given, sizes, align_corners, units)
+        found = _measure(backend, places, shape, sizes)
+        seen = _Seen(backend, given, places, bool(align_corners), units, found)
+        hints = tuple(_hints(seen)) + tuple(_rounding(backend, grid, sizes, units))
+    return replace(found, hints=hints)
+
+
+# Numbers ------------------------------------------------------------------------------------------
+
+
+def _number(array: Array) -> float:
+    return float(array.tolist())
+
+
+def _share(backend: Backend, flags: Array) -> float:
+    return _number(backend.xp.mean(backend.astype(flags, backend.type("float64"))))
+
+
+def _mean(backend: Backend, array: Array) -> float:
+    """The mean of all finite entries; NaN if there are none."""
+    xp = backend.xp
+    known = xp.isfinite(array)
+    count = _number(xp.sum(backend.astype(known, array.dtype)))
+    return _number(xp.sum(xp.where(known, array, 0))) / count if count else float("nan")
+
+
+def _ends(backend: Backend, array: Array) -> tuple[float, float]:
+    """The smallest and the largest finite entry; NaN if there are none."""
+    xp = backend.xp
+    known = xp.isfinite(array)
+    if not _number(xp.any(known)):
+        return float("nan"), float("nan")
+    low = xp.min(xp.where(known, array, float("inf")))
+    return _number(low), _number(xp.max(xp.where(known, array, float("-inf"))))
+
+
+def _outside(backend: Backend, places: Array, widths: Sequence[int]) -> float:
+    """The share of points beyond the outer edges of an image of ``widths``, in x, y, z order."""
+    beyond = None
+    for one, n in zip(components(places, len(widths)), widths, strict=True):
+        beside = (one < -0.5) | (one > n - 0.5)
+        beyond = beside if beyond is None else beyond | beside
+    unknown = backend.xp.isnan(places).any(-1)
+    return _share(backend, beyond & ~unknown)
+
+
+def _cells(backend: Backend, places: Array, rank: int) -> Cells | None:
+    """The entries of the Jacobian of positions along the output's axes; None for points."""
+    if len(backend.shape(places)) != rank + 2:
+        return None
+    columns = [difference(backend, places, rank - j) for j in range(rank)]
+    return [[columns[j][..., i] for j in range(rank)] for i in range(rank)]
+
+
+def _measure(backend: Backend, places: Array, shape: Shape, sizes: Shape) -> GridCheck:
+    """Compute everything but the hints."""
+    xp, rank = backend.xp, len(sizes)
+    ends = [_ends(backend, one) for one in components(places, rank)]
+    lowest, highest = zip(*ends, strict=True)
+    missing = _share(backend, xp.isnan(places).any(-1))
+    scale, folded = None, None
+    cells = _cells(backend, places, rank)
+    if cells is not None:
+        lengths = [xp.sqrt(sum(row[j] * row[j] for row in cells)) for j in range(rank)]
+        scale = tuple(_mean(backend, one) for one in lengths)
+        flat = determinant(cells)
+        known = xp.isfinite(flat)
+        folded = _share(backend, known & (flat <= 0))
+    outside = _outside(backend, places, sizes[::-1])
+    return GridCheck(shape, sizes, outside, missing, lowest, highest, scale, folded, ())
+
+
+# Hints --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What hints look at: the grid, its positions in pixels, the options, and the measurements."""
+
+    backend: Backend
+    grid: Array
+    places: Array
+    aligned: bool
+    units: str
+    found: GridCheck
+
+    @property
+    def sizes(self) -> Shape:
+        return self.found.size
+
+
+def _hints(seen: _Seen) -> Iterator[str]:
+    """Yield what the grid looks like."""
+    scale, folded = seen.found.scale, seen.found.folded
+    if seen.found.missing == 1:
+        yield "all points are NaN"
+        return
+    units = next(_units(seen), "")
+    if units:
+        yield units
+        return
+    if _transposed(seen):
+        order = "(y, x)" if len(seen.sizes) == 2 else "(z, y, x)"
+        yield f"this looks like {order}: x comes first (see {_link('GS004')})"
+        return
+    other = _other_convention(seen)
+    if other:
+        yield other
+    if folded is not None and folded > 0.99:
+        yield "the image is mirrored: the determinant is nowhere above 0"
+    elif folded:
+        yield "the grid folds: some pixels are seen more than once"
+    if scale is not None and max(scale) > 2:
+        yield (
+            f"the image shrinks by {max(scale):.3g}: use antialias=True, or details alias "
+            f"(see {_link('GS007')})"
+        )
+    if seen.found.outside == 1:
+        yield "all points are outside"
+
+
+def _link(code: str) -> str:
+    return page("doctor", code.lower())
+
+
+def _units(seen: _Seen) -> Iterator[str]:
+    """Yield in which other units the numbers would make sense."""
+    backend, rank = seen.backend, len(seen.sizes)
+    ends = [_ends(backend, one) for one in components(seen.grid, rank)]
+    widths = seen.sizes[::-1]
+    points = _number(backend.xp.sum(seen.grid[..., 0] * 0 == 0))
+    if points < 4:
+        return
+    if seen.units == "normalized":
+        largest = max(high for _, high in ends)
+        as_pixels = _outside(backend, seen.grid, widths)
+        if largest > 2 and seen.found.outside > 0.5 and as_pixels < 0.2:
+            yield f'this looks like pixels: use coords="pixel" (see {_link("GS011")})'
+        if all(low >= 0 and 0.9 < high <= 1 and low < 0.1 for low, high in ends):
+            yield "this looks like 0 to 1: normalized coordinates are 2 * x - 1"
+    else:
+        small = all(-1.05 <= low < -0.8 and 0.8 < high <= 1.05 for low, high in ends)
+        if seen.units == "pixel" and small and min(widths) > 4:
+            yield 'this looks normalized: use coords="normalized"'
+    cells = _cells(backend, seen.grid, rank) if seen.units == "displacement" else None
+    if cells is not None and all(abs(_mean(backend, cells[k][k]) - 1) < 0.1 for k in range(rank)):
+        yield 'this looks like positions, not displacements: use coords="pixel"'
+
+
+def _transposed(seen: _Seen) -> bool:
+    """Whether x and y (and z) look as if they were in the array's order."""
+    backend, rank, sizes = seen.backend, len(seen.sizes), seen.sizes
+    if rank == 1:
+        return False
+    cells = _cells(backend, seen.places, rank)
+    if cells is not None and min(backend.shape(seen.places)[1:-1]) > 1:
+        steps = [[_mean(backend, backend.xp.abs(one)) for one in row] for row in cells]
+        moving = [i for i in range(rank) if 2 * i != rank - 1]  # the middle axis stays
+        straight = sum(steps[i][i] / sizes[::-1][i] for i in moving)
+        across = sum(steps[i][rank - 1 - i] / sizes[::-1][i] for i in moving)
+        return (
+            across > 3 * straight and (seen.found.folded or 0) > 0.9
+        )  # a rotation does not mirror
+    if seen.units != "pixel" or len(set(sizes)) == 1:
+        return False
+    swapped = _outside(backend, seen.places, sizes)
+    return bool(seen.found.outside > 0.02 and swapped == 0)
+
+
+def _other_convention(seen: _Seen) -> str:
+    """Say that the ends of the grid are those of the other align_corners, or return ""."""
+    backend, rank, shape = seen.backend, len(seen.sizes), seen.backend.shape(seen.grid)
+    if seen.units != "normalized" or shape[1:-1] != seen.sizes or min(seen.sizes) < 2:
+        return ""
+    ends = [_ends(backend, one) for one in components(seen.grid, rank)]
+    expected = [1.0 if not seen.aligned else 1 - 1 / n for n in seen.sizes[::-1]]
+    if all(
+        abs(low + one) < 1e-4 / n and abs(high - one) < 1e-4 / n
+        for (low, high), one, n in zip(ends, expected, seen.sizes[::-1], strict=True)
+    ):
+        code = "GS002" if seen.aligned else "GS001"
+        return f"this looks like align_corners={not seen.aligned} (see {_link(code)})"
+    return ""
+
+
+def _rounding(backend: Backend, grid: Any, sizes: Shape, units: str) -> Iterator[str]:
+    """Yield by how much half precision rounds positions, if that is much."""
+    (given,) = backend.take(grid=grid)
+    kind = backend.type_name(given.dtype, "grid")
+    if kind not in STEPS or units == "displacement":
+        return
+    most = max(sizes)
+    step = STEPS[kind] / 2
+    error = step * most / 2 if units == "normalized" else step * most
+    if error > 0.05:
+        yield f"{kind} rounds positions by up to {error:.2g} px (see {_link('GS006')})"

@@ -1,0 +1,137 @@
+"""What the points of a grid cover in the image, and how densely that is sampled."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from typing import Any, NamedTuple
+
+from gridsample.backends import Backend, backend_of, hand_over, is_overridden
+from gridsample.definitions import footprints as definitions
+from gridsample.definitions.options import Options
+from gridsample.definitions.plan import (
+    Shape,
+    check_coords,
+    check_flag,
+    check_size,
+)
+from gridsample.ops.arrays import Array, as_grid
+
+
+class Footprints(NamedTuple):
+    """The footprints of a grid's points.
+
+    Attributes:
+        lengths: the lengths of the sides in pixels of the image, (N, *out, D), in the order of the
+            output's axes.
+        counts: the numbers of samples along the sides, (N, *out, D); their product is the number of
+            samples of a point.
+        levels: how often the image is halved for the samples of a point, (N, *out).
+    """
+
+    lengths: Any
+    counts: Any
+    levels: Any
+
+
+def footprint(
+    grid: Any,
+    size: Any,
+    align_corners: bool = False,
+    *,
+    coords: str = "normalized",
+    max_samples: int = definitions.MOST,
+) -> Footprints:
+    """Compute what each point of a grid covers in an image, for antialiased sampling.
+
+    `grid_sample` with antialias=True takes the mean of counts[..., 0] * counts[..., 1] * ...
+    samples, so that their sum is a measure of its time.  Where all lengths are at most 1, the grid
+    skips no pixels, and antialiasing changes nothing.
+
+    Args:
+        grid: the coordinates, (N, *out, D), as in `grid_sample`, with as many axes in ``out`` as
+            the image has.
+        size: the spatial shape of the image, such as (height, width); a number for one axis.
+        align_corners: the meaning of -1 and 1, as in `grid_sample`.
+        coords: the units of coordinates, as in `grid_sample`.
+        max_samples: the maximum number of samples along a side, as in `grid_sample`.
+
+    Returns:
+        A named tuple with ``lengths`` in pixels (N, *out, D), in the dtype of the grid, float32 for
+        16-bit grids; ``counts``, int64 of the same shape; and ``levels``, int64 (N, *out).
+
+    Raises:
+        TypeError: a dtype or the type of an option is not accepted.
+        ValueError: the grid does not match the size, or a name is unknown.
+
+    Example:
+        >>> import numpy as np, gridsample
+        >>> half = gridsample.affine_grid(np.array([[[1.0, 0, 0], [0, 1, 0]]]), (1, 1, 4, 6))
+        >>> found = gridsample.footprint(half, (8, 12))
+        >>> found.lengths[0, 0, 0], found.counts[0, 0, 0]
+        (array([2., 2.]), array([2, 2]))
+    """
+    if is_overridden(grid):
+        return hand_over(footprint, locals(), grid)  # type: ignore[no-any-return]
+    backend = backend_of(grid=grid)
+    (given,) = backend.bring(grid=grid)
+    options = Options(coords=coords)
+    points = as_grid(backend, given, options)
+    shape = backend.shape(points)
+    spatial = check_size(size, shape)
+    check_coords(coords, len(spatial), shape[1:-1])
+    how = definitions.as_footprint(True, max_samples)
+    assert how is not None
+    definitions.check_footprint(how, len(spatial), shape)
+    corners = check_flag(align_corners, "align_corners")
+    with backend.quiet():  # coordinates may be infinite
+        found = measured(backend, points, spatial, (coords, corners), how.most)
+    return Footprints(*[backend.give(one, grid) for one in found])
+
+
+def measured(
+    backend: Backend, grid: Array, spatial: Shape, units: tuple[str, bool], most: int
+) -> Footprints:
+    """Compute the footprints of checked points; ``units`` are the units of coordinates."""
+    xp, rank = backend.xp, len(spatial)
+    if backend.type_name(grid.dtype, "grid") in ("float16", "bfloat16"):
+        grid = backend.astype(grid, backend.type("float32"))
+    unit = definitions.pixels_per_unit(spatial, *units)
+    sides = [side_of(backend, grid, k, units[0] == "displacement") for k in range(rank)]
+    lengths = [sum((side[..., d] * unit[d]) ** 2 for d in range(rank)) ** 0.5 for side in sides]
+    longest = functools.reduce(xp.maximum, lengths)
+    whole = backend.type("int64")
+    levels = backend.astype(0 * longest, whole)
+    for n in range(definitions.deepest(spatial)):
+        too_long = longest * 0.5**n - definitions.SLACK > most
+        levels = levels + backend.astype(too_long, whole)
+    scale = 0.5 ** backend.astype(levels, grid.dtype)
+    counts = [xp.clip(xp.ceil(n * scale - definitions.SLACK), 1, most) for n in lengths]
+    return Footprints(
+        xp.stack(lengths, -1), backend.astype(xp.stack(counts, -1), whole), levels
+    )  # fmt: skip
+
+
+def side_of(backend: Backend, grid: Array, k: int, displaced: bool) -> Array:
+    """The difference of a grid between the neighbours of each point along output axis ``k``."""
+    xp, n, rank = backend.xp, grid.shape[1 + k], grid.shape[-1]
+    before = (*(slice(None),) * (1 + k), slice(None, -1))
+    after = (*(slice(None),) * (1 + k), slice(1, None))
+    ends = [(*(slice(None),) * (1 + k), one) for one in (slice(None, 1), slice(n - 1, None))]
+    finite = xp.isfinite(grid)
+    finite = functools.reduce(operator.and_, [finite[..., d] for d in range(rank)])[..., None]
+    place = backend.line(n, None, grid.dtype, grid).reshape(-1, *(1,) * (rank - k))
+    backward = finite & xp.concatenate([finite[ends[0]], finite[before]], 1 + k) & (place > 0)
+    forward = finite & xp.concatenate([finite[after], finite[ends[1]]], 1 + k) & (place < n - 1)
+    lower = xp.where(backward, xp.concatenate([grid[ends[0]], grid[before]], 1 + k), grid)
+    upper = xp.where(forward, xp.concatenate([grid[after], grid[ends[1]]], 1 + k), grid)
+    steps = backend.astype(backward, grid.dtype) + backend.astype(forward, grid.dtype)
+    apart = steps > 0
+    nothing = 0 * steps
+    side = xp.where(apart, (upper - lower) / xp.clip(steps, 1, 2), nothing)
+    if not displaced:
+        return side
+    own = [
+        xp.where(apart, 1 + nothing, nothing) if d == rank - 1 - k else nothing for d in range(rank)
+    ]
+    return side + xp.concatenate(own, -1)

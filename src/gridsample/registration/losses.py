@@ -1,0 +1,230 @@
+"""Losses between a warped image and the fixed image, as records of functions.
+
+Every function takes the warped and the fixed image, (C, *spatial), and the weight of each pixel,
+(*spatial), which is 0 outside the moving image and where a mask excludes the pixel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gridsample.fields.arrays import check_name
+
+Images = tuple[Tensor, Tensor, Tensor]
+Measure = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+WINDOW = 9
+"""The side of the windows of "lncc", in pixels."""
+BINS = 32
+"""The number of bins of "mi", along each axis of the joint histogram."""
+_ROUGH = 0.02
+"""Below this difference, in standard deviations, "l1" counts as quadratic in the steps."""
+_TINY = 1e-6
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss, and what the optimizer needs to know about it.
+
+    Attributes:
+        name: the name for messages.
+        value: the loss, a number, differentiable in the warped image.
+        curvature: an approximate second derivative for each entry of the warped image, which is
+            never negative; None if it is estimated from the gradient.
+        edges: whether the search for a start compares edges, because the images may differ in
+            contrast.
+    """
+
+    name: str
+    value: Measure
+    curvature: Measure | None
+    edges: bool = False
+
+    def slopes(self, warped: Tensor, fixed: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the gradient along the warped image, and the curvature."""
+        with torch.enable_grad():
+            leaf = warped.detach().requires_grad_()
+            value = self.value(leaf, fixed, weight)
+            (gradient,) = torch.autograd.grad(value, leaf)
+        if self.curvature is not None:
+            return gradient, self.curvature(warped, fixed, weight)
+        # For a negative log-likelihood, the sum of the squared gradients estimates the curvature.
+        # A loss that is quadratic near 0 has the curvature g² / (2 loss).
+        size = gradient.square().sum()
+        if self.name != "mi":
+            size = size / (2 * value.detach().abs() + _TINY)
+        return gradient, (size * weight).expand_as(warped)
+
+
+def loss_of(given: Any) -> Loss:
+    """Return the loss of a name or of the caller's function, or raise an error."""
+    if isinstance(given, str) or not callable(given):
+        return LOSSES[check_name(given, tuple(LOSSES), "loss")]
+
+    def value(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
+        found = given(warped[None], fixed[None], weight[None, None])
+        if not isinstance(found, Tensor) or found.numel() != 1 or found.is_complex():
+            raise TypeError(
+                "loss must return a tensor with one real number, the loss of (warped, fixed, "
+                f"weight); got {type(found).__name__}"
+                + (f" of shape {tuple(found.shape)}" if isinstance(found, Tensor) else "")
+            )
+        if torch.is_grad_enabled() and warped.requires_grad and not found.requires_grad:
+            raise ValueError("loss does not depend on the warped image, or is not differentiable")
+        return found.reshape(())
+
+    return Loss("callable", value, None)
+
+
+def total(weight: Tensor, images: Tensor) -> Tensor:
+    """The sum of the weights, counted for every channel."""
+    return weight.sum() * len(images) + _TINY
+
+
+# Differences --------------------------------------------------------------------------------------
+
+
+def mse(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
+    """The mean of the squared differences."""
+    return (weight * (warped - fixed).square()).sum() / total(weight, fixed)
+
+
+def mse_curvature(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
+    """The second derivative of `mse`."""
+    return (2 * weight / total(weight, fixed)).expand_as(warped)
+
+
+def l1(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
+    """The mean of the absolute differences."""
+    return (weight * (warped - fixed).abs()).sum() / total(weight, fixed)
+
+
+def l1_curvature(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
+    """The weights of iteratively reweighted least squares, which majorize `l1`."""
+    return weight / ((warped - fixed).abs() + _ROUGH) / total(weight, fixed)
+
+
+# Correlations -------------------------------------------------------------------------------------
+
+
+def centred(image: Tensor, weight: Tensor) -> Tensor:
+    """Subtract the mean of each channel."""
+    over = tuple(range(1, image.ndim))
+    mean = (weight * image).sum(over, keepdim=True) / (weight.sum() + _TINY)
+    return image - mean
+
+
+def ncc(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
+    """1 minus the correlation coefficient, averaged over the channels."""
+    over = tuple(range(1, fixed.ndim))
+    a, b = centred(warped, weight), centred(fixed, weight)
+    shared = (weight * a * b).sum(over)
+    sizes = (weight * a * a).sum(over) * (weight * b * b).sum(over)
+    return 1 - (shared * torch.rsqrt(sizes + _TINY)).mean()
+
+
+def ncc_curvature(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
+    """The curvature of half the squared distance between normalized images."""
+    over = tuple(range(1, fixed.ndim))
+    size = (weight * centred(warped, weight).square()).sum(over, keepdim=True)
+    return weight / (size + _TINY) / len(fixed)
+
+
+def window_mean(image: Tensor) -> Tensor:
+    """The mean over the window around each pixel; what is outside counts as 0."""
+    flat = image.reshape(-1, 1, *image.shape[1:])
+    rank, half = flat.ndim - 2, WINDOW // 2
+    pool = torch.nn.functional.avg_pool2d if rank == 2 else torch.nn.functional.avg_pool3d
+    for axis in range(rank):
+        kernel = [WINDOW if k == axis else 1 for k in range(rank)]
+        edges = [half if k == axis else 0 for k in range(rank)]
+        flat = pool(flat, kernel, 1, edges)
+    return flat.reshape(image.shape)
+
+
+def window_moments(
+    warped: Tensor, fixed: Tensor, weight: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The share of known pixels in each window, both variances, and the covariance."""
+    known = window_mean(weight[None])
+    share = 1 / known.clamp_min(_TINY)
+    a, b = (window_mean(weight * one) * share for one in (warped, fixed))
+    aa = window_mean(weight * warped * warped) * share - a * a
+    bb = window_mean(weight * fixed * fixed) * share - b * b
+    ab = window_mean(weight * warped * fixed) * share - a * b
+    return known, aa.clamp_min(0), bb.clamp_min(0), ab
+
+
+_FLAT = 1e-3
+"""Added to the variances of windows, so that noise in flat windows counts for little."""
+
+
+def lncc(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
+    """1 minus the mean of the squared correlation coefficients of all windows."""
+    _, aa, bb, ab = window_moments(warped, fixed, weight)
+    local = ab * ab / ((aa + _FLAT) * (bb + _FLAT))
+    return 1 - (weight * local).sum() / total(weight, fixed)
+
+
+def lncc_curvature(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
+    """The curvature of `ncc` in every window, summed over the windows that hold a pixel."""
+    known, aa, bb, ab = window_moments(warped, fixed, weight)
+    local = ab * ab / ((aa + _FLAT) * (bb + _FLAT))
+    each = weight * 2 * local / (aa + _FLAT) / known.clamp_min(_TINY)
+    return weight * window_mean(each) / total(weight, fixed)
+
+
+# Mutual information -------------------------------------------------------------------------------
+
+
+def mi(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
+    """Minus the mutual information in nats, averaged over the channels."""
+    known = weight > 0
+    share = weight[known]
+    parts = [_mutual(a[known], b[known], share) for a, b in zip(warped, fixed, strict=True)]
+    return -torch.stack(parts).mean()
+
+
+def _places(values: Tensor) -> Tensor:
+    """Positions in the histogram: the extremes of the values lie within bins 1 to BINS - 3."""
+    low, high = torch.aminmax(values.detach())
+    return (values - low) / (high - low + _TINY) * (BINS - 4) + 1
+
+
+def _mutual(warped: Tensor, fixed: Tensor, share: Tensor) -> Tensor:
+    """Estimate the mutual information by Parzen windows: cubic B-splines along the warped image."""
+    if not len(warped):
+        return warped.sum()
+    rows = _places(fixed).round().long()
+    places = _places(warped)
+    base = places.detach().floor()
+    t = places - base
+    first = rows * BINS + base.long() - 1
+    s = 1 - t
+    taps = (
+        s * s * s / 6,
+        (4 - 6 * t * t + 3 * t * t * t) / 6,
+        (4 - 6 * s * s + 3 * s * s * s) / 6,
+        t * t * t / 6,
+    )
+    joint = torch.zeros(BINS * BINS, dtype=warped.dtype, device=warped.device)
+    for k, tap in enumerate(taps):
+        joint = joint.index_add(0, first + k, tap * share)
+    joint = (joint / share.sum()).reshape(BINS, BINS)
+    apart = joint.sum(0, keepdim=True) * joint.sum(1, keepdim=True)
+    ratio = torch.log(joint.clamp_min(1e-12)) - torch.log(apart.clamp_min(1e-12))
+    return (joint * ratio).sum()
+
+
+LOSSES = {
+    "mse": Loss("mse", mse, mse_curvature),
+    "l1": Loss("l1", l1, l1_curvature),
+    "ncc": Loss("ncc", ncc, ncc_curvature),
+    "lncc": Loss("lncc", lncc, lncc_curvature),
+    "mi": Loss("mi", mi, None, edges=True),
+}

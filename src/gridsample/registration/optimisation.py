@@ -1,0 +1,107 @@
+"""The optimizer: Gauss-Newton steps, shortened until the loss decreases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from gridsample.registration.losses import Loss
+from gridsample.registration.models import Model
+from gridsample.registration.pyramid import Level
+
+_LENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01)
+"""The lengths of the steps that are tried."""
+_MIN_OVERLAP = 0.15
+"""The least share of the fixed image that must be on the moving image."""
+_STEEPEST, _FLATTEST = 64.0, 1 / 64
+
+AnyModel = TypeVar("AnyModel", bound=Model)
+
+
+@dataclass(frozen=True)
+class State(Generic[AnyModel]):
+    """A model, and what the loss is computed from."""
+
+    model: AnyModel
+    positions: Tensor
+    warped: Tensor
+    weight: Tensor
+    loss: float
+
+
+def evaluate(model: AnyModel, loss: Loss, level: Level) -> State[AnyModel]:
+    """Compute the loss of a model; it is infinite where the images hardly overlap."""
+    positions = model.positions(level)
+    warped, weight = level.sample(positions)
+    value = math.inf
+    if float(weight.sum()) > _MIN_OVERLAP * float(level.weight.sum()):
+        value = float(loss.value(warped, level.fixed, weight)) + float(model.penalty(level))
+    return State(model, positions, warped, weight, value if math.isfinite(value) else math.inf)
+
+
+def motion(before: State[AnyModel], after: State[AnyModel]) -> float:
+    """The mean distance by which the points moved, in pixels of the level."""
+    moved = (after.positions - before.positions).square().sum(-1).sqrt()
+    counted = (before.weight > 0).to(moved)
+    return float((moved[0] * counted).sum() / counted.sum().clamp_min(1))
+
+
+def descend(
+    model: AnyModel,
+    loss: Loss,
+    level: Level,
+    iterations: int,
+    tolerance: float,
+    report: Callable[[float], None] = lambda share: None,
+) -> tuple[AnyModel, list[float]]:
+    """Minimize the loss at one level of the pyramid.
+
+    Args:
+        model: where to start.
+        loss: the loss.
+        level: both images at this level.
+        iterations: the largest number of steps.
+        tolerance: the optimizer stops after a step that moves the points by less, in pixels.
+        report: receives the share of the iterations that is done.
+
+    Returns:
+        The best model, and the loss before the first and after each step.
+    """
+    with torch.no_grad():
+        state = evaluate(model, loss, level)
+        history, scale = [state.loss], 1.0
+        for iteration in range(iterations):
+            gradient, curvature = loss.slopes(state.warped, level.fixed, state.weight)
+            step = state.model.step(level, state.positions, gradient, curvature * scale)
+            found = shortened(state, step, loss, level)
+            if found is None:
+                break
+            length, after = found
+            if loss.curvature is None:
+                scale = scale * 4 if length < 1 else scale / 2
+                scale = min(max(scale, _FLATTEST), _STEEPEST)
+            moved, state = motion(state, after), after
+            history.append(state.loss)
+            report((iteration + 1) / iterations)
+            if moved < tolerance:
+                break
+    return state.model, history
+
+
+def shortened(
+    state: State[AnyModel], step: Tensor, loss: Loss, level: Level
+) -> tuple[float, State[AnyModel]] | None:
+    """Find the first length of a step that decreases the loss; None if none does."""
+    if not bool(torch.isfinite(step).all()):
+        return None
+    for length in _LENGTHS:
+        model: AnyModel = state.model.moved(step, length)
+        after = evaluate(model, loss, level)
+        if after.loss < state.loss:
+            return length, after
+    return None

@@ -1,0 +1,183 @@
+"""Regularization of fields, and the solver for their Gauss-Newton steps.
+
+A penalty is a quadratic form: half the weight times the mean of the squares of differences.  So its
+gradient is linear in the field, and is what the solver needs, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gridsample.fields.arrays import check_name
+
+PENALTIES = ("diffusion", "bending")
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """A regularization of fields (1, *spatial, D).
+
+    Attributes:
+        kind: "diffusion", the sum of the squared first derivatives, or "bending", of the second.
+        weight: its factor in the loss.
+    """
+
+    kind: str
+    weight: float
+
+    def __post_init__(self) -> None:
+        check_name(self.kind, PENALTIES, "regularization")
+
+    def operators(self, rank: int) -> Iterator[tuple[tuple[int, ...], float]]:
+        """The derivatives: the axes along which differences are taken, and how often it counts."""
+        for i in range(rank):
+            if self.kind == "diffusion":
+                yield (i,), 1.0
+                continue
+            for j in range(i + 1):
+                yield (i, j), 1.0 if i == j else 2.0
+
+    def energy(self, field: Tensor, sides: Tensor) -> Tensor:
+        """The penalty of a field on pixels with these sides along x, y, z."""
+        return (field * self.gradient(field, sides)).sum() / 2
+
+    def gradient(self, field: Tensor, sides: Tensor) -> Tensor:
+        """The derivative of `energy`."""
+        rank = field.shape[-1]
+        found = torch.zeros_like(field)
+        points = field[0, ..., 0].numel()
+        for axes, count in self.operators(rank):
+            one, factor = field, count * self.weight / points
+            for axis in axes:
+                one = torch.diff(one, dim=rank - axis)
+                factor = factor / float(sides[axis]) ** 2
+            for axis in reversed(axes):
+                one = adjoint_difference(one, rank - axis)
+            found = found + one * factor
+        return found
+
+    def spectrum(self, field: Tensor, sides: Tensor) -> Tensor:
+        """(*spatial): the factors by which `gradient` multiplies the cosines of `cosines`.
+
+        This is exact for diffusion, and an approximation near the edges for bending.
+        """
+        rank = field.shape[-1]
+        size = field.shape[1:-1]
+        along = []
+        for axis in range(rank):
+            n = size[rank - 1 - axis]
+            angle = torch.arange(n, dtype=field.dtype, device=field.device) * (math.pi / n)
+            line = (2 - 2 * torch.cos(angle)) / float(sides[axis]) ** 2
+            along.append(line.reshape(-1, *(1,) * axis))
+        total = torch.zeros(size, dtype=field.dtype, device=field.device)
+        for axes, count in self.operators(rank):
+            one = torch.full_like(total, count)
+            for axis in axes:
+                one = one * along[axis]
+            total = total + one
+        return total * (self.weight / math.prod(size))
+
+
+def adjoint_difference(differences: Tensor, dim: int) -> Tensor:
+    """The transpose of `torch.diff` along an axis."""
+    shape = [*differences.shape]
+    shape[dim] = 1
+    edge = differences.new_zeros(shape)
+    return -torch.diff(torch.cat([edge, differences, edge], dim), dim=dim)
+
+
+def cosines(field: Tensor) -> Tensor:
+    """The discrete cosine transform (DCT-II) along the spatial axes of (1, *spatial, D).
+
+    By Fourier transforms of the same length: J. Makhoul, "A fast cosine transform in one and two
+    dimensions", IEEE Transactions on Acoustics, Speech, and Signal Processing 28 (1980).
+    """
+    for dim in range(1, field.ndim - 1):
+        lines = field.movedim(dim, -1)
+        lines = torch.cat([lines[..., ::2], lines[..., 1::2].flip(-1)], -1)
+        turned = torch.fft.fft(lines) * _quarter_turns(lines)
+        field = turned.real.movedim(-1, dim)
+    return field
+
+
+def uncosines(field: Tensor) -> Tensor:
+    """The inverse of `cosines`."""
+    for dim in range(1, field.ndim - 1):
+        lines = field.movedim(dim, -1)
+        other = torch.nn.functional.pad(lines[..., 1:].flip(-1), (1, 0))
+        turned = torch.complex(lines, -other) * _quarter_turns(lines).conj()
+        found = torch.fft.ifft(turned).real
+        half = (lines.shape[-1] + 1) // 2
+        lines = torch.empty_like(lines)
+        lines[..., ::2], lines[..., 1::2] = found[..., :half], found[..., half:].flip(-1)
+        field = lines.movedim(-1, dim)
+    return field
+
+
+def _quarter_turns(lines: Tensor) -> Tensor:
+    n = lines.shape[-1]
+    angle = torch.arange(n, dtype=lines.dtype, device=lines.device) * (-math.pi / (2 * n))
+    return torch.polar(torch.ones_like(angle), angle)
+
+
+def conjugate_gradients(
+    product: Callable[[Tensor], Tensor],
+    right: Tensor,
+    spectrum: Tensor,
+    iterations: int = 20,
+    enough: float = 0.05,
+) -> Tensor:
+    """Solve product(x) = right roughly, from 0.
+
+    Args:
+        product: the symmetric positive matrix of the equations.
+        right: their right side, (1, *spatial, D).
+        spectrum: (*spatial, D): what the matrix multiplies the cosines by, approximately.
+        iterations: the largest number of iterations.
+        enough: how far to reduce the norm of the residual.
+    """
+
+    def inverse(residual: Tensor) -> Tensor:
+        return uncosines(cosines(residual) / spectrum)
+
+    found, left = torch.zeros_like(right), right
+    ahead = direction = inverse(left)
+    height = first = float((left * ahead).sum(dtype=torch.float64))
+    for _ in range(iterations):
+        if height <= enough**2 * first or height <= 0:
+            break
+        image = product(direction)
+        slope = float((direction * image).sum(dtype=torch.float64))
+        if slope <= 0:
+            break
+        found = found + direction * (height / slope)
+        left = left - image * (height / slope)
+        ahead = inverse(left)
+        last, height = height, float((left * ahead).sum(dtype=torch.float64))
+        direction = ahead + direction * (height / last)
+    return found
+
+
+def smoothed(field: Tensor, sigma: Tensor) -> Tensor:
+    """Convolve a field with a Gaussian of these standard deviations along x, y, z, in pixels."""
+    rank = field.shape[-1]
+    for axis in range(rank):
+        width = float(sigma[axis])
+        half = min(int(3 * width + 0.5), field.shape[rank - axis] - 1)
+        if half < 1:
+            continue
+        reach = torch.arange(-half, half + 1, dtype=field.dtype, device=field.device)
+        weights = torch.exp(-0.5 * (reach / width) ** 2)
+        weights = (weights / weights.sum())[None, None]
+        lines = field.movedim(rank - axis, -1)
+        flat = torch.nn.functional.pad(
+            lines.reshape(-1, 1, lines.shape[-1]), (half, half), mode="replicate"
+        )
+        flat = torch.nn.functional.conv1d(flat, weights)
+        field = flat.reshape(lines.shape).movedim(-1, rank - axis)
+    return field

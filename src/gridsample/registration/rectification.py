@@ -1,0 +1,284 @@
+"""Losses of grids that are compared with a known one, as a rectification grid is learned.
+
+`grid_distance` compares positions; `rectified_distance` compares what the image shows there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gridsample.backends import Backend, backend_of, hand_over, is_overridden
+from gridsample.definitions.plan import COORDS, Mode, check_flag
+from gridsample.fields.arrays import (
+    Array,
+    check_name,
+    check_size,
+    components,
+    give_back,
+    take_wide,
+)
+from gridsample.fields.conversions import scale
+from gridsample.ops.sampling import grid_sample, grid_sample_vjp
+
+
+def grid_distance(
+    grid: Any,
+    target: Any,
+    size: Sequence[int] | None = None,
+    align_corners: bool = False,
+    *,
+    coords: str = "normalized",
+) -> Any:
+    """Compute the mean squared distance between the points of two grids, in pixels.
+
+    loss = mean over all points of |grid - target|^2, where the components are converted to pixels
+    of the image that is sampled.  Points at which a coordinate of either grid is NaN do not count;
+    without any other point, the loss is NaN.
+
+    Args:
+        grid: (N, *out, D), D = 1 to 3, in x, y, z order.
+        target: the same shape, or N = 1.
+        size: the spatial shape of the image that is sampled, (height, width) or (depth, height,
+            width); needed for normalized coordinates only.
+        align_corners: the meaning of -1 and 1, as in `grid_sample`.
+        coords: the units of both grids: "normalized", "pixel" or "displacement".
+
+    Returns:
+        A number, in squared pixels: a 0-dimensional array or tensor in the dtype of the grids.  For
+        tensors, it is differentiable in both, any number of times.
+
+    Raises:
+        TypeError: a grid does not hold real numbers.
+        ValueError: the shapes do not match, or size is missing.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample.registration import grid_distance
+        >>> grid = np.zeros((1, 4, 5, 2))
+        >>> float(grid_distance(grid, grid + [3.0, 4.0], coords="pixel"))
+        25.0
+    """
+    if is_overridden(grid, target):
+        return hand_over(grid_distance, locals(), grid, target)
+    backend, (mine, other) = take_wide(grid=grid, target=target)
+    factors = pixel_factors(backend, mine, other, size, align_corners, coords)
+    apart, count = differences(backend, mine, other, factors)
+    total = sum(backend.xp.sum(one * one) for one in apart[1:]) + backend.xp.sum(apart[0] ** 2)
+    return give_back(backend, total / count, grid)
+
+
+def grid_distance_vjp(
+    grad_output: Any,
+    grid: Any,
+    target: Any,
+    size: Sequence[int] | None = None,
+    align_corners: bool = False,
+    *,
+    coords: str = "normalized",
+) -> Any:
+    """Compute the gradient of `grid_distance` along ``grid``, times ``grad_output``.
+
+    Args:
+        grad_output: the upstream gradient, a number.
+        grid: as in `grid_distance`.
+        target: as in `grid_distance`.
+        size: as in `grid_distance`.
+        align_corners: as in `grid_distance`.
+        coords: as in `grid_distance`.
+
+    Returns:
+        The gradient, in the shape and dtype of ``grid``; 0 at points that do not count.
+
+    Raises:
+        TypeError: a grid does not hold real numbers.
+        ValueError: the shapes do not match, or size is missing.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample.registration import grid_distance_vjp
+        >>> grid = np.array([[[0.0, 0.0], [1.0, 0.0]]])
+        >>> grid_distance_vjp(1.0, grid, np.zeros_like(grid), coords="pixel")
+        array([[[0., 0.],
+                [1., 0.]]])
+    """
+    if is_overridden(grid, target):
+        return hand_over(grid_distance_vjp, locals(), grad_output, grid, target)
+    backend, (mine, other) = take_wide(grid=grid, target=target)
+    factors = pixel_factors(backend, mine, other, size, align_corners, coords)
+    apart, count = differences(backend, mine, other, factors)
+    parts = [
+        one * (2 * factor) * grad_output / count for one, factor in zip(apart, factors, strict=True)
+    ]
+    found = backend.xp.stack(parts, -1)
+    return give_back(backend, summed_to(backend, found, mine), grid)
+
+
+def rectified_distance(
+    image: Any,
+    grid: Any,
+    target: Any,
+    mode: Mode = "bilinear",
+    padding_mode: Mode = "zeros",
+    align_corners: bool = False,
+    *,
+    coords: str = "normalized",
+) -> Any:
+    """Compute the mean squared difference between an image sampled with two grids.
+
+    loss = mean of (grid_sample(image, grid) - grid_sample(image, target))^2 over all points and
+    channels.  Pixels that are NaN in either sample do not count; without any other, the loss is
+    NaN.
+
+    Args:
+        image: (N, C, *spatial), floating-point.
+        grid: (N, *out, D), as in `grid_sample`.
+        target: likewise, with the same number of points.
+        mode: the interpolation method, as in `grid_sample`.
+        padding_mode: the boundary, as in `grid_sample`.
+        align_corners: the meaning of -1 and 1, as in `grid_sample`.
+        coords: the units of both grids, as in `grid_sample`.
+
+    Returns:
+        A number, in squared units of the image: a 0-dimensional array or tensor.  For tensors, it
+        is differentiable in the image and both grids, any number of times.
+
+    Raises:
+        TypeError: an argument is not accepted by `grid_sample`.
+        ValueError: an argument is not accepted by `grid_sample`, or the shapes do not match.
+
+    Example:
+        >>> import numpy as np, gridsample
+        >>> from gridsample.registration import rectified_distance
+        >>> ramp = np.arange(8.0).reshape(1, 1, 1, 8)
+        >>> grid = gridsample.identity_grid((1, 1, 1, 4), dtype="float64")
+        >>> float(rectified_distance(ramp, grid, grid + [0.25, 0.0], padding_mode="border"))
+        0.8125
+    """
+    if is_overridden(image, grid, target):
+        return hand_over(rectified_distance, locals(), image, grid, target)
+    how = (mode, padding_mode, align_corners)
+    mine, other = (grid_sample(image, one, *how, coords=coords) for one in (grid, target))
+    apart, count = sample_differences(mine, other)
+    backend, (given,) = take_wide(apart=apart)
+    return give_back(backend, backend.xp.sum(given * given) / count, mine)
+
+
+def rectified_distance_vjp(
+    grad_output: Any,
+    image: Any,
+    grid: Any,
+    target: Any,
+    mode: Mode = "bilinear",
+    padding_mode: Mode = "zeros",
+    align_corners: bool = False,
+    *,
+    coords: str = "normalized",
+) -> Any:
+    """Compute the gradient of `rectified_distance` along ``grid``, times ``grad_output``.
+
+    Args:
+        grad_output: the upstream gradient, a number.
+        image: as in `rectified_distance`.
+        grid: as in `rectified_distance`.
+        target: as in `rectified_distance`.
+        mode: as in `rectified_distance`.
+        padding_mode: as in `rectified_distance`.
+        align_corners: as in `rectified_distance`.
+        coords: as in `rectified_distance`.
+
+    Returns:
+        The gradient, in the shape and dtype of ``grid``; 0 at points that do not count.
+
+    Raises:
+        TypeError: an argument is not accepted by `grid_sample`.
+        ValueError: an argument is not accepted by `grid_sample`, or the shapes do not match.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample.registration import rectified_distance_vjp
+        >>> ramp = np.arange(8.0).reshape(1, 1, 8)
+        >>> grid = np.array([[[3.0], [5.0]]])
+        >>> rectified_distance_vjp(1.0, ramp, grid, grid - 1.0, coords="pixel")[0, :, 0]
+        array([1., 1.])
+    """
+    if is_overridden(image, grid, target):
+        return hand_over(rectified_distance_vjp, locals(), grad_output, image, grid, target)
+    how = (mode, padding_mode, align_corners)
+    mine, other = (grid_sample(image, one, *how, coords=coords) for one in (grid, target))
+    apart, count = sample_differences(mine, other)
+    upstream = apart * (2 * grad_output / count)
+    return grid_sample_vjp(upstream, image, grid, *how, coords=coords, need_input=False)[1]
+
+
+# Parts --------------------------------------------------------------------------------------------
+
+
+def pixel_factors(
+    backend: Backend, grid: Array, target: Array, size: Any, align_corners: Any, coords: Any
+) -> list[float]:
+    """Pixels per unit of each component, after checking both grids."""
+    shapes = [backend.shape(one) for one in (grid, target)]
+    items = {shapes[0][:1], shapes[1][:1]}
+    if (
+        len(shapes[0]) < 2
+        or not 1 <= shapes[0][-1] <= 3
+        or shapes[0][1:] != shapes[1][1:]
+        or (len(items) == 2 and (1,) not in items)
+    ):
+        raise ValueError(
+            "grid and target must have the same shape (N, *out, D), D = 1 to 3, or one of them "
+            f"N = 1; got {shapes[0]} and {shapes[1]}"
+        )
+    units, corners = (
+        check_name(coords, COORDS, "coords"),
+        check_flag(align_corners, "align_corners"),
+    )
+    rank = shapes[0][-1]
+    if units != "normalized":
+        return [1.0] * rank
+    if size is None:
+        raise ValueError(
+            "size is missing: give the spatial shape of the image that is sampled, which is what "
+            "normalized coordinates refer to"
+        )
+    spatial = check_size(size, rank)
+    return [0.0 if corners and n == 1 else scale(n, corners) for n in reversed(spatial)]
+
+
+def differences(
+    backend: Backend, grid: Array, target: Array, factors: Sequence[float]
+) -> tuple[list[Array], Array]:
+    """The differences of the components in pixels, 0 where they are missing, and how many count."""
+    xp, apart = backend.xp, components(grid - target, len(factors))
+    missing = xp.isnan(apart[0])
+    for one in apart[1:]:
+        missing = missing | xp.isnan(one)
+    zero = backend.full((), 0, grid.dtype, grid)
+    count = xp.sum(backend.astype(~missing, grid.dtype))
+    return [
+        xp.where(missing, zero, one) * factor for one, factor in zip(apart, factors, strict=True)
+    ], count
+
+
+def sample_differences(mine: Array, other: Array) -> tuple[Array, Array]:
+    """The differences of two samples, 0 where one of them is missing, and how many count."""
+    backend = backend_of(mine=mine, other=other)
+    mine, other = backend.take(mine=mine, other=other)
+    if backend.shape(mine)[1:] != backend.shape(other)[1:]:
+        raise ValueError(
+            "grid and target must have the same number of points; the samples have the shapes "
+            f"{backend.shape(mine)} and {backend.shape(other)}"
+        )
+    apart = mine - other
+    missing = backend.xp.isnan(apart)
+    zero = backend.full((), 0, apart.dtype, apart)
+    count = backend.xp.sum(backend.astype(~missing, apart.dtype))
+    return backend.xp.where(missing, zero, apart), count
+
+
+def summed_to(backend: Backend, found: Array, like: Array) -> Array:
+    """Sum a gradient over a batch axis along which the grid was broadcast."""
+    if backend.shape(found)[0] == backend.shape(like)[0]:
+        return found
+    return backend.xp.sum(found, 0).reshape(backend.shape(like))

@@ -1,0 +1,276 @@
+"""The public function `register`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gridsample.definitions.plan import Mode
+from gridsample.fields.arrays import check_count, check_name, check_positive
+from gridsample.ops.sampling import grid_sample
+from gridsample.registration.arguments import Inputs, take_images, take_initial, take_spacing
+from gridsample.registration.coarse_to_fine import Settings, align
+from gridsample.registration.losses import loss_of
+from gridsample.registration.models import MODELS, Field, Matrix
+from gridsample.registration.penalties import PENALTIES, Penalty
+from gridsample.registration.pyramid import Pair
+from gridsample.registration.result import Registration, Stage
+
+# The weights of the regularizations by default.
+_WEIGHTS = {"diffusion": 0.1, "bending": 0.0015}
+
+
+def register(
+    fixed: Any,
+    moving: Any,
+    model: str = "affine",
+    loss: str | Callable[[Tensor, Tensor, Tensor], Tensor] = "mse",
+    *,
+    fixed_mask: Any = None,
+    moving_mask: Any = None,
+    initial: Any = "search",
+    mode: Mode = "bilinear",
+    regularization: str = "bending",
+    weight: float | None = None,
+    smoothing: float = 0.0,
+    levels: int | None = None,
+    iterations: int = 30,
+    tolerance: float | None = None,
+    steps: int = 6,
+    spacing: Sequence[float] | None = None,
+    moving_spacing: Sequence[float] | None = None,
+    channel_axis: int = 1,
+    progress: Callable[[float], None] | None = None,
+) -> Registration:
+    """Find the transform that maps the pixels of a fixed image to those of a moving image.
+
+    The transform T minimizes loss(moving(T(x)), fixed(x)) over the pixels x of the fixed image that
+    T maps into the moving image, where neither pixel is NaN, infinite or masked:
+
+    ===============  =============================================================================
+    "translation"    T(x) = x + t
+    "rigid"          a rotation and a translation
+    "similarity"     a rotation, a translation and one scale
+    "affine"         T(x) = A x + t
+    "homography"     a projective map
+    "displacement"   T(x) = A (x + u(x)), with a vector u(x) for each pixel
+    "velocity"       T(x) = A (x + exp(v)(x)): smooth and invertible, see `gridsample.fields.exp`
+    ===============  =============================================================================
+
+    Both images are first shifted and scaled by the mean and the standard deviation of the fixed
+    image, so that losses and weights do not depend on units.  With w for the warped and f for the
+    fixed image, the losses are:
+
+    ===============  =============================================================================
+    "mse"            mean (w - f)^2
+    "l1"             mean |w - f|
+    "ncc"            1 - correlation(w, f), for images that differ in brightness and contrast
+    "lncc"           1 - mean correlation(w, f)^2 over windows of 9 pixels, for shading
+    "mi"             minus the mutual information in nats, for images of different kinds: Mattes et
+                     al., IEEE Transactions on Medical Imaging 22 (2003), with 32 x 32 bins
+    callable         loss(w, f, weight) of tensors (1, C, *spatial) and (1, 1, *spatial), where the
+                     weight is 1 for pixels that count, else 0; returns a tensor with one number
+    ===============  =============================================================================
+
+    The start is a search over rotations, scales and all translations by which the images overlap,
+    at a low resolution.  Every level of a pyramid of antialiased images is then optimized by
+    Gauss-Newton steps that are shortened until the loss decreases.  For fields, an affine map A is
+    found first, and the regularization of u or v is added to the loss:
+
+        weight / 2 * mean |D u|^2           "diffusion": D u are the first derivatives
+        weight / 2 * mean |L D^2 u|^2       "bending": D^2 u are the second derivatives, and L is
+                                            half of the longest side of the fixed image
+
+    Both are the same for an image at another resolution.
+
+    Args:
+        fixed: the image whose pixels stay: (N, C, H, W) or (N, C, D, H, W), or (H, W) or (D, H, W)
+            without these axes; real numbers of any dtype, at least 5 pixels along each axis.  NaN
+            and infinite pixels count as missing.
+        moving: the image that is warped, with the same number of channels and of axes; its size may
+            differ.  Each of the N pairs is registered on its own; one of the images may have N = 1.
+        model: the name of the model.
+        loss: the name of the loss, or a function.
+        fixed_mask: (H, W) or (D, H, W), 0 for pixels that do not count, or a batch (N, 1, ...).
+        moving_mask: likewise, for the moving image.
+        initial: "search", "identity", or a matrix from fixed to moving pixels, (D + 1, D + 1) or
+            (D, D + 1) or a batch, x first, such as `Registration.matrix`.  With the last two, there
+            is no search, and fields start without finding A.  The result is the initial matrix
+            after a map of the model; so a matrix may also hold a reflection that no rotation has.
+        mode: the method that interpolates the moving image, as in `grid_sample`.
+        regularization: "bending" or "diffusion", for fields.
+        weight: its weight; by default 0.0015 for bending and 0.1 for diffusion.
+        smoothing: the standard deviation, in pixels, of a Gaussian that smooths each step of a
+            field.
+        levels: the number of levels of the pyramid, each with half the resolution of the next.
+        iterations: the largest number of steps at each level.
+        tolerance: a level ends after a step by which pixels move less than this, on average, in
+            pixels of the level; by default 0.001, and 0.01 for fields.
+        steps: the number of compositions of the exponential, for "velocity".
+        spacing: the distances between the pixels of the fixed image in the order of its axes, such
+            as (3.0, 0.8, 0.8), so that rotations are rotations where voxels are no cubes.
+        moving_spacing: those of the moving image; by default those of the fixed image.
+        channel_axis: 1, or -1 for (N, H, W, C) or (N, D, H, W, C).
+        progress: a function that is called with the share of the work that is done.
+
+    Returns:
+        A `Registration` with the transform, the field, the grid, the warped image and the history.
+
+    Raises:
+        ImportError: torch is not installed.
+        TypeError: an image does not hold real numbers, or an option has the wrong type.
+        ValueError: shapes, channels or options do not match, a name is unknown, or an image is too
+            small, constant, or has no pixels that count.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample import register
+        >>> x, y = np.meshgrid(np.arange(40.0), np.arange(32.0))
+        >>> fixed, moving = (np.exp(-((x - a) ** 2 + (y - 15) ** 2) / 30) for a in (15, 21))
+        >>> result = register(fixed, moving, "translation")
+        >>> bool(np.allclose(result.matrix[0], [[1, 0, 6], [0, 1, 0], [0, 0, 1]], atol=0.01))
+        True
+        >>> result.field.shape, result.warped.shape
+        ((1, 32, 40, 2), (32, 40))
+    """
+    name = check_name(model, MODELS, "model")
+    kind = check_name(regularization, PENALTIES, "regularization")
+    inputs = take_images(fixed, moving, fixed_mask, moving_mask, channel_axis)
+    if weight is not None and weight != 0:
+        check_positive(weight, "weight")
+    if smoothing != 0:
+        check_positive(smoothing, "smoothing")
+    is_field = name in ("displacement", "velocity")
+    settings = Settings(
+        name,
+        loss_of(loss),
+        Penalty(kind, _WEIGHTS[kind] if weight is None else float(weight)),
+        float(smoothing),
+        None if levels is None else max(check_count(levels, "levels"), 1),
+        check_count(iterations, "iterations"),
+        (0.01 if is_field else 0.001)
+        if tolerance is None
+        else check_positive(tolerance, "tolerance"),
+        check_count(steps, "steps"),
+    )
+    sides = take_spacing(spacing, inputs.rank, "spacing")
+    moving_sides = sides
+    if moving_spacing is not None:
+        moving_sides = take_spacing(moving_spacing, inputs.rank, "moving_spacing")
+    initials = take_initial(initial, inputs)
+    parts, history = list[Part](), list[Stage]()
+    for item in range(inputs.items):
+        pair = inputs.pair(item, sides, moving_sides, mode)
+        first = None if initials is None else to_frame(pair, initials[item % len(initials)])
+        report = reporter(progress, item, inputs.items)
+        found, begun, stages = align(pair, first, settings, item, report)
+        parts.append(part_of(pair, found, begun))
+        history += stages
+    return gathered(name, parts, inputs, mode, tuple(history))
+
+
+def reporter(
+    progress: Callable[[float], None] | None, item: int, items: int
+) -> Callable[[float], None]:
+    """Convert the progress of one pair to that of all."""
+
+    def report(share: float) -> None:
+        if progress is not None:
+            progress((item + share) / items)
+
+    return report
+
+
+def to_frame(pair: Pair, matrix: Tensor) -> Tensor:
+    """Convert a matrix from fixed to moving pixels to one of the frame."""
+    found = pair.moving_axes().matrix() @ matrix @ torch.linalg.inv(pair.axes().matrix())
+    whole: Tensor = found / found[-1, -1]
+    return whole
+
+
+def to_pixels(pair: Pair, matrix: Tensor) -> Tensor:
+    """Convert a matrix of the frame to one from fixed to moving pixels."""
+    found = torch.linalg.inv(pair.moving_axes().matrix()) @ matrix @ pair.axes().matrix()
+    whole: Tensor = found / found[-1, -1]
+    return whole
+
+
+# Results ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Part:
+    """The transform of one pair, in pixels: a matrix or a velocity, positions, and the start."""
+
+    matrix: Tensor | None
+    velocity: Tensor | None
+    positions: Tensor
+    start: Tensor
+
+
+def part_of(pair: Pair, model: Matrix | Field, begun: Tensor) -> Part:
+    """Convert a model to pixels."""
+    level = pair.level(1.0)
+    with torch.no_grad():
+        positions, start = model.positions(level), to_pixels(pair, begun)
+        if isinstance(model, Matrix):
+            return Part(to_pixels(pair, model.matrix), None, positions, start)
+        velocity = None if model.steps is None else model.field / model.sides(level)
+        return Part(None, velocity, positions, start)
+
+
+def gathered(
+    name: str, parts: list[Part], inputs: Inputs, mode: Mode, history: tuple[Stage, ...]
+) -> Registration:
+    """Assemble the result of all pairs, as arrays of the caller's library."""
+    device = inputs.fixed.device
+    positions = torch.cat([part.positions for part in parts])
+    size = inputs.moving.shape[:1:-1]
+    grid = torch.stack(
+        [(one * 2 + 1) / n - 1 for one, n in zip(positions.unbind(-1), size, strict=True)], -1
+    )
+    lines = [torch.arange(n, dtype=positions.dtype, device=device) for n in positions.shape[1:-1]]
+    own = torch.stack(torch.meshgrid(*lines, indexing="ij")[::-1], -1)
+    matrix = theta = None
+    if parts[0].matrix is not None:
+        matrix = torch.stack([part.matrix for part in parts if part.matrix is not None])
+        if name != "homography" and bool((matrix[:, -1, :-1] == 0).all()):
+            theta = theta_of(matrix, inputs)
+    velocity = None
+    if parts[0].velocity is not None:
+        velocity = torch.cat([part.velocity for part in parts if part.velocity is not None])
+    start = torch.stack([part.start for part in parts])
+
+    def given(tensor: Tensor | None) -> Any:
+        if tensor is None:
+            return None
+        numpy = not isinstance(inputs.original, Tensor)
+        placed = tensor.cpu().numpy() if numpy else tensor.to(device)
+        return inputs.backend.give(placed, inputs.original)
+
+    warped = grid_sample(
+        inputs.original.detach() if isinstance(inputs.original, Tensor) else inputs.original,
+        given(grid), mode, "zeros", channel_axis=inputs.channel_axis,
+    )  # fmt: skip
+    return Registration(
+        name, given(matrix), given(theta), given(positions - own), given(grid), given(velocity),
+        given(start), warped[0, 0] if inputs.plain else warped, history,
+    )  # fmt: skip
+
+
+def theta_of(matrix: Tensor, inputs: Inputs) -> Tensor:
+    """Convert affine matrices from fixed to moving pixels to normalized coordinates."""
+
+    def to_normal(size: Sequence[int]) -> Tensor:
+        whole = torch.diag(torch.tensor([2.0 / n for n in size[::-1]] + [1.0], dtype=matrix.dtype))
+        whole[:-1, -1] = torch.tensor([1.0 / n - 1 for n in size[::-1]], dtype=matrix.dtype)
+        return whole
+
+    sizes = [tuple(one.shape[2:]) for one in (inputs.fixed, inputs.moving)]
+    back = torch.linalg.inv(to_normal(sizes[0]))
+    theta: Tensor = (to_normal(sizes[1]) @ matrix @ back)[:, :-1]
+    return theta

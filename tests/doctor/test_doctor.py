@@ -1,0 +1,196 @@
+"""`gridsample doctor`: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from doctor.snippets import HEAD, RIGHT, WRONG
+
+from gridsample import explain
+from gridsample.cli import main
+from gridsample.doctor import RULES, examine, examine_files
+
+
+def codes(code: str) -> set[str]:
+    report = examine(HEAD + code)
+    assert not report.errors
+    return {one.code for one in report.findings}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_found(name: str) -> None:
+    expected, code = WRONG[name]
+    assert codes(code) == {expected}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_right_is_left_alone(name: str) -> None:
+    assert codes(RIGHT[name]) == set()
+
+
+def test_the_snippets_are_enough_and_meet_all_rules() -> None:
+    assert len(WRONG) >= 20 and len(RIGHT) >= 20
+    assert {code for code, _ in WRONG.values()} == set(RULES)
+
+
+BAD = "def warp(x, g):\n    return F.grid_sample(x, g)\n"
+
+
+def test_shifts_are_those_of_the_operator() -> None:
+    for name in ("split coordinates", "points divided by the size", "indices over the width"):
+        code = HEAD + WRONG[name][1]
+        (one,) = examine(code, size=7).findings
+        numbers = [float(word) for word in re.findall(r"([+-][\d.]+) px", one.message)]
+        pixel = np.array([0.0, 6.0])
+        divisor = 6 if one.code == "GS001" else 7
+        coordinates = 2 * pixel / divisor - 1
+        aligned = one.code == "GS002"
+        seen = [
+            explain((7, 3), (x, 0), align_corners=aligned).axes[0].position - p
+            for x, p in zip(coordinates, pixel, strict=True)
+        ]
+        assert numbers == pytest.approx(seen, abs=5e-3)
+
+
+def test_the_mended_call_is_right() -> None:
+    for name in ("split coordinates", "half pixels with corners", "affine_grid and grid_sample"):
+        code = HEAD + WRONG[name][1]
+        (one,) = examine(code).findings
+        tree = ast.parse(code)
+        (call,) = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and node.lineno == one.line
+            and node.col_offset == one.column - 1
+        ]  # fmt: skip
+        mended = code.replace(ast.get_source_segment(code, call) or "", one.mend)
+        assert mended != code
+        assert not examine(mended).findings
+
+
+@pytest.mark.parametrize(
+    ("comment", "count"),
+    [
+        ("# gridsample: ignore", 0),
+        ("# gridsample: ignore[GS009]", 0),
+        ("#gridsample:ignore[gs001, gs009]", 0),
+        ("# gridsample: ignore[GS001]", 1),
+        ("# ignore", 1),
+    ],
+)
+def test_comments_hide_findings(comment: str, count: int) -> None:
+    line = f"def warp(x, g):\n    return F.grid_sample(\n        x, g  {comment}\n    )\n"
+    assert len(examine(HEAD + line).findings) == count
+
+
+def test_functions_of_other_files_that_only_hand_on_are_known(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(
+        HEAD + "def sample(input, grid, mode='bilinear', align_corners=None):\n"
+        "    return F.grid_sample(input, grid, mode, align_corners=align_corners)\n"
+    )
+    (tmp_path / "use.py").write_text(
+        HEAD + "from .tools import sample\ndef at(image, p):\n    h, w = image.shape[-2:]\n"
+        "    grid = torch.stack((2 * p[..., 0] / (w - 1) - 1, 2 * p[..., 1] / (h - 1) - 1), -1)\n"
+        "    return sample(image, grid, align_corners=False)\n"
+    )
+    (one,) = examine_files([tmp_path]).findings
+    assert (Path(one.path).name, one.line, one.code) == ("use.py", 9, "GS001")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    return [F.grid_sample(x, g) for x in xs]\n",
+        "    return map(lambda x: F.grid_sample(x, g), xs)\n",
+        "    match xs:\n        case []:\n            return F.grid_sample(xs, g)\n",
+        "    try:\n        pass\n    except E:\n        return F.grid_sample(xs, g)\n",
+        "    while xs:\n        with a:\n            xs = F.grid_sample(xs, g)\n",
+        "    def inner(x):\n        return F.grid_sample(x, g)\n    return inner\n",
+        "    if (y := F.grid_sample(xs, g)) is not None:\n        yield y\n",
+    ],
+)
+def test_calls_are_found_wherever_they_are(body: str) -> None:
+    report = examine(HEAD + "def f(xs, g):\n" + body)
+    assert ([one.code for one in report.findings], report.calls) == (["GS009"], 1)
+
+
+def test_names_are_followed_to_what_they_were_imported_from() -> None:
+    other = "from other import functional as F\ndef f(x, g):\n    return F.grid_sample(x, g)\n"
+    assert not examine(other).findings
+    for head in (
+        "from torch.nn.functional import grid_sample as pick\n",
+        "import torch.nn.functional as fun\npick = fun.grid_sample\n",
+    ):
+        code = head + "def f(x, g):\n    return pick(x, g)\n"
+        assert bool(examine(code).findings) == ("as pick" in head)
+
+
+def test_files_that_cannot_be_read_are_named_and_skipped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.py").write_text("def f(:\n")
+    (tmp_path / "b.py").write_bytes(b"x = '\xff'\n")
+    (tmp_path / "c.py").write_bytes(b"x = 1\0\n")
+    (tmp_path / "d.py").write_text("x = " + "(" * 5000 + ")" * 5000)
+    (tmp_path / "e.py").write_text(HEAD + BAD)
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / "f.py").write_text(HEAD + BAD)
+    assert main(["doctor", str(tmp_path)]) == 1
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0].startswith(f"{tmp_path / 'e.py'}:6:12: GS009 ")
+    assert out.splitlines()[-1] == "1 finding: 1 call in 5 files"
+    assert len(err.splitlines()) == 4
+    for name in "abcd":
+        assert f"gridsample: {tmp_path / name}.py" in err
+
+
+def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x.py"
+    path.write_text(HEAD + BAD)
+    assert main(["doctor", str(path)]) == 1
+    assert main(["doctor", str(path), "--select", "gs001"]) == 0
+    path.write_text(HEAD)
+    assert main(["doctor", str(path)]) == 0
+    capsys.readouterr()
+    for wrong in (["none.py"], [str(path), "--select", "GS999"], [str(path), "--size", "1"], []):
+        assert main(["doctor", *wrong]) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x.py"
+    path.write_text(HEAD + BAD)
+    assert main(["doctor", "--json", str(path)]) == 1
+    found = json.loads(capsys.readouterr().out)
+    (one,) = found["findings"]
+    assert (one["path"], one["line"], one["code"], one["certain"]) == (str(path), 6, "GS009", False)
+    assert one["link"] == "docs/doctor.md#gs009"
+    assert (found["errors"], found["files"], found["calls"]) == ([], 1, 1)
+
+
+def test_every_rule_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text(encoding="utf-8")
+    headings = [line for line in page.splitlines() if line.startswith("#")]
+    for code, rule in RULES.items():
+        assert f"### {code}" in headings
+        assert rule.name in page
+
+
+def test_it_runs_nothing_and_loads_no_framework(tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text("raise SystemExit(7)\n" + HEAD + BAD)
+    script = (
+        "import sys\nfrom gridsample.doctor import examine_files\n"
+        f"print(len(examine_files([{str(tmp_path)!r}]).findings))\n"
+        "print([m for m in ('torch', 'numba') if m in sys.modules])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split("\n")[:2] == ["1", "[]"]

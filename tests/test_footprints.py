@@ -1,0 +1,419 @@
+"""Antialiased sampling: means over the footprints of output points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cases
+import numpy as np
+import pytest
+import torch
+from oracles import Array, assert_close, magnitude, per_axis, ulp
+from torch.autograd import gradcheck, gradgradcheck
+
+import gridsample.nn
+from gridsample import cv, torch_compat
+from gridsample.kernels.reference import footprints as reference
+
+
+def shrinking(
+    rng: np.random.Generator, items: int, out: tuple[int, ...], spatial: tuple[int, ...],
+    coords: str = "normalized", noise: float = 0.1,
+) -> Array:  # fmt: skip
+    """A grid that covers an image of a spatial shape with fewer points, unevenly."""
+    lines = [np.linspace(-1, 1, n) for n in out]
+    grid = np.stack(np.meshgrid(*lines, indexing="ij")[::-1], -1)
+    grid = grid + noise * rng.standard_normal((items, *grid.shape))
+    if coords != "normalized":
+        grid = (grid + 1) / 2 * (np.array(spatial[::-1]) - 1)
+    if coords == "displacement":
+        grid -= np.stack(np.meshgrid(*map(np.arange, out), indexing="ij")[::-1], -1)
+    return grid
+
+
+# Against the reference ----------------------------------------------------------------------------
+
+
+CALLS = [
+    # image, grid's N, out, mode, boundary, align_corners, coords, max_samples
+    ((1, 2, 9), 2, (4,), "linear", "wrap", False, "displacement", 2),
+    ((2, 1, 9), 1, (3,), "cubic", "zeros", True, "normalized", 16),
+    ((2, 2, 9, 7), 2, (4, 3), "linear", "zeros", False, "normalized", 16),
+    ((2, 2, 9, 7), 1, (4, 3), "linear", "constant", True, "normalized", 2),
+    ((1, 3, 9, 7), 2, (4, 3), "cubic", "border", False, "pixel", 1),
+    ((1, 1, 8, 17), 1, (3, 3), ("cubic", "nearest"), "reflection", True, "displacement", 3),
+    ((1, 2, 5, 6, 7), 1, (2, 3, 3), "linear", "mirror", False, "normalized", 2),
+]
+
+
+@pytest.mark.parametrize("call", CALLS, ids=str)
+@pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
+def test_results_and_gradients_are_those_of_the_reference(call: Any, last: bool) -> None:
+    shape, items, out, mode, boundary, corners, coords, most = call
+    rng = cases.generator("footprints", str(call))
+    image, grid = cases.pixels(rng, shape), shrinking(rng, items, out, shape[2:], coords)
+    given = per_axis(mode, len(out)), per_axis(boundary, len(out)), corners
+    fill = 2.5 if boundary == "constant" else 0
+    more: Any = {"coords": coords, "fill": fill, "most": most}
+    expected = reference.gather(image, grid, *given, **more)
+    values = cases.pixels(rng, expected.shape)
+    by_image, by_grid = reference.gradients(values, image, grid, *given, **more)
+    _, only = reference.gradients(values, image, grid, *given, **more, attached=False)
+
+    how: Any = {"mode": mode, "padding_mode": boundary, "align_corners": corners}
+    how |= {"coords": coords, "fill_value": fill, "antialias": True, "max_samples": most}
+    if last:
+        image, values = (np.ascontiguousarray(np.moveaxis(a, 1, -1)) for a in (image, values))
+        how["channel_axis"] = -1
+    found = gridsample.grid_sample(image, grid, **how)
+    first, second = gridsample.grid_sample_vjp(values, image, grid, **how)
+    _, third = gridsample.grid_sample_vjp(values, image, grid, **how, footprint="detach")
+    if last:
+        found, first = np.moveaxis(found, -1, 1), np.moveaxis(first, -1, 1)
+    assert_close(found, expected, 64 * ulp(float))
+    assert_close(first, by_image, 64 * ulp(float))
+    assert_close(second, by_grid, 256 * ulp(float))
+    assert_close(third, only, 256 * ulp(float))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "float16", "complex128"])
+def test_every_dtype_is_rounded_once(dtype: str) -> None:
+    rng = cases.generator("footprints", dtype)
+    image = cases.pixels(rng, (1, 2, 12, 13), dtype)
+    grid = shrinking(rng, 1, (4, 4), (12, 13)).astype(np.float32)
+    grid[0, 1, 2] = np.nan
+    found = gridsample.grid_sample(
+        image, grid, padding_mode="constant", fill_value=3, antialias=True
+    )
+    linear, constant = ("linear", "linear"), ("constant", "constant")
+    exact = reference.gather(image, grid.astype(float), linear, constant, False, fill=3)
+    assert found.dtype == image.dtype
+    if found.dtype.kind == "u":
+        # Float32 coordinates may decide ties in another way.
+        assert np.abs(found.astype(int) - exact.astype(int)).max() <= 1
+        assert (found == exact).mean() > 0.9 and (found[..., 1, 2] == 3).all()
+    else:
+        rounding = ulp(image.real.dtype) if dtype != "complex128" else 0
+        assert_close(found, exact, 2 * rounding + 64 * ulp(np.float32))
+
+
+# What the definition says -------------------------------------------------------------------------
+
+
+def test_a_grid_that_shrinks_nothing_gives_the_bits_of_plain_sampling() -> None:
+    rng = cases.generator("footprints", "bits")
+    image = cases.pixels(rng, (1, 2, 17, 19), np.float32)
+    turn = np.array([[[0.6, -0.8, 0.1], [0.8, 0.6, 0.0]]])
+    grid = gridsample.affine_grid(turn, (1, 1, 19, 19)).astype(np.float32)
+    grid[..., 1] *= 19 / 17
+    grid *= 0.94
+    assert (gridsample.footprint(grid, (17, 19)).counts == 1).all()
+    plain = gridsample.grid_sample(image, grid, "bicubic")
+    assert (gridsample.grid_sample(image, grid, "bicubic", antialias=True) == plain).all()
+
+
+def test_a_neighbour_that_is_not_finite_is_none() -> None:
+    rng = cases.generator("footprints", "nan")
+    image, grid = cases.pixels(rng, (1, 1, 20, 20)), shrinking(rng, 1, (5, 5), (20, 20))
+    grid[0, 2, 2], grid[0, 0, 4], grid[0, 4, 0, 1] = np.nan, np.inf, -np.inf
+    names = ("linear", "linear"), ("border", "border"), False
+    expected = reference.gather(image, grid, *names)
+    found = gridsample.grid_sample(image, grid, padding_mode="border", antialias=True)
+    assert np.isnan(found[0, 0, 2, 2]) and np.isfinite(found).sum() == 24
+    assert_close(found, expected, 64 * ulp(float))
+    lengths = gridsample.footprint(grid, (20, 20)).lengths
+    assert np.isfinite(lengths).all() and (lengths[0, 2, 2] == 0).all()
+
+
+def test_stripes_become_grey_across_and_stay_along() -> None:
+    stripes = np.broadcast_to(np.arange(64) % 2.0, (1, 1, 64, 64))
+    for turned in (False, True):
+        image = stripes.swapaxes(2, 3) if turned else stripes
+        across = gridsample.affine_grid(np.eye(2, 3)[None], (1, 1, 32, 32))
+        found = gridsample.grid_sample(image, across, padding_mode="border", antialias=True)
+        np.testing.assert_allclose(found, 0.5, atol=1e-12)
+    # Points are two pixels apart along the stripes, and one across.
+    along = gridsample.affine_grid(np.eye(2, 3)[None], (1, 1, 32, 64))
+    found = gridsample.grid_sample(stripes, along, antialias=True)
+    np.testing.assert_allclose(found[..., 1:-1, :], stripes[..., 1:31, :], atol=1e-12)
+
+
+@pytest.mark.parametrize("shear", np.linspace(-0.6, 0.6, 8).round(2))
+def test_sheared_stripes_become_grey(shear: float) -> None:
+    stripes = np.broadcast_to(np.arange(128) % 2.0, (1, 1, 128, 128))
+    theta = np.array([[[0.5, shear, 0.0], [0.0, 0.5, 0.0]]])  # two pixels to the right
+    found = gridsample.affine_sample(
+        stripes, theta, (1, 1, 32, 32), "bilinear", "wrap", antialias=True
+    )
+    np.testing.assert_allclose(found, 0.5, atol=1e-12)
+
+
+@pytest.mark.parametrize("angle", [0, 10, 30, 45, 80])
+@pytest.mark.parametrize("shrink", [1.7, 2.5, 4])
+def test_a_point_source_keeps_its_flux(angle: float, shrink: float) -> None:
+    y, x = np.mgrid[:96, :96]
+    image = np.exp(-((x - 50.3) ** 2 + (y - 47.6) ** 2) / (2 * 1.5**2))[np.newaxis, np.newaxis]
+    image /= image.sum()
+    turn = np.deg2rad(angle)
+    cos, sin = np.cos(turn), np.sin(turn)
+    size = 80
+    scale = shrink * size / 96
+    theta = scale * np.array([[[cos, -sin, 0.0], [sin, cos, 0.0]]])
+    found = gridsample.affine_sample(image, theta, (1, 1, size, size), antialias=True)
+    np.testing.assert_allclose(found.sum() * shrink**2, 1, rtol=4e-3)
+
+
+@pytest.mark.parametrize("size", [(4, 5), (2, 10), (1, 1)])
+def test_whole_blocks_are_areas(size: tuple[int, int]) -> None:
+    rng = cases.generator("footprints", "areas")
+    image = cases.pixels(rng, (1, 2, 8, 10))
+    theta = np.eye(2, 3)[np.newaxis]
+    expected = gridsample.interpolate(image, size, mode="area")
+    found = gridsample.affine_sample(image, theta, (1, 2, *size), "nearest", antialias=True)
+    assert_close(found, expected, 16 * ulp(float))
+    up = cases.pixels(rng, found.shape)
+    first, second = gridsample.affine_sample_vjp(
+        up, image, theta, (1, 2, *size), antialias=True, padding_mode="border"
+    )
+    whole = gridsample.affine_sample(
+        image, theta, (1, 2, *size), antialias=True, padding_mode="border"
+    )
+    np.testing.assert_allclose((first * image).sum(), (whole * up).sum(), rtol=1e-12)
+    assert second.shape == theta.shape and np.isfinite(second).all()
+
+
+def test_long_footprints_are_sampled_in_halved_images() -> None:
+    rng = cases.generator("footprints", "levels")
+    image = cases.pixels(rng, (1, 1, 67, 64))
+    theta = np.eye(2, 3)[np.newaxis]
+    found = gridsample.footprint(
+        gridsample.affine_grid(theta, (1, 1, 2, 2)), (67, 64), max_samples=4
+    )
+    assert (found.levels == 4).all() and (found.counts <= 4).all()
+    few = gridsample.affine_sample(image, theta, (1, 1, 2, 2), antialias=True, max_samples=4)
+    exact = gridsample.interpolate(image, (2, 2), mode="area")
+    plain = gridsample.affine_sample(image, theta, (1, 1, 2, 2))
+    assert np.abs(few - exact).max() < 0.1 * np.abs(plain - exact).max() + 0.05 * magnitude(image)
+
+
+# With everything else -----------------------------------------------------------------------------
+
+
+def test_splatting_is_the_transpose() -> None:
+    rng = cases.generator("footprints", "splat")
+    for most in (2, 16):
+        image, grid = cases.pixels(rng, (2, 3, 21, 18)), shrinking(rng, 2, (5, 4), (21, 18))
+        values = cases.pixels(rng, (2, 3, 5, 4))
+        how: Any = {"padding_mode": "border", "antialias": True, "max_samples": most}
+        sampled = gridsample.grid_sample(image, grid, "spline3", **how)
+        splatted = gridsample.splat(values, grid, (21, 18), "spline3", **how)
+        ours, theirs = (sampled * values).sum(), (splatted * image).sum()
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+    # Each value is spread over its footprint, so that an enlarged image has no gaps.
+    count = gridsample.splat_count(cases.identity((8, 8), False), (32, 32), antialias=True)
+    np.testing.assert_allclose(count[..., 2:-2, 2:-2], 1 / 16, rtol=0.3)
+
+
+def test_masks_missing_pixels_and_weights() -> None:
+    rng = cases.generator("footprints", "missing")
+    image, grid = cases.pixels(rng, (1, 2, 20, 21)), 1.2 * shrinking(rng, 1, (5, 5), (20, 21))
+    weights = rng.uniform(0, 2, (1, 1, 20, 21))
+    holes = image.copy()
+    holes[rng.random(image.shape) < 0.3] = np.nan
+    known = np.isfinite(holes)
+    how: Any = {"antialias": True}
+    _, mask = gridsample.grid_sample(image, grid, return_mask=True, **how)
+    ones = gridsample.grid_sample(np.ones((1, 1, 20, 21)), grid, **how)
+    assert_close(mask, ones, 16 * ulp(float))
+    below = gridsample.grid_sample(weights * known, grid, **how)
+    above = gridsample.grid_sample(np.where(known, weights * image, 0), grid, **how)
+    found = gridsample.grid_sample(
+        holes, grid, missing="ignore", weights=weights, padding_mode="missing", **how
+    )
+    inside = below > 1e-9
+    np.testing.assert_allclose(found[inside], (above / np.where(inside, below, 1))[inside], 1e-10)
+    constant = np.where(known, 7.0, np.nan)
+    found = gridsample.grid_sample(constant, grid, missing="ignore", padding_mode="missing", **how)
+    np.testing.assert_allclose(found[np.isfinite(found)], 7, rtol=1e-12)
+
+
+def test_out_threads_and_layouts_do_not_change_the_result() -> None:
+    rng = cases.generator("footprints", "layouts")
+    image, grid = cases.pixels(rng, (2, 2, 30, 31)), shrinking(rng, 2, (7, 9), (30, 31))
+    expected = gridsample.grid_sample(image, grid, antialias=True, threads=1)
+    assert (gridsample.grid_sample(image, grid, antialias=True, threads=3) == expected).all()
+    out = np.empty_like(expected)
+    gridsample.grid_sample(image, grid, antialias=True, out=out)
+    assert (out == expected).all()
+    views = cases.spaced(image), cases.reversed_axes(grid)
+    found = gridsample.grid_sample(*views, antialias=True)
+    assert_close(found, expected, 4 * ulp(float))
+    none = gridsample.grid_sample(image[:0], grid[:0], antialias=True)
+    assert none.shape == (0, *expected.shape[1:])
+
+
+def test_errors() -> None:
+    image, grid = np.zeros((1, 1, 4, 4)), np.zeros((1, 3, 3, 2))
+    with pytest.raises(ValueError, match=r"image's 2 axes between its first and its\s+last"):
+        gridsample.grid_sample(image, grid[:, 0], antialias=True)
+    with pytest.raises(ValueError, match="labels have no mean"):
+        gridsample.grid_sample(image.astype(int), grid, "label", antialias=True)
+    with pytest.raises(ValueError, match="max_samples must be from 1 to 64, got 0"):
+        gridsample.grid_sample(image, grid, antialias=True, max_samples=0)
+    with pytest.raises(TypeError, match=r"max_samples must be an integer, got 2\.5"):
+        gridsample.grid_sample(image, grid, antialias=True, max_samples=2.5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="antialias must be True or False, got 1"):
+        gridsample.grid_sample(image, grid, antialias=1)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="footprint must be 'attach' or 'detach', got 'none'"):
+        gridsample.grid_sample(image, grid, antialias=True, footprint="none")
+
+
+# Tensors ------------------------------------------------------------------------------------------
+
+
+CHECKED = [
+    ((1, 1, 6, 5), (3, 2), "bilinear", "zeros", False, "normalized", 2),
+    ((1, 2, 9), (3,), "bicubic", "wrap", True, "displacement", 2),
+    pytest.param(
+        (1, 1, 5, 4, 6), (2, 2, 2), "bilinear", "border", False, "normalized", 2,
+        marks=pytest.mark.slow,
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "out", "mode", "boundary", "corners", "coords", "most"), CHECKED)
+def test_derivatives(
+    shape: tuple[int, ...], out: tuple[int, ...], mode: str, boundary: str, corners: bool,
+    coords: str, most: int,
+) -> None:  # fmt: skip
+    rng = cases.generator("footprints", str(shape))
+    image = torch.tensor(cases.pixels(rng, shape), requires_grad=True)
+    grid = torch.tensor(shrinking(rng, shape[0], out, shape[2:], coords, 0.05), requires_grad=True)
+
+    def sample(image: torch.Tensor, grid: torch.Tensor) -> Any:
+        return gridsample.grid_sample(
+            image, grid, mode, boundary, corners, coords=coords, antialias=True, max_samples=most
+        )
+
+    def splat(values: torch.Tensor, grid: torch.Tensor) -> Any:
+        return gridsample.splat(
+            values, grid, shape[2:], mode, boundary, corners, coords=coords, antialias=True,
+            max_samples=most,
+        )  # fmt: skip
+
+    values = torch.tensor(cases.pixels(rng, (*shape[:2], *out)), requires_grad=True)
+    assert gradcheck(sample, (image, grid))
+    assert gradgradcheck(sample, (image, grid))
+    assert gradcheck(splat, (values, grid)) and gradgradcheck(splat, (values, grid))
+
+
+def test_third_derivatives() -> None:
+    rng = cases.generator("footprints", "third")
+    image = torch.tensor(cases.pixels(rng, (1, 1, 7, 6)), requires_grad=True)
+    grid = torch.tensor(shrinking(rng, 1, (2, 2), (7, 6)), requires_grad=True)
+
+    def second(*given: torch.Tensor) -> Any:
+        out = gridsample.grid_sample(*given, "bicubic", antialias=True, max_samples=2).sin().sum()
+        gradients = torch.autograd.grad(out, given, create_graph=True)
+        return torch.autograd.grad(
+            sum((one**2).sum() for one in gradients), given, create_graph=True
+        )
+
+    assert gradcheck(second, (image, grid), atol=1e-4)
+
+
+def test_tensors_give_the_bits_of_arrays_under_every_transform() -> None:
+    rng = cases.generator("footprints", "transforms")
+    image, grid = cases.pixels(rng, (2, 3, 17, 16)), shrinking(rng, 2, (4, 5), (17, 16))
+    expected = gridsample.grid_sample(image, grid, antialias=True)
+
+    def sample(image: torch.Tensor, grid: torch.Tensor) -> Any:
+        return gridsample.grid_sample(image, grid, antialias=True)
+
+    tensors = torch.tensor(image), torch.tensor(grid)
+    assert (sample(*tensors).numpy() == expected).all()
+    mapped = torch.vmap(lambda one, two: sample(one[None], two[None])[0])(*tensors)
+    assert_close(mapped.numpy(), expected, 16 * ulp(float))
+    grids = torch.vmap(lambda two: sample(tensors[0][:1], two[None])[0])(tensors[1])
+    assert_close(grids.numpy()[0], expected[0], 16 * ulp(float))
+    compiled = torch.compile(sample, fullgraph=True, backend="aot_eager")
+    leaf = tensors[1].clone().requires_grad_()
+    (ours,) = torch.autograd.grad(compiled(tensors[0], leaf).sum(), leaf)
+    (plain,) = torch.autograd.grad(sample(tensors[0], leaf).sum(), leaf)
+    assert_close(ours.numpy(), plain.numpy(), 16 * ulp(float))
+    tangents = torch.tensor(cases.pixels(rng, image.shape)), torch.ones_like(tensors[1])
+    _, moved = torch.func.jvp(sample, tensors, tangents)
+    values = torch.tensor(cases.pixels(rng, expected.shape))
+    _, pull = torch.func.vjp(sample, *tensors)
+    both = sum((one * two).sum() for one, two in zip(pull(values), tangents, strict=True))
+    np.testing.assert_allclose((moved * values).sum(), both, rtol=1e-12)
+    half = sample(tensors[0].bfloat16(), tensors[1].float())
+    assert_close(half.float().numpy(), expected, 2**-7)
+
+
+def test_modules_the_patch_and_opencv() -> None:
+    rng = cases.generator("footprints", "drop-ins")
+    image = torch.tensor(cases.pixels(rng, (1, 3, 24, 20)))
+    grid = torch.tensor(shrinking(rng, 1, (6, 5), (24, 20)))
+    expected = gridsample.grid_sample(image, grid, antialias=True, max_samples=2)
+    module = gridsample.nn.GridSample(antialias=True, max_samples=2)
+    assert "antialias=True, max_samples=2" in repr(module)
+    assert torch.equal(module(image, grid), expected)
+    with torch_compat.patch(antialias=True, max_samples=2):
+        found = torch.nn.functional.grid_sample(image, grid, align_corners=False)
+        points = torch.nn.functional.grid_sample(image, grid[:, :1], align_corners=False)
+    assert torch.equal(found, expected)
+    row = gridsample.grid_sample(image, grid[:, :1], antialias=True, max_samples=2)
+    assert torch.equal(points, row)
+    with pytest.raises(ValueError, match="strict=True samples like torch"):
+        torch_compat.patch(strict=True, antialias=True)
+
+    photo = rng.integers(0, 256, (60, 50, 3), np.uint8)
+    matrix = np.array([[0.25, 0.05, 1.0], [-0.05, 0.3, 2.0]])
+    where = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))
+    x, y = np.meshgrid(np.arange(12.0), np.arange(15.0))
+    across, down = (where[k, 0] * x + where[k, 1] * y + where[k, 2] for k in (0, 1))
+    pixels = np.stack([across, down], -1)[np.newaxis]
+    mean = gridsample.grid_sample(
+        photo[np.newaxis], pixels, padding_mode="constant", coords="pixel", antialias=True,
+        channel_axis=-1,
+    )[0]  # fmt: skip
+    assert (cv.remap(photo, across, down, cv.INTER_AREA) == mean).all()
+    for found in (
+        cv.warpAffine(photo, matrix, (12, 15), flags=cv.INTER_AREA),
+        cv.warpPerspective(photo, np.linalg.inv(where), (12, 15), flags=cv.INTER_AREA),
+    ):
+        assert np.abs(found.astype(int) - mean).max() <= 1
+
+
+@pytest.mark.parametrize("coords", ["normalized", "displacement"])
+@pytest.mark.parametrize("most", [2, 16])
+def test_other_devices_sample_one_sample_of_all_points_at_a_time(coords: str, most: int) -> None:
+    from gridsample.backends.torch import derivatives, footprints
+    from gridsample.definitions.footprints import Footprint
+    from gridsample.definitions.options import Options
+
+    rng = cases.generator("footprints", coords, most)
+    image = torch.tensor(cases.pixels(rng, (2, 2, 15, 14)))
+    grid = torch.tensor(shrinking(rng, 2, (4, 3), (15, 14), coords))
+    grid[0, 1, 1] = np.nan
+    values = torch.tensor(cases.pixels(rng, (2, 2, 4, 3)))
+    how = Options(
+        mode=("linear",) * 2, padding_mode=("border",) * 2, coords=coords, fill_value=(),
+        order=(0, 0), footprint=Footprint(most),
+    )  # fmt: skip
+    plain: Any = derivatives
+    pairs = [
+        (footprints.gather(plain, image, grid, how), derivatives.gather(image, grid, how)),
+        (
+            footprints.scatter(plain, values, grid, image.shape, how),
+            derivatives.scatter(values, grid, image.shape, how),
+        ),
+        *zip(
+            footprints.backward(plain, values, image, grid, (True, True), how),
+            derivatives.backward(values, image, grid, True, True, how),
+            strict=True,
+        ),
+    ]
+    for one, two in pairs:
+        assert_close(one.numpy(), two.numpy(), 256 * ulp(float))

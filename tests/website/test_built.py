@@ -1,0 +1,117 @@
+"""The documentation site: it is built without a warning, and no link in it leads to nowhere."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from website.pages import broken, faults, read
+
+pytest.importorskip("mkdocs")
+pytest.importorskip("mkdocstrings")
+
+ROOT = Path(__file__).parents[2]
+MODULES = re.findall(
+    r"^## `(gridsample[\w.]*)`$",
+    (ROOT / "docs/modules.md").read_text(encoding="utf-8"),
+    re.MULTILINE,
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built by the command of CONTRIBUTING.md."""
+    folder = tmp_path_factory.mktemp("site")
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    source = {"PYTHONPATH": str(ROOT / "src"), "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(
+        words, cwd=ROOT, env=os.environ | source, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    return folder
+
+
+def test_pages_are_whole_and_links_lead_somewhere(site: Path) -> None:
+    found = sorted(site.rglob("*.html"))
+    assert len(found) > 40
+    wrong = {
+        str(path.relative_to(site)): problems
+        for path in found
+        if (problems := sorted({*faults(path), *broken(path, site)}))
+    }
+    assert wrong == {}
+
+
+def test_faults_are_seen(tmp_path: Path) -> None:
+    code = '<a href="#no">x</a><a href="b.html">y</a><img src="https://x.org/a.png">'
+    code += '<p id="a"><b id="a">'
+    path = tmp_path / "a.html"
+    path.write_text(code)
+    assert len(list(faults(path))) == 4
+    assert len(list(broken(path, tmp_path))) == 2
+
+
+def test_every_written_page_is_in_the_navigation(site: Path) -> None:
+    links = set(read(site / "index.html").links)
+    written = {
+        path.relative_to(ROOT / "docs").with_suffix(".html").as_posix()
+        for path in (ROOT / "docs").rglob("*.md")
+    }
+    missing = {page for page in written if page.replace("README", "index") not in links}
+    assert missing == {"index.html"} - links
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_public_name_is_in_the_reference(site: Path, module: str) -> None:
+    page = read(site / "reference" / f"{module}.html")
+    names = getattr(importlib.import_module(module), "__all__", [])
+    missing = {f"{module}.{name}" for name in names} - set(page.ids)
+    assert missing <= {"gridsample.__version__", "gridsample.methods"}  # the latter has a page
+
+
+def test_the_modules_list_all_public_names() -> None:
+    text = (ROOT / "docs/modules.md").read_text(encoding="utf-8")
+    for module, part in zip(MODULES, re.split(r"^## ", text, flags=re.MULTILINE)[1:], strict=False):
+        listed = set(re.findall(r"`([\w*]+)`", part))
+        for name in getattr(importlib.import_module(module), "__all__", []):
+            known = name in listed or f"{name.partition('_')[0]}_*" in listed
+            inner = module == "gridsample.backends"  # what backends use is in the reference only
+            assert known or inner, (module, name)
+
+
+def has_example(thing: Any) -> bool:
+    """Whether a name's docstring has an example, or needs none, as a record of results does."""
+    text = thing.__doc__ or ""
+    is_record = inspect.isclass(thing) and "Attributes:" in text
+    return not callable(thing) or is_record or ">>>" in text
+
+
+@pytest.mark.parametrize("module", [one for one in MODULES if one != "gridsample.backends"])
+def test_every_public_name_has_an_example(module: str) -> None:
+    loaded = importlib.import_module(module)
+    names = getattr(loaded, "__all__", [])
+    assert [name for name in names if not has_example(getattr(loaded, name))] == []
+
+
+@pytest.mark.parametrize("module", [one for one in MODULES if one != "gridsample.backends"])
+def test_every_public_function_documents_what_it_takes_and_gives(module: str) -> None:
+    loaded = importlib.import_module(module)
+    functions = [getattr(loaded, name) for name in getattr(loaded, "__all__", [])]
+    for one in filter(inspect.isfunction, functions):
+        wanted = ["Returns:", *(["Args:"] if inspect.signature(one).parameters else [])]
+        missing = [section for section in wanted if section not in (one.__doc__ or "")]
+        assert missing == [], one.__name__
+
+
+def test_the_charts_show_every_figure(site: Path) -> None:
+    text = (site / "benchmarks/figures.html").read_text(encoding="utf-8")
+    assert text.count('<svg class="chart"') >= 4
+    assert "docs/benchmarks" in text and "torch, 1 thread" in text

@@ -1,0 +1,221 @@
+"""The explorer in a browser: what it shows is what `gridsample.explain` computes."""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import itertools
+import json
+import math
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from website.pages import Page
+
+import gridsample
+from gridsample.definitions.plan import BOUNDARIES
+
+ROOT = Path(__file__).parents[2]
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
+)
+needs_chromium = pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
+TOLERANCE = {"rtol": 0, "atol": 1e-6}
+
+
+def explorer() -> str:
+    """The page, as the site has it."""
+    spec = importlib.util.spec_from_file_location("site_explorer", ROOT / "docs/site_explorer.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.page()
+
+
+PAGE = explorer()
+
+
+def samples() -> list[dict[str, Any]]:
+    """A setting for each method, boundary and alignment, at points inside and outside."""
+    rng = np.random.default_rng(0)
+    found = []
+    everything = itertools.product(gridsample.methods.names(), BOUNDARIES, ("False", "True"))
+    for k, (method, boundary, aligned) in enumerate(everything):
+        if method == "label" and BOUNDARIES[boundary].odd:
+            continue
+        width, height = ((6, 5), (1, 7), (7, 2), (12, 3), (2, 1))[k % 5]
+        x, y = rng.uniform(-1, 1, 2) * (1, 1.5, 4, 40)[k % 4]
+        x = (x, 0.0, -1.0, 0.5)[k % 7 % 4] if k % 3 == 0 else x
+        image = rng.integers(0, 10, (height, width)).tolist()
+        fill = 3.5 if boundary == "constant" else 0
+        setting = {"method": method, "boundary": boundary, "aligned": aligned, "fill": fill}
+        found.append({**setting, "x": float(x), "y": float(y), "image": image})
+    return found
+
+
+def warps() -> list[dict[str, Any]]:
+    """Affine maps and homographies, of which some shrink."""
+    rng = np.random.default_rng(1)
+    planes = rng.uniform(0, 255, (2, 9, 11))
+    matrices = [
+        [[1, 0.1, 0.3], [-0.1, 1, 0.2], [0, 0, 1]],
+        [[2.3, 0.4, -1.2], [-0.3, 1.7, 0.4], [0, 0, 1]],
+        [[1.4, -0.9, 3.1], [1.1, 3.2, -1.7], [0, 0, 1]],
+        [[1.2, 0.3, 0.1], [0.2, 1.6, 0.7], [0.03, 0.11, 1]],
+    ]
+    options = (
+        ("linear", "zeros"),
+        ("cubic", "border"),
+        ("nearest", "mirror"),
+        ("spline3", "reflection"),
+    )
+    found = []
+    for matrix, (method, boundary) in itertools.product(matrices, options):
+        y, x = np.mgrid[:6, :5]
+        u, v, w = np.einsum("ij,jyx->iyx", matrix, np.stack([x, y, np.ones_like(x)]))
+        grid = np.stack([u / w, v / w], -1)
+        setting = {"method": method, "boundary": boundary, "aligned": False, "fill": 0}
+        arrays = {"grid": grid.tolist(), "planes": planes.tolist()}
+        found.append({**setting, **arrays, "width": 5, "height": 6})
+    return found
+
+
+SETTINGS = {
+    "samples": samples(),
+    "warps": warps(),
+    "homographies": [
+        [[[0, 0], [10, 1], [12, 9], [-1, 8]], [[0, 0], [5, 0], [5, 5], [0, 5]]],
+        [
+            [[3, 2], [30, 5], [25, 40], [1, 20]],
+            [[-0.5, -0.5], [7.5, -0.5], [7.5, 5.5], [-0.5, 5.5]],
+        ],
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the page shows, after its controls were operated in Chromium."""
+    folder = tmp_path_factory.mktemp("explorer")
+    drive = (Path(__file__).parent / "drive.js").read_text(encoding="utf-8")
+    first = "<script>const ERRORS = []; onerror = (words) => { ERRORS.push(words); };</script>"
+    last = f"<script>const SETTINGS = {json.dumps(SETTINGS)};\n{drive}</script></body>"
+    page = PAGE.replace("<head>", "<head>" + first).replace("</body>", last)
+    path = folder / "explorer.html"
+    path.write_text(page, encoding="utf-8")
+    options = "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--dump-dom"
+    words = [CHROMIUM, *options, f"--user-data-dir={folder}", path.as_uri()]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+    sheet = re.search(r'<pre id="found">([^<]*)</pre>', done.stdout)
+    assert sheet is not None, done.stderr[-2000:]
+    return json.loads(base64.b64decode(sheet[1]))
+
+
+def test_it_is_one_small_page_that_loads_nothing() -> None:
+    assert len(PAGE.encode()) < 100_000
+    page = Page(PAGE)
+    assert page.faults == [] and page.resources == []
+    assert len(set(page.ids)) == len(page.ids)
+    assert not re.search(r"https?://|fetch\(|import\(", PAGE)
+
+
+@needs_chromium
+def test_samples_are_those_of_explain(found: dict[str, Any]) -> None:
+    assert found["errors"] == []
+    assert len(found["samples"]) == len(SETTINGS["samples"]) > 280
+    for given, shown in zip(SETTINGS["samples"], found["samples"], strict=True):
+        image = np.array(given["image"])
+        fill = {"fill_value": given["fill"]} if given["boundary"] == "constant" else {}
+        one = gridsample.explain(
+            image.shape[::-1],
+            (given["x"], given["y"]),
+            given["method"],
+            given["boundary"],
+            given["aligned"] == "True",
+            image=image.astype(int if given["method"] == "label" else float),
+            **fill,
+        )
+        axes = one.axes
+        expected = {
+            "value": [one.value],
+            "gradient-x": [one.gradient[0]],
+            "gradient-y": [one.gradient[1]],
+            "position": [steps.position for steps in axes],
+            "sampled": [steps.sampled for steps in axes],
+            "path": [place for steps in axes for place in steps.path[1:]],
+            "folds": [steps.folds for steps in axes],
+            "base": [steps.base for steps in axes],
+            "t": [steps.t for steps in axes],
+            "slope": [steps.slope for steps in axes],
+            "weight": [tap.weight for steps in axes for tap in steps.taps],
+            "derivative": [tap.derivative for steps in axes for tap in steps.taps],
+            "tap": [tap.value for tap in one.taps],
+        }
+        about = {key: given[key] for key in ("method", "boundary", "aligned", "x", "y")}
+        for name, numbers in expected.items():
+            np.testing.assert_allclose(shown[name], numbers, **TOLERANCE, err_msg=f"{about} {name}")
+        taps = [tap for steps in axes for tap in steps.taps]
+        assert shown["index"] == [str(tap.index) for tap in taps], about
+        pixels = ["dropped" if tap.pixel is None else str(tap.pixel) for tap in taps]
+        assert shown["pixel"] == pixels, about
+
+
+def footprint_mean(given: dict[str, Any]) -> np.ndarray:
+    """The mean of n_1 x n_2 samples over the parallelogram of each point's differences."""
+    image, grid = np.array(given["planes"])[None], np.array(given["grid"])
+    out = np.empty((2, *grid.shape[:2]))
+    sides = [np.gradient(grid, axis=axis) for axis in (1, 0)]
+    for y, x in np.ndindex(grid.shape[:2]):
+        u, v = (side[y, x] for side in sides)
+        counts = [max(math.ceil(np.hypot(*side)), 1) for side in (u, v)]
+        a, b = ((np.arange(n) + 0.5) / n - 0.5 for n in counts)
+        points = grid[y, x] + a[:, None, None] * u + b[:, None] * v
+        flat = points.reshape(1, -1, 2)
+        read = gridsample.grid_sample(
+            image, flat, given["method"], given["boundary"], coords="pixel"
+        )
+        out[:, y, x] = read[0].mean(-1)
+    return out
+
+
+@needs_chromium
+def test_warps_are_those_of_grid_sample(found: dict[str, Any]) -> None:
+    many = 0
+    for given, shown in zip(SETTINGS["warps"], found["warps"], strict=True):
+        grid = np.array(given["grid"])[None]
+        image = np.array(given["planes"])[None]
+        plain = gridsample.grid_sample(
+            image, grid, given["method"], given["boundary"], coords="pixel"
+        )
+        shape = (*grid.shape[1:3], 2)
+        np.testing.assert_allclose(
+            np.reshape(shown["plain"], shape), plain[0].transpose(1, 2, 0), **TOLERANCE
+        )
+        smooth = footprint_mean(given).transpose(1, 2, 0)
+        np.testing.assert_allclose(np.reshape(shown["smooth"], shape), smooth, **TOLERANCE)
+        many += shown["samples"] > 4
+    assert many >= 4
+
+
+@needs_chromium
+def test_homographies_map_their_corners(found: dict[str, Any]) -> None:
+    for (start, end), h in zip(SETTINGS["homographies"], found["homographies"], strict=True):
+        points = np.column_stack([start, np.ones(4)]) @ np.reshape(h, (3, 3)).T
+        np.testing.assert_allclose(points[:, :2] / points[:, 2:], end, **TOLERANCE)
+
+
+@needs_chromium
+def test_every_control_has_a_name_and_works_by_keyboard(found: dict[str, Any]) -> None:
+    assert len(found["controls"]) > 25
+    assert [one for one in found["controls"] if not (one[1] and one[2])] == []
+    keys = found["keys"]
+    assert keys["point"] == ["0.51", "-0.75"]
+    assert keys["painted"] == [7, "Pixel x 1, y 1: 7"]
+    assert keys["corners"] == [[0, 10], [60, 10], [70, 60], [10, 60]]
+    assert "Bottom right corner at 70, 60" in keys["warped"]
+    assert keys["refused"] == ["label"]
+    assert set(found["live"]) == {"summary", "painted", "warped"}
