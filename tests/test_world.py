@@ -224,6 +224,23 @@ def test_options_are_those_of_sampling() -> None:
 
 
 @pytest.mark.parametrize("kind", ["affine", "field"])
+def test_larger_voxels_are_averaged(kind: str) -> None:
+    image, source, _ = case(2)
+    transform = transforms(2)[kind == "field"]
+    like = (9, 8), affine_of((4.0, 3.0), 10, CASES[2][-1], (9, 8))
+    found = resample(image, source, like, transform, axes="xyz", antialias=True)
+    grid = world_grid(source, like, transform, axes="xyz")
+    given = image[None, None], grid
+    expected = gridsample.grid_sample(*given, coords="pixel", antialias=True)[0, 0]
+    # In an affine map, footprints are those of the matrix, also at the ends.
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
+    assert np.abs(found - resample(image, source, like, transform, axes="xyz")).max() > 0.05
+    upstream = rng.normal(size=like[0])
+    gradient = resample_vjp(upstream, image, source, like, transform, axes="xyz", antialias=True)
+    np.testing.assert_allclose((upstream * found).sum(), (gradient * image).sum(), rtol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["affine", "field"])
 def test_the_gradient_of_arrays_is_the_transpose(kind: str) -> None:
     image, source, like = case(2)
     transform = transforms(2)[kind == "field"]

@@ -19,6 +19,7 @@ import numpy as np
 
 from gridsample.backends import Backend, backend_of, hand_over, is_overridden
 from gridsample.backends.maps import grid_along
+from gridsample.definitions.footprints import ATTACH, MOST
 from gridsample.definitions.plan import GRID_TYPES, Mode
 from gridsample.fields.arrays import check_name, check_size, components
 from gridsample.fields.conversions import homogeneous, inverse
@@ -60,6 +61,9 @@ def resample(
     fill_value: Any = 0,
     extrapolate: bool = True,
     prefilter: bool = True,
+    antialias: bool = False,
+    max_samples: int = MOST,
+    footprint: str = ATTACH,
     missing: str = "propagate",
     weights: Any = None,
     min_weight: float = 0.0,
@@ -74,8 +78,8 @@ def resample(
 
     Without fields and functions among the transforms, no grid is stored.  Matrices are multiplied
     in float64.  Positions are then computed in float64 for float64 and complex128 images, otherwise
-    in float32.  Nothing is antialiased: where the output's voxels are larger than the image's,
-    voxels are skipped.
+    in float32.  Where the output's voxels are larger than the image's, voxels are skipped, unless
+    antialias=True.
 
     For torch tensors, the result is a tensor with derivatives of any order in the image, the
     affines and the transforms; see `resample_vjp` for NumPy arrays.
@@ -102,6 +106,9 @@ def resample(
         fill_value: the value outside, as in `grid_sample`.
         extrapolate: whether to extend the image, as in `grid_sample`.
         prefilter: whether to prefilter splines, as in `grid_sample`.
+        antialias: whether a result is the mean over all that its voxel covers, as in `grid_sample`.
+        max_samples: the maximum number of samples along a side, as in `grid_sample`.
+        footprint: "attach" or "detach", as in `grid_sample`.
         missing: "propagate" or "ignore", as in `grid_sample`.
         weights: weights of voxels, as in `grid_sample`, with as many axes as the image.
         min_weight: the least share of weights, as in `grid_sample`.
@@ -133,7 +140,8 @@ def resample(
     kept = prepared(image, affine, like, transform, axes, {"weights": weights})
     options = {
         "mode": mode, "padding_mode": padding_mode, "coords": "pixel", "fill_value": fill_value,
-        "extrapolate": extrapolate, "prefilter": prefilter, "missing": missing,
+        "extrapolate": extrapolate, "prefilter": prefilter, "antialias": antialias,
+        "max_samples": max_samples, "footprint": footprint, "missing": missing,
         "weights": kept.others["weights"], "min_weight": min_weight,
         "return_weight": return_weight, "threads": threads,
     }  # fmt: skip
@@ -159,6 +167,9 @@ def resample_vjp(
     fill_value: Any = 0,
     extrapolate: bool = True,
     prefilter: bool = True,
+    antialias: bool = False,
+    max_samples: int = MOST,
+    footprint: str = ATTACH,
     missing: str = "propagate",
     weights: Any = None,
     min_weight: float = 0.0,
@@ -178,6 +189,9 @@ def resample_vjp(
         fill_value: as in `resample`.
         extrapolate: as in `resample`.
         prefilter: as in `resample`.
+        antialias: as in `resample`.
+        max_samples: as in `resample`.
+        footprint: as in `resample`.
         missing: as in `resample`.
         weights: as in `resample`.
         min_weight: as in `resample`.
@@ -203,7 +217,8 @@ def resample_vjp(
     kept = prepared(image, affine, like, transform, axes, others)
     options = {
         "mode": mode, "padding_mode": padding_mode, "coords": "pixel", "fill_value": fill_value,
-        "extrapolate": extrapolate, "prefilter": prefilter, "missing": missing,
+        "extrapolate": extrapolate, "prefilter": prefilter, "antialias": antialias,
+        "max_samples": max_samples, "footprint": footprint, "missing": missing,
         "weights": kept.others["weights"], "min_weight": min_weight, "threads": threads,
     }  # fmt: skip
     arrays = kept.others["grad_output"], kept.image
