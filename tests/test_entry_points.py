@@ -46,6 +46,8 @@ CALLS: dict[str, Call] = {
                 "size": OUT,
             },
             "check_grid": {"grid": GRID, "size": (5, 7)},
+            "footprint": {"grid": GRID, "size": (5, 7)},
+            "register": {"fixed": IMAGE, "moving": IMAGE},
             "explain": {"at": (0.1, 0.2), "size": (7, 5), "image": PLANE},
             "grid_gradient": {"input": IMAGE, "grid": GRID},
             "grid_hessian": {"input": IMAGE, "grid": GRID},
