@@ -297,7 +297,6 @@ def sample(
     antialias: bool = False,
     alpha: Alpha | None = None,
     threads: int | None = None,
-    look: Callable[[NDArray[Any]], None] = lambda grid: None,
     progress: Callable[[float], None] = lambda share: None,
 ) -> NDArray[Any]:
     """Sample a channels-last image in bands of rows, so that the whole grid is never in memory.
@@ -317,7 +316,6 @@ def sample(
             it before sampling and divided by it afterwards; see `gridsample.alpha`. Nearest always
             copies whole pixels, and labels are no colours: neither uses it.
         threads: The number of threads, as in `grid_sample`.
-        look: Called with the grid of each band.
         progress: Called after each band with the share of the work that is done, up to 1.0.
 
     Returns:
@@ -335,35 +333,36 @@ def sample(
         image = multiply(image, alpha)
         fill = np.broadcast_to(np.asarray(fill_value, image.dtype), image.shape[-1:])
         fill_value = multiply(fill, alpha, dtype) if fill.any() else 0
+    how: dict[str, Any] = {
+        "mode": mode, "padding_mode": padding_mode, "align_corners": align_corners,
+        "fill_value": fill_value, "missing": missing, "antialias": antialias, "threads": threads,
+    }  # fmt: skip
     for rows in bands(shape):
         band = output[rows] if alpha is None else np.empty_like(output[rows], image.dtype)
         # The footprints of a band's first and last rows reach to the rows next to them.
         more = slice(max(rows.start - antialias, 0), min(rows.stop + antialias, shape[0]))
-        grid = grid_at(more)
-        look(grid)
-        made = band if more == rows else np.empty((len(grid), *band.shape[1:]), band.dtype)
-        weight = grid_sample(
-            image[None],
-            grid[None],
-            mode,
-            padding_mode,
-            align_corners,
-            fill_value=fill_value,
-            missing=missing,
-            return_weight=missing == "ignore",
-            antialias=antialias,
-            channel_axis=-1,
-            out=made[None],
-            threads=threads,
-        )
-        if missing == "ignore":
-            made[weight[1][0] <= 0] = np.nan
-        if made is not band:
-            band[...] = made[rows.start - more.start :][: len(band)]
+        if more == rows:
+            _sample_band(image, grid_at(rows), band, how)
+        else:
+            wider = np.empty((more.stop - more.start, *band.shape[1:]), band.dtype)
+            _sample_band(image, grid_at(more), wider, how)
+            band[...] = wider[rows.start - more.start :][: len(band)]
         if alpha is not None:
             output[rows] = divide(band, alpha, dtype)
         progress(rows.stop / shape[0])
     return output
+
+
+def _sample_band(
+    image: NDArray[Any], grid: NDArray[Any], band: NDArray[Any], how: dict[str, Any]
+) -> None:
+    """Sample an image at the grid of a band, into the band; missing results become NaN."""
+    ignore = how["missing"] == "ignore"
+    weight = grid_sample(
+        image[None], grid[None], return_weight=ignore, channel_axis=-1, out=band[None], **how
+    )
+    if ignore:
+        band[weight[1][0] <= 0] = np.nan
 
 
 def _counted(name: str, numbers: Sequence[float], counts: set[int]) -> list[float]:

@@ -83,7 +83,7 @@ class _Warped:
         size = array.shape[:-1]
         made = warp.sample(
             array if missing is None else missing.opened(array),
-            self.where.grid_at,
+            lambda rows: shrinks.look(self.where.grid_at(rows), size, self.where.align_corners),
             self.where.canvas[::-1],
             mode=self.mode,
             padding_mode=self.arguments.padding,
@@ -93,7 +93,6 @@ class _Warped:
             antialias=self.arguments.antialias,
             alpha=self.alpha,
             threads=self.arguments.threads,
-            look=lambda grid: shrinks.look(grid, size, self.where.align_corners),
             progress=progress,
         )
         return made if missing is None else missing.closed(made)

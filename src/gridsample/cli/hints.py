@@ -75,15 +75,16 @@ class ShrinkHint:
         self.watching = not arguments.antialias and not has_labels(arguments.mode)
         self.lengths: list[NDArray[Any]] = []
 
-    def look(self, grid: NDArray[Any], size: tuple[int, ...], align_corners: bool) -> None:
-        """Measure the middle rows of a band's grid (rows, ..., D)."""
+    def look(self, grid: NDArray[Any], size: tuple[int, ...], align_corners: bool) -> NDArray[Any]:
+        """Measure the middle rows of a band's grid (rows, ..., D), and return it."""
         if not self.watching or not grid.size:
-            return
+            return grid
         middle = len(grid) // 2
         rows = grid[max(middle - 1, 0) : middle + 2][np.newaxis]
         inside = (np.abs(rows) <= 1).all(-1)
         longest = footprint(rows, size, align_corners).lengths.max(-1)
         self.lengths.append(longest[inside])
+        return grid
 
     def say(self) -> None:
         """Print the hint, if the median of all that was looked at is above `SHRINK`."""

@@ -18,7 +18,7 @@ _LINES = 24
 """The number of lines of the drawn grid, along the longest side."""
 
 
-def draw_report(result: Registration, fixed: Any, moving: Any, path: str | Path) -> None:
+def draw_report(result: Registration, fixed: Any, moving: Any, path: str | Path) -> Any:
     """Draw a registration: before, after, a checkerboard, the field, and the loss.
 
     The fixed image is red and the other one cyan in the first two panels, so that grey means
@@ -32,6 +32,9 @@ def draw_report(result: Registration, fixed: Any, moving: Any, path: str | Path)
         moving: the moving image, likewise.
         path: the file to write; its extension determines the format, such as `.png` or `.pdf`.
 
+    Returns:
+        The figure.
+
     Raises:
         ImportError: Matplotlib is not installed.
         ValueError: the images do not match the result.
@@ -44,7 +47,7 @@ def draw_report(result: Registration, fixed: Any, moving: Any, path: str | Path)
         >>> fixed, moving = (np.exp(-((x - c) ** 2 + (y - 11) ** 2) / 20) for c in (9, 13))
         >>> result = register(fixed, moving, "translation")
         >>> with tempfile.NamedTemporaryFile(suffix=".png") as file:
-        ...     draw_report(result, fixed, moving, file.name)
+        ...     figure = draw_report(result, fixed, moving, file.name)
     """
     require("matplotlib")
     from matplotlib.figure import Figure
@@ -78,6 +81,7 @@ def draw_report(result: Registration, fixed: Any, moving: Any, path: str | Path)
     _draw_field(axes[4], flat, second)
     _draw_losses(axes[5], result)
     figure.savefig(path, dpi=80)
+    return figure
 
 
 def _grey(image: NDArray[Any], result: Registration) -> NDArray[np.float64]:
