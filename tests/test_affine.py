@@ -183,7 +183,7 @@ class TestTensors:
         )
         return image, theta, (*size[:2], *(3, 4, 5)[:rank])
 
-    @pytest.mark.sweep(3)
+    @pytest.mark.sweep(5)
     @pytest.mark.parametrize("rank", [1, 2, 3])
     @pytest.mark.parametrize("mode", ["linear", "cubic", "spline2"])
     def test_derivatives(self, rank, mode):

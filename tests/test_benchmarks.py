@@ -80,7 +80,7 @@ def test_bytes_are_those_of_the_arrays() -> None:
 # Measuring ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize("case", SMALL, ids=lambda case: case.name)
 def test_everybody_agrees(case: Case) -> None:
     row = measure(case, 1, 0.0, 1e9, INSTALLED)

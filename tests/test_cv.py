@@ -263,7 +263,7 @@ class TestOpenCV:
             if name.isupper() and hasattr(cv2, name):
                 assert getattr(cv2, name) == getattr(cv, name)
 
-    @pytest.mark.sweep(3)
+    @pytest.mark.sweep(5)
     @pytest.mark.parametrize("channels", [(), (3,)])
     @pytest.mark.parametrize("border", BORDERS)
     @pytest.mark.parametrize("interpolation", [0, 1, 2, 4])  # area differs on purpose

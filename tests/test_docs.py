@@ -104,8 +104,16 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+# Their commands take longest.
+LONG = ("docs/cameras.md", "docs/registration.md")
+COMMANDS = [
+    pytest.param(page, id=name(page), marks=pytest.mark.slow if name(page) in LONG else ())
+    for page in runnable("sh")
+]
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="the commands are for a POSIX shell")
-@pytest.mark.parametrize("page", runnable("sh"), ids=name)
+@pytest.mark.parametrize("page", COMMANDS)
 def test_commands_run(page: Path, workplace: Path) -> None:
     for block in blocks(page):
         if block.language == "sh" and not block.reason:

@@ -125,6 +125,7 @@ def test_each_pixel_has_a_number():
 coordinates = st.floats(-6, 6) | st.sampled_from(SPECIAL)
 
 
+@pytest.mark.slow
 @given(axes_of_an_image, st.tuples(*[coordinates] * 3), st.booleans())
 def test_numbers_are_those_of_grid_sample(axes, at, align_corners):
     axes = tuple(axes)
@@ -145,7 +146,7 @@ EVERY_METHOD = [*BLENDING, gridsample.methods.keys(-1.1), OWN]
 PLACES = np.array([-0.2, 0.3, -1.0, 1.4, -2.75, 5.3, inf, nan])
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("mode", EVERY_METHOD, ids=lambda mode: getattr(mode, "name", mode))
 def test_every_method_boundary_and_unit_gives_what_grid_sample_does(mode):
     cases = list(itertools.product(plan.BOUNDARIES, plan.COORDS, (1, 5)))

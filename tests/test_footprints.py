@@ -47,6 +47,7 @@ CALLS = [
 ]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("call", CALLS, ids=str)
 @pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
 def test_results_and_gradients_are_those_of_the_reference(call: Any, last: bool) -> None:

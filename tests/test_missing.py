@@ -104,6 +104,7 @@ def test_a_constant_image_stays_constant() -> None:
     np.testing.assert_allclose(small, 0.7, rtol=1e-6)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint8", "complex64"])
 @pytest.mark.parametrize("boundary", ["zeros", "mirror"])
 def test_without_missing_pixels_the_bits_are_those_of_plain_sampling(
@@ -148,6 +149,7 @@ LAYOUTS = [
 ]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("call", LAYOUTS, ids=str)
 def test_kernels_know_of_missing_pixels(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     shape, last, mode, boundary, dtype = call

@@ -39,7 +39,7 @@ def long_enough(shape, mode):
     return tuple(max(n, LONG) for n in shape) if mode in ("reflect", "grid-mirror") else shape
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("prefilter", [True, False])
 @pytest.mark.parametrize("order", range(6))
 @pytest.mark.parametrize("mode", MODES)

@@ -43,7 +43,7 @@ def results(image: Tensor, grid: Tensor, options: dict[str, Any]) -> tuple[Tenso
     return out, *torch.autograd.grad(out, leaves, upstream)
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("dtype", sorted(INFO.dtypes, key=str), ids=str)
 def test_samples_of_torch_give_what_they_give_in_torch(dtype: torch.dtype, strict: bool) -> None:
@@ -157,6 +157,7 @@ def test_errors_for_types_have_torchs_type(dtype: torch.dtype, place: str) -> No
 # Coordinates that are nowhere ---------------------------------------------------------------------
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("corners", [False, True])
 @pytest.mark.parametrize("boundary", cases.BOUNDARIES)
 @pytest.mark.parametrize("mode", cases.MODES)

@@ -186,6 +186,7 @@ def test_gradients_go_by_tiles_where_points_outnumber_pixels(monkeypatch):
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("boundary", ["zeros", "border"])
 @pytest.mark.parametrize("planar", [False, True], ids=["points", "planar"])
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("kind", "grid_kind"),
     [
