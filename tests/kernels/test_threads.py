@@ -152,7 +152,8 @@ def test_children_of_a_process_that_has_used_the_pool(method: str) -> None:
 def test_ctrl_c_stops_a_long_call(threads: int) -> None:
     """Calls without end are stopped, between two tasks, by KeyboardInterrupt."""
     code = f"""
-import gc, numpy as np, gridsample
+import gc, signal, numpy as np, gridsample
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have turned it off
 image = np.zeros((1, 1, 8, 8), np.float32)
 grid = np.broadcast_to(np.float32(0.3), (60, 1000, 1000, 2))
 # Python ignores an interrupt in a finalizer, such as those of the compiler's objects.
