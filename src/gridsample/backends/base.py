@@ -178,6 +178,9 @@ class Backend(Protocol):
     ) -> Array:
         """Sample an image: (N, C, *out) in a dtype, written to ``out`` if that is given.
 
+        With ``how.footprint``, results are means over footprints, here and in `scatter` and
+        `backward`: see `gridsample.kernels`.
+
         Integer results are rounded half to even and saturate; they are the fill value at NaN.
         """
         ...

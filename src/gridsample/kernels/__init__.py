@@ -17,6 +17,10 @@ gradients of the image and of the grid:
     backward_twice(plan, values, image, grid, upstream, moves, need_values, need_image, need_grid,
                    order)
 
+A plan with a ``footprint`` asks for means over the footprints of the grid's points, of order 0: a
+point becomes samples, which are a linear map E of the grid once their numbers are known, and M is
+the mean over each point's samples.  Gather is then M A(E grid), and the other functions follow.
+
 Shapes: image and upstream (N, C, *spatial), grid and moves (N, *out, D), values and out
 (N, C, *out), as in the plan.
 Each target (`gridsample.kernels.cpu`, `gridsample.kernels.gpu`) implements these functions.

@@ -34,7 +34,7 @@ from gridsample.backends.torch.operators import (
     empty_gather,
     fake_backward_twice,
 )
-from gridsample.backends.torch.schemas import flat, on_record
+from gridsample.backends.torch.schemas import LEADING, flat, on_record, record
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Plan
 from gridsample.kernels import gpu
@@ -265,20 +265,21 @@ def run_twice(
 # For torch.compile --------------------------------------------------------------------------------
 
 
-def looked_into(compute: Any) -> Any:
+def looked_into(name: str, compute: Any) -> Any:
     """Create a rule that replaces an operator by its kernels in a graph of torch.compile.
 
     `torch.library.triton_op` does the same, but only for operators without derivatives, batching
     rules, or kernels for other devices.  If sizes are symbolic, the operator is kept, because the
     launch configuration depends on them.  It is also kept in programs of torch.export, which cannot
-    contain kernels.
+    contain kernels, and for footprints, whose numbers of samples depend on values.
     """
 
     def decompose(mode: Any, operator: Any, types: Any, arguments: Any, options: Any) -> Any:
         tensors = [one for one in arguments if isinstance(one, Tensor)]
         numbers = [n for one in tensors for n in (*one.shape, *one.stride())]
         if (
-            any(type(n) is not int for n in numbers)
+            record(*arguments[LEADING[name] :]).footprint is not None
+            or any(type(n) is not int for n in numbers)
             or any(one.device.type not in DEVICES for one in tensors)
             or export_is_on()
         ):
@@ -408,7 +409,7 @@ for name, compute in (
     if DEVICES:
         LIBRARY.impl(name, compute, "CUDA")
         torch.library.register_torch_dispatch(
-            f"gridsample::{name}", FunctionalTensorMode, looked_into(compute), lib=LIBRARY
+            f"gridsample::{name}", FunctionalTensorMode, looked_into(name, compute), lib=LIBRARY
         )
 
 
