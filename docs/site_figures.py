@@ -17,6 +17,7 @@ TITLES = {
     "shapes": "Shapes of models",
     "models": "Training steps of models",
     "resize-1-thread": "Resizing",
+    "antialiasing": "Antialiased warps",
 }
 # Files with fewer figures are listed case by case; cpu.md lists the others.
 FEW = 200
