@@ -59,6 +59,7 @@ class Namespace:
 
 
 def as_reference(how: Any) -> tuple[Any, dict[str, Any]]:
+    assert how.footprint is None  # the toy samples points
     given = [find_method(one).name for one in how.mode], how.padding_mode, how.align_corners
     return given, {"coords": how.coords, "extrapolate": how.extrapolate}
 
