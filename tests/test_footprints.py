@@ -351,6 +351,9 @@ def test_tensors_give_the_bits_of_arrays_under_every_transform() -> None:
     np.testing.assert_allclose((moved * values).sum(), both, rtol=1e-12)
     half = sample(tensors[0].bfloat16(), tensors[1].float())
     assert_close(half.float().numpy(), expected, 2**-7)
+    coarse = tensors[1].bfloat16()
+    rough = sample(tensors[0].float(), coarse)
+    assert_close(rough.numpy(), sample(tensors[0], coarse.double()).numpy(), 64 * ulp(np.float32))
 
 
 def test_modules_the_patch_and_opencv() -> None:

@@ -105,7 +105,7 @@ def prepare(plan: Plan, grid: Array) -> Call:
     """Prepare a call, and find out what its points need."""
     assert plan.footprint is not None
     rank, real = len(plan.spatial), plan.real
-    points = np.ascontiguousarray(plain(grid), real).reshape(-1, rank)
+    points = np.ascontiguousarray(as_float(plain(grid)), real).reshape(-1, rank)
     shape = np.array(plan.out[-rank:])
     unit = definitions.pixels_per_unit(plan.spatial, plan.coords, plan.align_corners)
     frame = Frame(
@@ -493,7 +493,7 @@ def backward_twice(
     gradient = np.zeros(call.points.shape, plan.real) if need_grid else None
     kind = complex_of(plan.real) if plan.dtype.kind == "c" else plan.real
     results = np.zeros(plan.shape, kind) if need_values else None
-    along = np.ascontiguousarray(plain(moves), plan.real).reshape(call.points.shape)
+    along = np.ascontiguousarray(as_float(plain(moves)), plan.real).reshape(call.points.shape)
     for item in items_of(plan):
         second = Second(
             values[item.values], image[item.images],
