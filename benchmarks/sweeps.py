@@ -10,7 +10,7 @@ The plain version projects all pixels to all planes, samples every source there 
 `grid_sample`, stacks the volumes and takes their variance, as MVSNet's published code does.
 Nothing is timed before our volume agrees with the plain version in float64 to 1e-5 of the largest
 number.  (In float32, torch's normalized coordinates round positions so that it is off by more.)
-The memory of each is the growth of the peak of a process of its own (ru_maxrss), results included,
+The memory of each is the growth of the peak of a process of its own (VmHWM), results included,
 after a sweep of two planes.  A ratio is torch's time over ours; above 1, we are faster.
 """
 
@@ -19,6 +19,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks import pairs
@@ -129,18 +130,25 @@ def compare(given: tuple[Any, ...]) -> Row:
     return {"difference": apart, "torch_difference": distance(naive(*given), expected)}
 
 
+def peak() -> int:
+    """The peak of this process's memory in bytes, as Linux reports it.
+
+    ``ru_maxrss`` also contains that of the process that started this one.
+    """
+    text = Path("/proc/self/status").read_text()
+    return 1024 * int(text.partition("VmHWM:")[2].split()[0])
+
+
 def grown(way: str, name: str) -> int:
     """Bytes by which the peak of this process grows in one call."""
-    import resource
-
     import torch
 
     torch.set_grad_enabled(False)
     *given, depths = make_inputs(CASES[name])
     WAYS[way](*given, depths[:2])
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak()
     WAYS[way](*given, depths)
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024  # Linux: kB
+    return peak() - before
 
 
 def memory(way: str, name: str) -> int:
