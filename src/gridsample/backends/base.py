@@ -207,7 +207,7 @@ class Backend(Protocol):
     def affine(
         self, image: Array, theta: Array, out: Shape, how: Options, dtype: Type
     ) -> Array | None:
-        """Gather at the points of affine maps, (N, D, D + 1), without a grid.
+        """Gather at the points of affine maps, (N, D, D + 1), without a grid, or footprints.
 
         The result is None if the backend cannot do this; the operation then creates a grid.
         """

@@ -276,12 +276,8 @@ class NumPy:
         """Compute both gradients of gather in one sweep."""
         return self.sweep(values, image, grid, grid, how, needed, dtype)
 
-    def affine(
-        self, image: Array, theta: Array, out: Shape, how: Options, dtype: DType
-    ) -> Array | None:
-        """Sample an image under affine maps; footprints need a grid."""
-        if how.footprint is not None:
-            return None
+    def affine(self, image: Array, theta: Array, out: Shape, how: Options, dtype: DType) -> Array:
+        """Sample an image under affine maps."""
         plan = plan_for(image, stand_in(theta, out), how, dtype)
         result = empty(plan.shape, plan.dtype, how.channels_last())
         if result.size:
@@ -294,10 +290,8 @@ class NumPy:
     def affine_backward(
         self, values: Array, image: Array, theta: Array, out: Shape, how: Options,
         needed: tuple[bool, bool], dtype: DType,
-    ) -> tuple[Array | None, Array | None] | None:  # fmt: skip
-        """Compute both gradients under affine maps in one sweep; footprints need a grid."""
-        if how.footprint is not None:
-            return None
+    ) -> tuple[Array | None, Array | None]:  # fmt: skip
+        """Compute both gradients under affine maps in one sweep."""
         return self.sweep(values, image, theta, stand_in(theta, out), how, needed, dtype)
 
     def sweep(

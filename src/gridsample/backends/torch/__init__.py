@@ -335,7 +335,7 @@ class Torch:
         self, image: Tensor, theta: Tensor, out: Shape, how: Options, dtype: torch.dtype
     ) -> Tensor | None:
         """Sample under affine maps if a kernel can compute the coordinates, otherwise None."""
-        if how.footprint is not None or not affine.can_fuse(image, theta, how, dtype):
+        if not affine.can_fuse(image, theta, how, dtype):
             return None
         return affine.sample(image, theta, out, how).to(dtype)
 
@@ -348,7 +348,7 @@ class Torch:
         They can be differentiated again.
         """
         source = image.to(dtype) if needed[0] else image
-        if how.footprint is not None or not operators.is_plain(values, source, theta):
+        if not operators.is_plain(values, source, theta):
             return None
         return affine.gradients(values, source, theta, out, how, needed)
 

@@ -39,8 +39,6 @@ from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Plan
 from gridsample.kernels import gpu
 
-# Integers whose sums need more precision than float32.
-WIDE = (torch.int32, torch.int64, torch.uint32, torch.uint64)
 # The types of devices that have kernels.
 DEVICES = ("cuda",) if importlib.util.find_spec("triton") else ()
 # The value of a dropped tap or a point outside: empty for 0, one number, or one per channel.  A
@@ -303,9 +301,9 @@ def export_is_on() -> bool:
 
 def gather_on_gpu(image: Tensor, grid: Tensor, how: Options) -> Tensor:
     """Compute gather for CUDA tensors."""
-    if how.footprint is not None:
-        return over_footprints(image, grid, how)
     call = call_for(image.shape, image, grid, how)
+    if how.footprint is not None:
+        return over_footprints(call, image, grid, how)
     return run_gather(call, image, grid, how.fill_value)
 
 
@@ -333,7 +331,7 @@ def backward_on_gpu(
     outputs = empty_backward(image, grid, need_input, need_grid)
     needed = need_input, need_grid
     if how.footprint is not None:
-        found = footprints.backward(ON_GPU, values, widened(image, grid), grid, needed, how)
+        found = footprints.backward(ON_GPU, values, widened(image, call.plan), grid, needed, how)
         return tuple(  # type: ignore[return-value]
             like if one is None else one.to(like.dtype)
             for one, like in zip(found, outputs, strict=True)
@@ -357,17 +355,15 @@ def twice_on_gpu(
 ON_GPU = footprints.Plain(gather_on_gpu, scatter_on_gpu, backward_on_gpu)
 
 
-def widened(image: Tensor, grid: Tensor) -> Tensor:
+def widened(image: Tensor, plan: Plan) -> Tensor:
     """An image in the dtype of sums over its pixels, so that means are rounded only once."""
-    wide = torch.float64 in (image.dtype, grid.dtype) or image.dtype in WIDE
-    if image.is_complex():
-        return image.to(torch.complex128) if wide else image
-    return image.to(torch.float64 if wide else torch.float32)
+    real = real_type(plan)
+    return image.to(real.to_complex() if image.is_complex() else real)
 
 
-def over_footprints(image: Tensor, grid: Tensor, how: Options) -> Tensor:
+def over_footprints(call: Call, image: Tensor, grid: Tensor, how: Options) -> Tensor:
     """Compute gather over footprints."""
-    means = footprints.gather(ON_GPU, widened(image, grid), grid, how)
+    means = footprints.gather(ON_GPU, widened(image, call.plan), grid, how)
     if differentiable(image):
         return means.to(image.dtype)
     return as_integers(means, image.dtype, how.fill_value)
@@ -379,10 +375,12 @@ def twice_over_footprints(
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Compute the gradients of backward over footprints."""
     feet = footprints.Footprints(grid, image.shape[2:], how)
+    sources = footprints.Pyramid(image)
+    others = None if by_image is None else footprints.Pyramid(by_image)
     totals = [one.zero_() for one in fake_backward_twice(values, image, grid, None, None, *needed)]
     for one in feet.samples():
-        source = footprints.halve(image, one.spatial)
-        other = None if by_image is None else footprints.halve(by_image, one.spatial)
+        source = sources.at(one.spatial)
+        other = None if others is None else others.at(one.spatial)
         moves = None if by_grid is None else feet.moved(by_grid, one)
         found = twice_on_gpu(one.values(values), source, one.grid, other, moves, *needed, one.how)
         if needed[0]:

@@ -189,17 +189,24 @@ class Footprints:
 # Halved images ------------------------------------------------------------------------------------
 
 
-def halve(image: Tensor, spatial: Sequence[int]) -> Tensor:
-    """Halve an image (N, C, *spatial) by area until it has a spatial shape."""
-    while tuple(image.shape[2:]) != tuple(spatial):
-        for axis in range(2, image.dim()):
-            pixels, weights = definitions.halving(image.shape[axis])
-            image = weighed(image, axis, pixels, weights)
-    return image
+class Pyramid:
+    """An image (N, C, *spatial), halved by area as samples go from level to level."""
+
+    def __init__(self, image: Tensor) -> None:
+        """Start with the image itself."""
+        self.image = image
+
+    def at(self, spatial: Sequence[int]) -> Tensor:
+        """The copy with a spatial shape; shapes must not grow from one call to the next."""
+        while tuple(self.image.shape[2:]) != tuple(spatial):
+            for axis in range(2, self.image.dim()):
+                halves = definitions.halving(self.image.shape[axis])
+                self.image = weighed(self.image, axis, *halves)
+        return self.image
 
 
 def unhalve(image: Tensor, spatial: Sequence[int]) -> Tensor:
-    """Apply the transpose of `halve`, to an image that came from a spatial shape."""
+    """Apply the transpose of halving, to an image that came from a spatial shape."""
     sizes = [tuple(spatial)]
     while sizes[-1] != tuple(image.shape[2:]):
         sizes.append(definitions.halved(sizes[-1]))
@@ -226,10 +233,10 @@ def weighed(image: Tensor, axis: int, places: Any, weights: Any) -> Tensor:
 
 def gather(plain: Plain, image: Tensor, grid: Tensor, how: Options) -> Tensor:
     """Sample a floating-point or complex image."""
-    feet = Footprints(grid, image.shape[2:], how)
+    feet, images = Footprints(grid, image.shape[2:], how), Pyramid(image)
     total: Any = 0
     for one in feet.samples():
-        found = plain.gather(halve(image, one.spatial), one.grid, one.how)
+        found = plain.gather(images.at(one.spatial), one.grid, one.how)
         total = total + one.values(found)
     result: Tensor = total
     return result
@@ -266,8 +273,9 @@ def summed(
     """Sum the gradients of an image and of coordinates over all samples."""
     by_image: Any = 0
     by_grid: Any = 0
+    images = Pyramid(image)
     for one in feet.samples():
-        first, second = both(one, halve(image, one.spatial))
+        first, second = both(one, images.at(one.spatial))
         if needed[0] and first is not None:
             by_image = by_image + unhalve(first, image.shape[2:])
         if needed[1] and second is not None:
@@ -277,10 +285,10 @@ def summed(
 
 def gather_along(along: Any, image: Tensor, grid: Tensor, moves: Tensor, how: Options) -> Tensor:
     """Compute the directional derivative of gather, given that of plain sampling."""
-    feet = Footprints(grid, image.shape[2:], how)
+    feet, images = Footprints(grid, image.shape[2:], how), Pyramid(image)
     total: Any = 0
     for one in feet.samples():
-        found = along(halve(image, one.spatial), one.grid, feet.moved(moves, one), one.how)
+        found = along(images.at(one.spatial), one.grid, feet.moved(moves, one), one.how)
         total = total + one.values(found)
     result: Tensor = total
     return result
