@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gridsample.backends import Backend, backend_of, hand_over, is_overridden
+from gridsample.definitions.footprints import pixels_per_unit
 from gridsample.definitions.plan import COORDS, Mode, check_flag
 from gridsample.fields.arrays import (
     Array,
@@ -18,7 +19,6 @@ from gridsample.fields.arrays import (
     give_back,
     take_wide,
 )
-from gridsample.fields.conversions import scale
 from gridsample.ops.sampling import grid_sample, grid_sample_vjp
 
 
@@ -64,7 +64,7 @@ def grid_distance(
     backend, (mine, other) = take_wide(grid=grid, target=target)
     factors = pixel_factors(backend, mine, other, size, align_corners, coords)
     apart, count = differences(backend, mine, other, factors)
-    total = sum(backend.xp.sum(one * one) for one in apart[1:]) + backend.xp.sum(apart[0] ** 2)
+    total = sum(backend.xp.sum(one * one) for one in apart)
     return give_back(backend, total / count, grid)
 
 
@@ -243,7 +243,7 @@ def pixel_factors(
             "normalized coordinates refer to"
         )
     spatial = check_size(size, rank)
-    return [0.0 if corners and n == 1 else scale(n, corners) for n in reversed(spatial)]
+    return list(pixels_per_unit(spatial, units, corners))
 
 
 def differences(
