@@ -20,7 +20,7 @@ rules:
 {rules}
 
 output:
-  For each finding, the file and line, what happens, the code that mends it, and the page that
+  For each finding, the file and line, what happens, the code that fixes it, and the page that
   explains it. A comment "# gridsample: ignore[GS001]" in the lines of a call hides its findings.
 
 exit code:
