@@ -150,7 +150,7 @@ class Rules:
         )
         grid = argument(node, "grid", 1)
         name = ast.unparse(grid) if grid is not None else "grid"
-        self.add(node, "GS006", message, f"keep {name} in float32; gridsample accepts it with a half-precision input")
+        self.add(node, "GS006", message, f"keep {name} in float32; gridsample accepts half input")
         return False
 
     def check_order(self, node: ast.Call, grid: Value) -> bool:
@@ -227,7 +227,7 @@ class Rules:
             if (other.value is True) != mine:
                 message = (
                     f"interpolate has align_corners={other.value or False} here, and "
-                    f"{ast.unparse(node.func)} has {align.value}: the two results are misaligned by "
+                    f"{ast.unparse(node.func)} has {align.value}: the results are misaligned by "
                     "up to 0.5 px of the coarser image at the edges"
                 )
                 return self.add(node, "GS008", message, with_align(node, other.value is True))
