@@ -59,7 +59,7 @@ def test_shifts_are_those_of_the_operator() -> None:
         assert numbers == pytest.approx(seen, abs=5e-3)
 
 
-def test_the_mended_call_is_right() -> None:
+def test_the_fixed_call_is_right() -> None:
     for name in ("split coordinates", "half pixels with corners", "affine_grid and grid_sample"):
         code = HEAD + WRONG[name][1]
         (one,) = examine(code).findings
@@ -70,9 +70,9 @@ def test_the_mended_call_is_right() -> None:
             if isinstance(node, ast.Call) and node.lineno == one.line
             and node.col_offset == one.column - 1
         ]  # fmt: skip
-        mended = code.replace(ast.get_source_segment(code, call) or "", one.mend)
-        assert mended != code
-        assert not examine(mended).findings
+        fixed = code.replace(ast.get_source_segment(code, call) or "", one.fix)
+        assert fixed != code
+        assert not examine(fixed).findings
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ class Finding:
         column: the column, from 1.
         code: the code of its rule; see `RULES`.
         message: what happens, with the shift in pixels where there is one.
-        mend: the code that mends it.
+        fix: the code that fixes it.
         end: the last line of the call.
     """
 
@@ -65,7 +65,7 @@ class Finding:
     column: int
     code: str
     message: str
-    mend: str
+    fix: str
     end: int = 0
 
     @property
@@ -76,7 +76,7 @@ class Finding:
     def __str__(self) -> str:
         return (
             f"{self.path}:{self.line}:{self.column}: {self.code} {self.message}\n"
-            f"    mend: {self.mend}\n    see:  {self.rule.link}"
+            f"    fix:  {self.fix}\n    see:  {self.rule.link}"
         )
 
     def record(self) -> dict[str, object]:
@@ -89,6 +89,6 @@ class Finding:
             "name": self.rule.name,
             "certain": self.rule.certain,
             "message": self.message,
-            "mend": self.mend,
+            "fix": self.fix,
             "link": self.rule.link,
         }
