@@ -26,6 +26,6 @@ class Examples(griffe.Extension):
         """Mend the docstring of a class, a function or an attribute."""
         mend(obj)
 
-    def on_module_members(self, *, mod: griffe.Module, **_: Any) -> None:
-        """Mend the docstring of a module."""
-        mend(mod)
+    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
+        """Mend the docstring of the package, which is none of the objects."""
+        mend(pkg)
