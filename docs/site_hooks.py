@@ -8,6 +8,7 @@ the explorer from its parts and the package's tables.
 from __future__ import annotations
 
 import ast
+import html
 import importlib
 import re
 import sys
@@ -26,6 +27,8 @@ import site_figures  # noqa: E402
 
 # Pages from the root of the repository, and their names in the site.
 FROM_ROOT = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+# The length of a page's description, of which search engines show about as much.
+DESCRIPTION = 160
 MODULE = re.compile(r"^## `(gridsample[\w.]*)`$", re.MULTILINE)
 
 
@@ -122,6 +125,16 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     if page.file.src_uri in FROM_ROOT.values():
         markdown = markdown.replace("](docs/", "](")
     return markdown
+
+
+def on_page_content(content: str, page: Any, **_: Any) -> None:
+    """Describe a page, for search engines and shared links, by the paragraph that it begins with."""
+    start = content.partition("<h2")[0]
+    first = re.search(r"<p>(?!<img|<a )(.*?)</p>", start, re.DOTALL)
+    if first is not None:
+        words = html.unescape(re.sub(r"<[^>]*>", "", first[1]))
+        short = textwrap.shorten(words, DESCRIPTION, placeholder=" ...")
+        page.meta.setdefault("description", html.escape(short))
 
 
 def on_post_page(output: str, **_: Any) -> str:

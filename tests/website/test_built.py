@@ -84,6 +84,23 @@ def test_faults_are_seen(tmp_path: Path) -> None:
     assert len(list(broken(path, tmp_path))) == 2
 
 
+def test_every_page_has_its_own_title_and_description(site: Path) -> None:
+    titles, without = [], []
+    for path in sorted(site.rglob("*.html")):
+        text = path.read_text(encoding="utf-8")
+        titles += re.findall(r"<title>(.+?)</title>", text)
+        if not re.search(r'<meta name="description" content="[^"]{20,200}">', text):
+            without.append(path.name)
+    assert without == []
+    assert sorted({one for one in titles if titles.count(one) > 1}) == ["gridsample"]  # and 404
+
+
+def test_docstrings_leave_no_markup_of_other_kinds(site: Path) -> None:
+    found = {path.name: "".join(read(path).text) for path in (site / "reference").glob("*.html")}
+    assert len(found) >= len(MODULES)
+    assert [name for name, text in found.items() if "====" in text or "```" in text] == []
+
+
 def test_every_written_page_is_in_the_navigation(site: Path) -> None:
     links = set(read(site / "index.html").links)
     written = {
