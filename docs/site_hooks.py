@@ -25,6 +25,8 @@ sys.path.insert(0, str(DOCS))
 import site_explorer  # noqa: E402  # of this folder
 import site_figures  # noqa: E402
 
+from gridsample.definitions import links  # noqa: E402
+
 # Pages from the root of the repository, and their names in the site.
 FROM_ROOT = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 # The length of a page's description, of which search engines show about as much.
@@ -97,7 +99,8 @@ def section(nav: list[Any], title: str) -> list[Any]:
 
 
 def on_config(config: Any) -> Any:
-    """Complete the navigation: the reference, and pages that it does not list."""
+    """Set the address, and complete the navigation: the reference, and pages not listed."""
+    config.site_url = links.ADDRESS or None
     section(config.nav, "Reference").extend(f"reference/{module}.md" for module in modules())
     listed = set(pages_of(config.nav))
     written = (path.relative_to(DOCS).as_posix() for path in sorted(DOCS.rglob("*.md")))
