@@ -131,7 +131,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_page_content(content: str, page: Any, **_: Any) -> None:
-    """Describe a page, for search engines and shared links, by the paragraph that it begins with."""
+    """Describe a page, for search engines and shared links, by its first paragraph."""
     start = content.partition("<h2")[0]
     first = re.search(r"<p>(?!<img|<a )(.*?)</p>", start, re.DOTALL)
     if first is not None:

@@ -11,8 +11,8 @@ from typing import Any
 from gridsample.doctor import RULES, Report, examine_files
 
 HELP = """\
-Read Python code, without running it, and find what goes wrong with grid sampling: grids that do
-not fit align_corners, coordinates in the wrong order or unit, lost precision, aliasing.
+Read Python code, without running it, and find misuse of grid sampling: grids that do not match
+align_corners, coordinates in the wrong order or unit, lost precision, aliasing.
 """
 
 NOTES = """\
@@ -20,12 +20,12 @@ rules:
 {rules}
 
 output:
-  For each finding, the file and line, what happens, and the code that mends it. --explain GS001
-  prints the explanation of a rule. A comment "# gridsample: ignore[GS001]" in the lines of a call hides its findings.
+  Each finding gives the file and line, the effect, and the code that fixes it. --explain prints
+  why. A comment "# gridsample: ignore[GS001]" on a line of the call hides the finding.
 
 exit code:
-  0 if nothing was found, 1 if anything was, 2 if the command cannot run. Files that cannot be read
-  or parsed are named on stderr, and do not change the exit code.
+  0 if nothing was found, 1 if anything was, 2 if the command could not run. Files that cannot be
+  read or parsed are named on stderr, and do not affect the exit code.
 
 examples:
   gridsample doctor src
@@ -73,9 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError("give at least one PATH, or --explain CODES")
     if arguments.size < 2:
         raise ValueError(f"--size must be at least 2, got {arguments.size}")
-    report = examine_files(
-        arguments.paths, size=arguments.size, codes=codes_of(arguments.select)
-    )
+    report = examine_files(arguments.paths, size=arguments.size, codes=codes_of(arguments.select))
     if arguments.json:
         print(json.dumps(as_record(report), indent=2))
     else:

@@ -32,7 +32,7 @@ class Rule:
 
     @property
     def explanation(self) -> str:
-        """That section itself, as Markdown: what happens, why, and how to mend it."""
+        """That section itself, as Markdown: what happens, why, and how to fix it."""
         return _explanations()[self.code]
 
 
@@ -72,7 +72,7 @@ class Finding:
         column: the column, from 1.
         code: the code of its rule; see `RULES`.
         message: what happens, with the shift in pixels where there is one.
-        mend: the code that mends it.
+        fix: the code that fixes it.
         end: the last line of the call.
     """
 
@@ -81,7 +81,7 @@ class Finding:
     column: int
     code: str
     message: str
-    mend: str
+    fix: str
     end: int = 0
 
     @property
@@ -92,7 +92,7 @@ class Finding:
     def __str__(self) -> str:
         return (
             f"{self.path}:{self.line}:{self.column}: {self.code} {self.message}\n"
-            f"    mend: {self.mend}\n    why:  gridsample doctor --explain {self.code}"
+            f"    fix:  {self.fix}\n    see:  gridsample doctor --explain {self.code}"
         )
 
     def record(self) -> dict[str, object]:
@@ -105,6 +105,6 @@ class Finding:
             "name": self.rule.name,
             "certain": self.rule.certain,
             "message": self.message,
-            "mend": self.mend,
+            "fix": self.fix,
             "link": self.rule.link,
         }
