@@ -11,14 +11,8 @@ from gridsample.backends import Backend, backend_of, hand_over, is_overridden
 from gridsample.backends.maps import gradient_of, grid_of
 from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
 from gridsample.definitions.options import Averaging, Options
-from gridsample.definitions.plan import (
-    GRID_TYPES,
-    Mode,
-    Shape,
-    check_flag,
-    check_output,
-    check_theta,
-)
+from gridsample.definitions.plan import GRID_TYPES, Mode, Shape, check_flag
+from gridsample.definitions.sizes import check_output, check_theta
 from gridsample.ops import means
 from gridsample.ops.arrays import (
     Array,
