@@ -236,7 +236,8 @@ def resampled(
         raise TypeError(f"data must be real, got dtype {name}")
     if 0 in volume.shape or min(shape) < 1:
         raise ValueError(
-            f"data and result must have a voxel along each axis: {tuple(volume.shape)}, {shape}"
+            f"data and result must have at least one voxel along each axis, got the shapes "
+            f"{tuple(volume.shape)} and {tuple(shape)}"
         )
     if tuple(shape) == tuple(volume.shape[1:]):
         return duplicate(volume)

@@ -72,7 +72,7 @@ def optimal_intrinsics(
         raise ValueError(f"alpha must be from 0 to 1, got {alpha!r}")
     if model == "fisheye":
         if centred:
-            raise ValueError("centred is for the model 'opencv'")
+            raise ValueError("centred is accepted for the model 'opencv' only")
         return fisheye_frame((height, width), target, matrix, k, alpha)
     across, along = np.linspace(0, width - 1, POINTS), np.linspace(0, height - 1, POINTS)
     pixels = np.stack(np.meshgrid(across, along), -1)
@@ -157,7 +157,7 @@ def undistorted(
     if missing.any():
         x, y = pixels[missing][0]
         raise ValueError(
-            f"the lens model images no ray in front of the camera at the pixel ({x:g}, {y:g}); "
-            "choose new_intrinsics in another way"
+            f"the lens model maps no ray in front of the camera to the pixel ({x:g}, {y:g}); "
+            "choose other new_intrinsics"
         )
     return rays

@@ -170,7 +170,9 @@ def undistort_grid(
     for name, one, axes in (("intrinsics", matrix, 2), ("distortion", coefficients, 1),
                             ("rotation", turn, 2), ("new_intrinsics", new, 2)):  # fmt: skip
         if one is not None and len(one.shape) not in (axes, axes + 1):
-            raise ValueError(f"{name} has too many or too few axes: {backend.shape(one)}")
+            raise ValueError(
+                f"{name} must have {axes} or {axes + 1} axes, got shape {backend.shape(one)}"
+            )
     centres = pixel_centres(backend, shape, matrix).reshape(-1, 2)
     flat = backend.xp.concatenate((centres, 0 * centres[:, :1] + 1), -1)
     rays = moved(backend, backend.xp.linalg.inv(ideal), flat)

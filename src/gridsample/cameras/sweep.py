@@ -156,7 +156,7 @@ def plane_sweep_vjp(
     if sweep.reduction.backward is None:
         raise ValueError(
             "reduce must be 'variance', 'mean' or 'none' in plane_sweep_vjp: the gradient of a "
-            "function is known for tensors only, by torch.autograd"
+            "function needs tensors and torch.autograd"
         )
     (upstream,) = backend.bring(grad_output=grad_output)
     expected = sweep.reduction.shape(sweep.shape, len(arrays) - 3)

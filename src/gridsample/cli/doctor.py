@@ -24,8 +24,8 @@ output:
   explains it. A comment "# gridsample: ignore[GS001]" on a line of the call hides the finding.
 
 exit code:
-  0 if nothing was found, 1 if anything was, 2 if the command could not run. Files that cannot be read
-  or parsed are named on stderr, and do not affect the exit code.
+  0 if nothing was found, 1 if anything was, 2 if the command could not run. Files that cannot be
+  read or parsed are named on stderr, and do not affect the exit code.
 
 examples:
   gridsample doctor src

@@ -73,7 +73,7 @@ def register(
     "mi"             minus the mutual information in nats, for images of different kinds: Mattes et
                      al., IEEE Transactions on Medical Imaging 22 (2003), with 32 x 32 bins
     callable         loss(w, f, weight) of tensors (1, C, *spatial) and (1, 1, *spatial), where the
-                     weight is 1 for pixels that count, else 0; returns a tensor with one number
+                     weight is 1 for valid pixels, else 0; returns a tensor with one number
     ===============  =============================================================================
 
     The start is a search over rotations, scales and all translations by which the images overlap,
@@ -124,7 +124,7 @@ def register(
         ImportError: torch is not installed.
         TypeError: an image does not hold real numbers, or an option has the wrong type.
         ValueError: shapes, channels or options do not match, a name is unknown, an image is too
-            small, constant or has no pixels that count, or the images hardly overlap at the start.
+            small, constant or has no valid pixels, or the images hardly overlap at the start.
 
     Example:
         >>> import numpy as np
@@ -141,7 +141,7 @@ def register(
     for one in listed(mode):
         method = find_method(one)
         if method.taps == 1 or method.votes:
-            raise ValueError(f"mode {method.name!r} has no gradient; choose another, as 'bilinear'")
+            raise ValueError(f"mode {method.name!r} has no gradient; use 'bilinear', for example")
     kind = check_name(regularization, PENALTIES, "regularization")
     inputs = take_images(fixed, moving, fixed_mask, moving_mask, channel_axis)
     if weight is not None and weight != 0:
