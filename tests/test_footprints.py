@@ -370,7 +370,7 @@ def test_modules_the_patch_and_opencv() -> None:
     assert torch.equal(found, expected)
     row = gridsample.grid_sample(image, grid[:, :1], antialias=True, max_samples=2)
     assert torch.equal(points, row)
-    with pytest.raises(ValueError, match="strict=True samples like torch"):
+    with pytest.raises(ValueError, match="strict=True accepts what torch does"):
         torch_compat.patch(strict=True, antialias=True)
 
     photo = rng.integers(0, 256, (60, 50, 3), np.uint8)

@@ -1,4 +1,4 @@
-"""`check_grid`: what a grid does, in numbers, and what it looks like."""
+"""`check_grid`: measures a grid, and finds likely mistakes in it."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class GridCheck:
         highest: the largest positions, in pixels.
         scale: pixels of the image per step along each axis of the output, the mean over all points;
             above 1 the image shrinks.  None for a list of points.
-        folded: the share of points where the map of pixels folds or mirrors, so that its Jacobian
-            determinant is not above 0.  None for a list of points.
-        hints: what the grid looks like, if that is not what it should be.
+        folded: the share of points where the map of pixels folds or mirrors: its Jacobian
+            determinant is 0 or negative.  None for a list of points.
+        hints: likely mistakes, such as pixels in place of normalized coordinates.
     """
 
     shape: tuple[int, ...]
@@ -82,10 +82,10 @@ def check_grid(
     *,
     coords: str = "normalized",
 ) -> GridCheck:
-    """Measure where a grid points, how it scales and folds, and whether it looks like a mistake.
+    """Measure where a grid points, how it scales and folds, and find likely mistakes in it.
 
-    Hints say that a grid looks like pixels where it should be normalized, like (y, x) order, like
-    the other align_corners, and so on.  They are guesses.
+    Hints say that the grid probably holds pixels instead of normalized coordinates, is in (y, x)
+    order, was made for the other align_corners, and so on.  They are guesses.
     `gridsample doctor` finds the same mistakes in code.
 
     Args:

@@ -42,11 +42,11 @@ def footprint(
     coords: str = "normalized",
     max_samples: int = definitions.MOST,
 ) -> Footprints:
-    """Compute what each point of a grid covers in an image, for antialiased sampling.
+    """Compute the area that each point of a grid covers in an image, for antialiased sampling.
 
     `grid_sample` with antialias=True takes the mean of counts[..., 0] * counts[..., 1] * ...
-    samples, so that their sum is a measure of its time.  Where all lengths are at most 1, the grid
-    skips no pixels, and antialiasing changes nothing.
+    samples for each point.  Its time is proportional to the total number of samples.  Where all
+    lengths are at most 1, the grid skips no pixels, and antialiasing changes nothing.
 
     Args:
         grid: the coordinates, (N, *out, D), as in `grid_sample`, with as many axes in ``out`` as

@@ -104,7 +104,7 @@ def with_fill(how: Options, options: Options, image: Tensor) -> Options:
         return how
     if any([isinstance(one, int) and int(float(one)) != one for one in fill]):
         raise ValueError(
-            f"fill_value of tensors must be exact in float64, got {options.fill_value!r}"
+            f"fill_value for tensors must be exact in float64, got {options.fill_value!r}"
         )
     parts = [float(one) for one in fill] if not image.is_complex() else [
         part for one in fill for part in (complex(one).real, complex(one).imag)
