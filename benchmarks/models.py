@@ -9,8 +9,8 @@
 A step clears the gradients, computes the loss and its gradients, and updates the weights.
 `gridsample.torch_compat.patch` replaces torch's functions; torch's thread pool has its default
 settings (OMP_*).  A ratio is torch's time divided by ours; above 1, we are faster.
-Nothing is timed before the losses of the first step agree to 1e-6, and the gradients of all weights,
-as one vector, to 1e-4.
+Nothing is timed before the losses of the first step agree to 1e-6, and the gradients of all
+weights, as one vector, to 1e-4.
 """
 
 from __future__ import annotations
