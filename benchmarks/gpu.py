@@ -8,9 +8,9 @@
                                                        nothing
 
 Outputs are compared before anything is timed.  Contenders take turns, timed by CUDA events.  A
-ratio is torch's time divided by ours.  "Of copy" is the bandwidth at which a case touches each of its
-bytes once, as a share of the copy bandwidth measured in the same run.  "Visits" are reads of pixels
-and additions to them; they limit the cases with a low share and many visits.
+ratio is torch's time divided by ours.  "Of copy" is the bandwidth at which a case touches each of
+its bytes once, as a share of the copy bandwidth measured in the same run.  "Visits" are reads of
+pixels and additions to them; they limit the cases with a low share and many visits.
 """
 
 from __future__ import annotations
