@@ -1,12 +1,12 @@
-"""Antialiased warps: how close they are to supersampling, and what they cost.
+"""Antialiased warps: their quality, compared with supersampling, and their cost.
 
     python -m benchmarks.antialiasing            print the tables
-    python -m benchmarks.antialiasing --write    and write docs/benchmarks/antialiasing.json
+    python -m benchmarks.antialiasing --write    also write docs/benchmarks/antialiasing.json
     python -m benchmarks.antialiasing --quick    only check that everything runs
 
 Quality is the PSNR of a warped photo (scikit-image's) against 16 x 16 samples of bicubic per output
 pixel, 8 x 8 x 8 for a volume.  Time is that of one thread, as a ratio to the same result from a
-finer grid, and to `reproject.reproject_adaptive` if that is installed.  All are run in turns.
+finer grid, and to `reproject.reproject_adaptive` if that is installed.  The contenders take turns.
 """
 
 from __future__ import annotations
