@@ -21,6 +21,7 @@ from gridsample.backends.torch.operators import (
     memory,
     tensor_of,
 )
+from gridsample.definitions.labels import has_labels
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import coordinates
 from gridsample.kernels import on_cpu
@@ -89,8 +90,9 @@ def can_fuse(image: Tensor, theta: Tensor, how: Options, dtype: torch.dtype) -> 
         image.dtype != dtype and not (dtype.is_floating_point or dtype.is_complex)
     ):
         return False
-    known = how.extrapolate and how.coords == "normalized"  # supported by the GPU kernels
-    return image.device.type == "cpu" or (image.device.type in cuda.DEVICES and known)
+    # Footprints of the CPU's kernels, and labels over footprints, need a grid.
+    known = how.footprint is None or (image.device.type != "cpu" and not has_labels(how.mode))
+    return known and image.device.type in ("cpu", *cuda.DEVICES)
 
 
 def find_call(image: Tensor, theta: Tensor, out: Size, how: Options) -> Call:
