@@ -186,6 +186,15 @@ def builds() -> Iterator[Build]:
         yield Build("backward", last=last, flags=(("needs_JOIN", True),))
         yield Build("gather", last=last, flags=(("tile_SOURCE", parts.MAPPED),))
         yield Build("backward", last=last, flags=(("tile_SOURCE", parts.MAPPED),))
+    for kernel, rank, last in itertools.product(("gather", "backward"), (1, 2, 3), (False, True)):
+        for mode in ("nearest", "linear", "cubic"):
+            yield Build(kernel, rank, mode, "reflection", last, spread=True)
+    for kernel in ("gather", "backward", "survey"):
+        for flags in ((("feet_SCALED", True),), (("tile_SOURCE", parts.MAPPED),)):
+            yield Build(kernel, spread=True, flags=flags)
+        yield Build(kernel, storage="fp64", spread=True)
+        yield Build(kernel, coords="displacement", extrapolate=False, spread=True)
+    yield Build("backward", spread=True, flags=(("feet_ATTACHED", False),))
     for storage in ("fp32", "fp64", "fp16"):
         yield Build("collect", storage=storage)
     for kernel, rank in itertools.product(("gather", "backward", "twice"), (2, 3)):

@@ -104,16 +104,15 @@ def check(case: Case) -> None:
     how = case.how
     pairs: list[tuple[Any, Any]] = [
         (cuda.gather_on_gpu(image, grid, how), operators.gather_on_cpu(image, grid, how)),
-        (
-            cuda.scatter_on_gpu(values, grid, image.shape, how),
-            operators.scatter_on_cpu(values, grid, image.shape, how),
-        ),
         *zip(
             cuda.backward_on_gpu(values, image, grid, True, True, how),
             operators.backward_on_cpu(values, image, grid, True, True, how),
             strict=True,
         ),
     ]
+    if case.rank == 1:  # a part of backward
+        ours = cuda.scatter_on_gpu(values, grid, image.shape, how)
+        pairs.append((ours, operators.scatter_on_cpu(values, grid, image.shape, how)))
     for ours, theirs in pairs:
         close(ours, theirs, case)
 
@@ -167,7 +166,8 @@ def test_integers_are_rounded_once(name: str, mode: str) -> None:
     for most in (1, 16):
         how = Case(1, mode, "constant", most=most, fill=(3.25,)).how
         ours = cuda.gather_on_gpu(image, grid, how)
-        theirs = operators.gather_on_cpu(image, grid, how)
+        means = operators.gather_on_cpu(image.double(), grid, how)
+        theirs = operators.as_integers(means, image.dtype, how.fill_value)
         assert ours.dtype == image.dtype
         # Sums next to a half may be rounded to either side.
         assert (ours.int() - theirs.int()).abs().max() <= 1
@@ -205,16 +205,13 @@ def test_gradients_have_exact_sums() -> None:
     case = Case(1, "linear", "zeros", most=2)
     image, grid, values = inputs(case)
     expected = cuda.backward_on_gpu(values, image, grid, True, True, case.how)
-    turned = grid.flip(1), values.flip(2)
     try:
         torch.use_deterministic_algorithms(True)
         found = cuda.backward_on_gpu(values, image, grid, True, True, case.how)
-        other = cuda.scatter_on_gpu(turned[1], turned[0], image.shape, case.how)
     finally:
         torch.use_deterministic_algorithms(False)
     for one, two in zip(found, expected, strict=True):
         close(one, two, case)
-    close(other, found[0], case)  # an order of additions that differs
 
 
 # Affine maps --------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 Kernels are launched on the tensors' device and torch's current stream.  Launches are asynchronous,
 and nothing is copied between host and device, so calls can be captured in a CUDA graph once their
-kernels are compiled.  A complex tensor is processed as two real ones.
+kernels are compiled.  Only a call with footprints reads two integers back, to find out what its
+points need (`find_levels`).  A complex tensor is processed as two real ones.
 
 The functions also accept CPU tensors, for which Triton's interpreter runs the kernels, slowly.
 """
@@ -35,7 +36,7 @@ from gridsample.backends.torch.operators import (
     fake_backward_twice,
     lay_out,
 )
-from gridsample.backends.torch.schemas import LEADING, flat, on_record, record
+from gridsample.backends.torch.schemas import LEADING, on_record, record
 from gridsample.definitions.footprints import levels
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Plan
@@ -565,6 +566,7 @@ class Affine(torch.autograd.Function):
         """Compute both gradients; by way of a grid if they will be differentiated again."""
         image, theta = ctx.saved_tensors
         need_image, need_theta = ctx.needs_input_grad[:2]
+        first: Tensor | None
         if torch.is_grad_enabled():
             from gridsample.backends.torch import affine as by_grid
 

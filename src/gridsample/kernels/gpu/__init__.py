@@ -252,10 +252,10 @@ def halved(plan: Plan, level: int) -> Plan:
 def feet_of(plan: Plan, level: int) -> Feet:
     """Describe the footprints of a plan to kernels, for the points of a level."""
     how = plan.footprint or Footprint(1)
-    scaled = level > 0 and units_of(plan) != TO_EDGES
-    whole = (*plan.spatial[::-1], 1, 1)[:3]
+    x, y, z = (*plan.spatial[::-1], 1, 1)[:3]
     return Feet(
-        level, deepest(plan.spatial), how.most, *whole, scaled, how.attached
+        level=level, levels=deepest(plan.spatial), most=how.most, whole_x=x, whole_y=y, whole_z=z,
+        SCALED=level > 0 and units_of(plan) != TO_EDGES, ATTACHED=how.attached,
     )  # fmt: skip
 
 

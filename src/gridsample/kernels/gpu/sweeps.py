@@ -357,9 +357,7 @@ def backward(
             for j in tl.range(0, most):
                 along = places_along(j, counts, tile)
                 at = sample_at(base, sides, counts, along, work, tile, feet)
-                pixels, kept, scales, _, close = find(
-                    at, point, present & (j < many), work, tile
-                )
+                pixels, kept, scales, _, close = find(at, point, present & (j < many), work, tile)
                 weights = weigh_all(scales, tile, 0, 0, 0)
                 slopes = weights
                 if needs.GRID:
@@ -610,7 +608,8 @@ def add_bends(
 
 # Ordered so that each function uses only those before it.
 FUNCTIONS = (
-    *(plus, larger, over_points, over_channels, assignment, place, ruler, mapped, find, weigh_all, rises),
+    *(plus, larger, over_points, over_channels, assignment, place, ruler, mapped, find),
+    *(weigh_all, rises),
     *(lines, entry, line_of, line_start, line_weight, line_kept, channels_of, look_up, vote),
     *(settle, blank, follow, join_runs, two_to, halves, add, share, add_slopes),
     *(value_of, steepened, return_taps, keep_gradient, direction, add_bends),
