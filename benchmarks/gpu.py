@@ -8,9 +8,10 @@
 
 Outputs are compared before anything is timed.  Contenders run in turn, timed by CUDA events; a
 ratio is torch's time over ours.  Antialiased cases have other contenders: plain sampling of one
-sample of all points at a time, and for affine maps, plain sampling on a finer grid and a mean.  "Of copy" is the share of the copy bandwidth, measured in the same
-run, that the bytes a case has to touch once stand for.  "Visits" are reads of pixels and additions
-to them: cases whose share is low and whose visits are many are held back by those.
+sample of all points at a time, and for affine maps, plain sampling on a finer grid and a mean.  "Of
+copy" is the share of the copy bandwidth, measured in the same run, that the bytes a case has to
+touch once stand for.  "Visits" are reads of pixels and additions to them: cases whose share is low
+and whose visits are many are held back by those.
 """
 
 from __future__ import annotations
@@ -317,7 +318,7 @@ def rival(case: Case, device: str) -> tuple[str, Callable[[Tensor, Tensor], Tens
 
 
 def composite(case: Case, device: str) -> Callable[[Tensor, Tensor], Tensor]:
-    """Antialiased sampling by plain sampling: one sample of all points at a time."""
+    """Return antialiased sampling by plain sampling: one sample of all points at a time."""
     from gridsample.backends.torch.footprints import Footprints, Pyramid
     from gridsample.backends.torch.schemas import record
     from gridsample.definitions.footprints import Footprint
@@ -456,7 +457,7 @@ def verdicts(rows: list[dict[str, Any]]) -> Iterator[str]:
     for other in ("composite", "finer grid"):
         ratios = {row["case"]: row["ratio"] for row in rows if row["other"] == other}
         if ratios:
-            yield f"antialiased beside the {other}: at least {min(ratios.values()):.2f} times as fast"
+            yield f"antialiased, {other}: at least {min(ratios.values()):.2f} times as fast"
     fixed = [row["ratio"] for row in rows if row["other"] == "ours by default"]
     if fixed:
         yield f"deterministic: at most {1 / min(fixed):.2f} times the default's time, to be 3"

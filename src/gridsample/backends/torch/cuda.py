@@ -13,9 +13,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
+import itertools
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -137,13 +138,18 @@ def sample_into(
     call: Call, image: Tensor, points: Tensor, out: Tensor, fill: Fill, how: gpu.How
 ) -> None:
     """Gather at points (N, points, D) or at the points of maps (N, D, D + 1), into ``out``."""
-    call, levels, _ = find_levels(call, points, how)
-    images = footprints.Pyramid(image)
-    for n, spatial in enumerate(levels):
-        if n == 1:
-            images = footprints.Pyramid(widened(image, call.plan))
-        source = lay_out(images.at(spatial), image) if n else image
+    call, sizes, _ = find_levels(call, points, how)
+    for n, source in enumerate(copies_of(image, sizes, call.plan)):
         sample_level(call, source, points, out, fill, n, how)
+
+
+def copies_of(image: Tensor, sizes: Sequence[Sequence[int]], plan: Plan) -> Iterator[Tensor]:
+    """Yield an image, and copies of it that are halved to the following sizes."""
+    yield image
+    if len(sizes) > 1:
+        images = footprints.Pyramid(widened(image, plan))
+        for spatial in sizes[1:]:
+            yield lay_out(images.at(spatial), image)
 
 
 def sample_level(
@@ -181,8 +187,8 @@ def find_levels(
     deepest, largest = found.tolist()
     if not deepest and largest == 1:
         return call._replace(plan=without_footprint(plan)), [plan.spatial], 1
-    found_levels = levels(plan.spatial, plan.coords, plan.align_corners, deepest)
-    return call, [one.spatial for one in found_levels], largest
+    needed = levels(plan.spatial, plan.coords, plan.align_corners, deepest)
+    return call, [one.spatial for one in needed], largest
 
 
 @functools.lru_cache(maxsize=1024)
@@ -233,18 +239,16 @@ def sweep(
     """
     call, sizes, largest = find_levels(call, points, how)
     make = Gradients(points, call.plan, how) if need_grid else None
-    images = None if image is None else footprints.Pyramid(image)
+    nothing = itertools.repeat(None, len(sizes))
+    sources: Iterable[Tensor | None] = nothing
+    if image is not None:
+        sources = copies_of(image, sizes, call.plan)
     shadow: Tensor | None = None
-    for n, spatial in enumerate(sizes):
-        if n == 1 and image is not None:
-            images = footprints.Pyramid(widened(image, call.plan))
-        source = None
-        if image is not None and images is not None:
-            source = lay_out(images.at(spatial), image) if n else image
+    for n, source in enumerate(sources):
         onto = first
         if first is not None and len(sizes) > 1:
             wide = widened(first[:0], call.plan).dtype
-            onto = empty((*first.shape[:2], *spatial), first, wide)
+            onto = empty((*first.shape[:2], *sizes[n]), first, wide)
         found = sweep_level(call, values, source, points, onto, make, fill, (n, largest), how)
         if found is not None and n:
             found = footprints.unhalve(found, sizes[0])
