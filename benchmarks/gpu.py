@@ -8,9 +8,11 @@
                                                        nothing
 
 Outputs are compared before anything is timed.  Contenders take turns, timed by CUDA events.  A
-ratio is torch's time divided by ours.  "Of copy" is the bandwidth at which a case touches each of
-its bytes once, as a share of the copy bandwidth measured in the same run.  "Visits" are reads of
-pixels and additions to them; they limit the cases with a low share and many visits.
+ratio is torch's time divided by ours.  Antialiased cases have other contenders: plain sampling of
+one sample of all points at a time and, for affine maps, plain sampling on a finer grid and a mean.
+"Of copy" is the bandwidth at which a case touches each of its bytes once, as a share of the copy
+bandwidth measured in the same run.  "Visits" are reads of pixels and additions to them; they limit
+the cases with a low share and many visits.
 """
 
 from __future__ import annotations
@@ -54,6 +56,9 @@ class Case:
         dtype: of the image and the grid.
         smooth: whether neighbours sample neighbours.
         deterministic: whether gradients are to be the same in every run.
+        shrink: if not 1, how many times fewer points than pixels there are along each axis, which
+            is what antialiasing is for; see `rival`.
+        affine: whether the points are those of a map, of which there is no grid.
     """
 
     shape: tuple[int, ...]
@@ -65,10 +70,14 @@ class Case:
     dtype: str = "float32"
     smooth: bool = True
     deterministic: bool = False
+    shrink: int = 1
+    affine: bool = False
 
     @property
     def group(self) -> str:
         """The cases it is judged with."""
+        if self.shrink > 1:
+            return f"antialiased {self.direction}"
         return f"channels-last {self.direction}" if self.last else self.direction
 
     @property
@@ -80,25 +89,34 @@ class Case:
         parts += [] if self.boundary == "zeros" else [self.boundary]
         parts += ["channels-last"] if self.last else []
         parts += [] if self.smooth else ["random"]
+        parts += [f"antialiased {self.shrink}:1"] if self.shrink > 1 else []
+        parts += ["affine"] if self.affine else []
         return " ".join([*parts, "deterministic"] if self.deterministic else parts)
 
     @property
     def count(self) -> int:
         """Points of all items."""
-        return self.shape[0] * (self.points or math.prod(self.shape[2:]))
+        return self.shape[0] * (self.points or math.prod(self.out))
+
+    @property
+    def out(self) -> tuple[int, ...]:
+        """The output's spatial shape, if there is no list of points."""
+        return tuple(-(-n // self.shrink) for n in self.shape[2:])
 
     @property
     def visits(self) -> int:
         """Pixels read and added to, if every tap counts."""
         taps = {"nearest": 1, "bilinear": 2, "bicubic": 4}[self.mode] ** len(self.shape[2:])
         times = {"forward": 1, "backward": 2, "double backward": 3}[self.direction]
-        return self.count * self.shape[1] * taps * times
+        samples = self.shrink ** len(self.shape[2:])
+        return self.count * samples * self.shape[1] * taps * times
 
     @property
     def toy(self) -> Case:
         """The same, for an interpreter."""
         items, channels, *spatial = self.shape
-        shape = (min(items, 2), min(channels, 3), *(min(n, 4) for n in spatial))
+        size = 4 if self.shrink == 1 else 2 * self.shrink
+        shape = (min(items, 2), min(channels, 3), *(min(n, size) for n in spatial))
         return replace(self, shape=shape, points=self.points and 5)
 
     @property
@@ -107,8 +125,9 @@ class Case:
         size = 2 if self.dtype in ("float16", "bfloat16") else 4
         channels, pixels = self.shape[1], self.shape[0] * math.prod(self.shape[2:])
         # No more of an image can be touched than its points' taps.
-        touched = min(pixels, self.count * 2 ** len(self.shape[2:]))
-        once = channels * (touched + self.count) + self.count * len(self.shape[2:])
+        touched = min(pixels, self.count * (2 * self.shrink) ** len(self.shape[2:]))
+        grid = 0 if self.affine else self.count * len(self.shape[2:])
+        once = channels * (touched + self.count) + grid
         return size * once * {"forward": 1, "backward": 2, "double backward": 4}[self.direction]
 
 
@@ -116,6 +135,7 @@ LARGE = (
     *((8, 64, 512, 512), (64, 64, 512, 512), (4, 32, 128, 128, 128), (32, 3, 1024, 1024)),
     (1, 1, 256, 256, 256),
 )
+SHRUNK = ((8, 3, 2048, 2048), (8, 64, 512, 512), (1, 1, 256, 256, 256))
 POINTS = (
     Case((1, 1024, 64, 64), 10_000, smooth=False),
     Case((8, 256, 64, 64), 32_768, smooth=False),
@@ -154,6 +174,18 @@ def every_case() -> Iterator[Case]:
         yield Case(LARGE[0], boundary=boundary)
     for dtype in ("float16", "bfloat16"):
         yield Case(LARGE[0], dtype=dtype)
+    yield from antialiased()
+
+
+def antialiased() -> Iterator[Case]:
+    """Cases whose footprints have 4 samples along each side."""
+    for shape in SHRUNK:
+        for direction in ("forward", "backward"):
+            yield Case(shape, direction=direction, shrink=4)
+        yield Case(shape, shrink=4, affine=True)
+    yield Case(SHRUNK[1], shrink=4, last=True)
+    yield Case(SHRUNK[1], direction="backward", shrink=4, affine=True)
+    yield Case(SHRUNK[1], direction="backward", shrink=4, deterministic=True)
 
 
 def inputs(case: Case, device: str) -> tuple[Tensor, Tensor, Tensor]:
@@ -170,7 +202,10 @@ def inputs(case: Case, device: str) -> tuple[Tensor, Tensor, Tensor]:
         turn = torch.eye(rank, rank + 1, device=device).repeat(items, 1, 1)
         turn[:, :2, :2] = torch.tensor([[0.866, -0.5], [0.5, 0.866]], device=device)
         size = [items, 1, *spatial]
+        size[2:] = case.out
         grid = torch.nn.functional.affine_grid(turn, size, align_corners=False).to(make["dtype"])
+        out = out if case.points else list(case.out)
+        grid = turn.to(make["dtype"]) if case.affine else grid
     else:
         shape = (items, *out, len(spatial))
         grid = torch.rand(shape, generator=generator, **make) * 2 - 1
@@ -203,6 +238,16 @@ def ours(case: Case, device: str) -> Callable[[Tensor, Tensor], Tensor]:
 
     if device == "cpu":
         return interpreted(case)
+    named: dict[str, Any] = {"antialias": case.shrink > 1}
+    if case.affine:
+        size = (*case.shape[:2], *case.out)
+        return lambda image, maps: gridsample.affine_sample(
+            image, maps, size, case.mode, case.boundary, **named
+        )
+    if case.shrink > 1:
+        return lambda image, grid: gridsample.grid_sample(
+            image, grid, case.mode, case.boundary, **named
+        )
     return lambda image, grid: gridsample.grid_sample(image, grid, case.mode, case.boundary)
 
 
@@ -211,10 +256,18 @@ def interpreted(case: Case) -> Callable[[Tensor, Tensor], Tensor]:
     import torch
 
     from gridsample.backends.torch import cuda
+    from gridsample.backends.torch.schemas import flat, record
+    from gridsample.definitions.footprints import Footprint
 
     rank = len(case.shape) - 2
     names = (case.mode,) * rank, (case.boundary,) * rank
     options = (*names, False, (0,) * rank)
+    if case.shrink > 1:
+        how = record(*options)._replace(footprint=Footprint())
+        if case.affine:
+            size = (*case.shape[:2], *case.out)
+            return lambda image, maps: cuda.affine(image, maps, size, how)
+        options = (*names, *flat(how)[2:])
 
     class Back(torch.autograd.Function):
         @staticmethod
@@ -250,6 +303,51 @@ def torchs(case: Case) -> Callable[[Tensor, Tensor], Tensor]:
         grid = grid.reshape(grid.shape[0], *(1,) * missing, *grid.shape[1:])
         out = torch.nn.functional.grid_sample(image, grid, case.mode, case.boundary, False)
         return out.reshape(*out.shape[:2], *shape)
+
+    return sample
+
+
+def rival(case: Case, device: str) -> tuple[str, Callable[[Tensor, Tensor], Tensor]]:
+    """What a case is compared with, and its name."""
+    if case.deterministic:
+        return "ours by default", ours(case, device)
+    if case.affine:
+        return "finer grid", finer(case, device)
+    if case.shrink > 1:
+        return "composite", composite(case, device)
+    return "torch", torchs(case)
+
+
+def composite(case: Case, device: str) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return antialiased sampling by plain sampling: one sample of all points at a time."""
+    from gridsample.backends.torch.footprints import Footprints, Pyramid
+    from gridsample.backends.torch.schemas import record
+    from gridsample.definitions.footprints import Footprint
+
+    plain, rank = ours(replace(case, shrink=1), device), len(case.shape) - 2
+    how = record((case.mode,) * rank, (case.boundary,) * rank, False, (0,) * rank)
+    how = how._replace(footprint=Footprint())
+
+    def sample(image: Tensor, grid: Tensor) -> Tensor:
+        feet, images = Footprints(grid, image.shape[2:], how), Pyramid(image)
+        total: Any = 0
+        for one in feet.samples():
+            total = total + one.values(plain(images.at(one.spatial), one.grid))
+        return total
+
+    return sample
+
+
+def finer(case: Case, device: str) -> Callable[[Tensor, Tensor], Tensor]:
+    """Antialiased sampling under maps by plain sampling on a finer grid, and resizing by area."""
+    import gridsample
+
+    plain = ours(replace(case, shrink=1, affine=False), device)
+    items, _, *out = (*case.shape[:2], *case.out)
+
+    def sample(image: Tensor, maps: Tensor) -> Tensor:
+        grid = gridsample.affine_grid(maps, (items, 1, *(case.shrink * n for n in out)))
+        return gridsample.interpolate(plain(image, grid), tuple(out), mode="area")
 
     return sample
 
@@ -310,7 +408,7 @@ def measure(case: Case, seconds: float, bandwidth: float, device: str) -> dict[s
     import torch
 
     tensors = inputs(case, device)
-    other = ours(case, device) if case.deterministic else torchs(case)
+    name, other = rival(case, device)
     theirs = call(case, other, *tensors)
     try:
         torch.use_deterministic_algorithms(case.deterministic)
@@ -323,7 +421,7 @@ def measure(case: Case, seconds: float, bandwidth: float, device: str) -> dict[s
     typical = statistics.median(a)
     return {
         "case": case.name, "group": case.group, "ms": typical,
-        "other": "ours by default" if case.deterministic else "torch",
+        "other": name,
         "other_ms": statistics.median(b),
         "ratio": statistics.median(y / x for x, y in zip(a, b, strict=True)),
         "difference": difference,
@@ -357,7 +455,11 @@ def verdicts(rows: list[dict[str, Any]]) -> Iterator[str]:
         found = math.exp(statistics.fmean(map(math.log, ratios.values())))
         slow = [name for name, ratio in ratios.items() if least is not None and ratio < least]
         yield f"{group}: mean {found:.2f}, to be {mean}; below {least}: {slow or 'none'}"
-    fixed = [row["ratio"] for row in rows if row["other"] != "torch"]
+    for other in ("composite", "finer grid"):
+        ratios = {row["case"]: row["ratio"] for row in rows if row["other"] == other}
+        if ratios:
+            yield f"antialiased, {other}: at least {min(ratios.values()):.2f} times as fast"
+    fixed = [row["ratio"] for row in rows if row["other"] == "ours by default"]
     if fixed:
         yield f"deterministic: at most {1 / min(fixed):.2f} times the default's time, to be 3"
     short = [

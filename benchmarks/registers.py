@@ -22,13 +22,14 @@ from typing import Any
 
 import numpy as np
 
+from gridsample.definitions.footprints import Footprint
 from gridsample.definitions.plan import Plan, make_plan
 from gridsample.kernels import gpu
 from gridsample.kernels.gpu import parts
 from gridsample.kernels.gpu.build import kernels
 
-VISITS = {"gather": 1, "backward": 2, "twice": 4, "collect": 0}
-TABLES = {"gather": 1, "backward": 2, "twice": 3, "collect": 1}
+VISITS = {"gather": 1, "backward": 2, "twice": 4, "collect": 0, "survey": 1}
+TABLES = {"gather": 1, "backward": 2, "twice": 3, "collect": 1, "survey": 1}
 SPATIAL = (32, 48, 40)
 
 
@@ -45,6 +46,7 @@ class Build:
     wide: bool = False
     coords: str = "normalized"
     extrapolate: bool = True
+    spread: bool = False
     flags: tuple[tuple[str, Any], ...] = field(default=())
 
     @property
@@ -54,10 +56,12 @@ class Build:
         stored = np.dtype(np.int16) if self.storage == "i16" else real
         channels = 64 if self.last else 3
         image = (2, channels, *SPATIAL[: self.rank])
-        out = (10, 10, 10)[: self.rank] if self.coords == "displacement" else (1000,)
+        spread = self.spread or self.coords == "displacement"
+        out = (10, 10, 10)[: self.rank] if spread else (1000,)
         return make_plan(
             image, stored, (2, *out, self.rank), real, self.mode, self.boundary, False, False,
             coords=self.coords, extrapolate=self.extrapolate,
+            footprint=Footprint() if self.spread else None,
         )  # fmt: skip
 
     @property
@@ -82,7 +86,7 @@ def statics(build: Build) -> tuple[dict[str, Any], gpu.Launch]:
         "INDEX": tl.int64 if build.wide else tl.int32,
         "BLOCK": launch.block, "DEPTH": launch.depth, "LAST": build.last,
         "SOURCE": parts.DISPLACED if build.coords == "displacement" else parts.GIVEN,
-        "FILLED": plan.filled,
+        "FILLED": plan.filled, "UNITS": gpu.units_of(plan), "SPREAD": build.spread,
     }  # fmt: skip
     outputs = {
         "COPY": build.mode == "nearest", "VOTE": plan.votes, "HOLE": not plan.votes,
@@ -93,7 +97,8 @@ def statics(build: Build) -> tuple[dict[str, Any], gpu.Launch]:
         "JOIN": False, "SUMS": parts.AS_THEY_COME,
         **dict.fromkeys(("IMAGE", "GRID", "VALUES", "FROM_IMAGE", "FROM_GRID"), True),
     }  # fmt: skip
-    given = {"tile": tile, "outputs": outputs, "needs": needs}
+    feet = {"SCALED": False, "ATTACHED": True}
+    given = {"tile": tile, "outputs": outputs, "needs": needs, "feet": feet}
     known = {f"{part}_{name}": value for part, one in given.items() for name, value in one.items()}
     if build.kernel == "collect":
         known |= {"BLOCK": gpu.FLAT, "REAL": tile["REAL"]}
@@ -110,7 +115,7 @@ def source(build: Build) -> tuple[Any, gpu.Launch]:
     stored = dict.fromkeys(("image", "out", "values", "by_image", "onto"), f"*{build.storage}")
     summed = dict.fromkeys(("grid", "by_grid", "shadow", "fill"), real)
     pointers = {f"{name}_memory": kind for name, kind in (stored | summed).items()}
-    pointers |= {"gradient": real, "shadow_limbs": "*i64"}
+    pointers |= {"gradient": real, "shadow_limbs": "*i64", "found": "*i32"}
     pointers["shadow_bounds"] = "*i64" if real == "*fp64" else "*i32"
     if known["outputs_COPY"] or known["outputs_VOTE"]:
         pointers["fill_memory"] = pointers["image_memory"]
@@ -181,6 +186,15 @@ def builds() -> Iterator[Build]:
         yield Build("backward", last=last, flags=(("needs_JOIN", True),))
         yield Build("gather", last=last, flags=(("tile_SOURCE", parts.MAPPED),))
         yield Build("backward", last=last, flags=(("tile_SOURCE", parts.MAPPED),))
+    for kernel, rank, last in itertools.product(("gather", "backward"), (1, 2, 3), (False, True)):
+        for mode in ("nearest", "linear", "cubic"):
+            yield Build(kernel, rank, mode, "reflection", last, spread=True)
+    for kernel in ("gather", "backward", "survey"):
+        for flags in ((("feet_SCALED", True),), (("tile_SOURCE", parts.MAPPED),)):
+            yield Build(kernel, spread=True, flags=flags)
+        yield Build(kernel, storage="fp64", spread=True)
+        yield Build(kernel, coords="displacement", extrapolate=False, spread=True)
+    yield Build("backward", spread=True, flags=(("feet_ATTACHED", False),))
     for storage in ("fp32", "fp64", "fp16"):
         yield Build("collect", storage=storage)
     for kernel, rank in itertools.product(("gather", "backward", "twice"), (2, 3)):

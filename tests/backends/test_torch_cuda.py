@@ -153,6 +153,48 @@ def test_affine_maps(rank: int, last: bool) -> None:
     assert_close(*([one.detach().cpu() for one in each] for each in found), 1e-10)
 
 
+def shrinking(rank: int, coords: str) -> Tensor:
+    """A grid that shrinks an image two to six times, with a hole."""
+    rng = cases.generator("cuda shrinking", rank)
+    axes = [torch.linspace(-1, 1, 1 + n // 4, dtype=torch.float64) for n in SIZES[rank]]
+    grid = torch.stack(torch.meshgrid(*axes, indexing="ij")[::-1], -1)
+    grid = grid + 0.1 * torch.from_numpy(rng.standard_normal((2, *grid.shape)))
+    if coords != "normalized":
+        grid = (grid + 1) * torch.tensor(SIZES[rank][::-1]) / 2
+    grid.view(2, -1, rank)[0, 2] = torch.nan
+    return grid
+
+
+@pytest.mark.parametrize("coords", COORDS)
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_antialiased_warps(rank: int, coords: str) -> None:
+    image, _ = inputs(rank)
+    grid = shrinking(rank, coords)
+    for mode, most in itertools.product(("bilinear", "bicubic"), (2, 16)):
+        more = {"coords": coords, "antialias": True, "max_samples": most}
+        mine, other = (
+            results(image, grid, device, mode, "reflection", **more) for device in ("cuda", "cpu")
+        )
+        assert_close(mine, other, 1e-10)
+
+
+@pytest.mark.parametrize("coords", ["normalized", "pixel"])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_antialiased_affine_maps(rank: int, coords: str) -> None:
+    image, _ = inputs(rank)
+    theta = 0.2 * torch.eye(rank, rank + 1, dtype=torch.float64).repeat(2, 1, 1) + 0.6
+    theta = 4 * theta if coords == "pixel" else theta
+    size = (2, 5, *(7, 1, 5)[:rank])
+    found = []
+    for device in ("cuda", "cpu"):
+        leaves = [one.detach().to(device).requires_grad_() for one in (image, theta)]
+        out = gridsample.affine_sample(*leaves, size, coords=coords, antialias=True, max_samples=3)
+        upstream = torch.linspace(-1, 1, out.numel(), dtype=out.dtype, device=device)
+        first = torch.autograd.grad(out, leaves, upstream.reshape(out.shape))
+        found.append([one.detach().cpu() for one in (out, *first)])
+    assert_close(*found, 1e-10)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
 def test_types_of_storage(dtype: torch.dtype) -> None:
     image, grid = inputs(2, dtype)

@@ -30,7 +30,6 @@ PRIVATE = ("src/gridsample/kernels/compile/", "src/gridsample/backends/torch/con
 
 # Functions with too many parameters or lines, by file and name, with the reason.
 TOO_LARGE: dict[str, str] = {
-    "src/gridsample/kernels/gpu/__init__.py::twice": "eight tensors, and how it is launched",
     "src/gridsample/kernels/gpu/sweeps.py::twice": "one sweep, whose parts share registers",
 }
 

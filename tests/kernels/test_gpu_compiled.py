@@ -31,6 +31,7 @@ from interpreted import deterministic, inputs, rolled
 
 from benchmarks import registers
 from gridsample.backends.torch import cuda
+from gridsample.definitions.footprints import Footprint
 from gridsample.definitions.plan import make_plan
 from gridsample.kernels import gpu
 
@@ -49,11 +50,12 @@ FEW += [
     registers.Build("gather", 2, "nearest", "constant"),
     registers.Build("backward", 2, flags=(("needs_SUMS", parts.EXACT),)),
     registers.Build("backward", 2, flags=(("needs_SUMS", parts.MEASURED), ("needs_GRID", False))),
-    registers.Build("backward", 2, flags=(("JOIN", True),)),
+    registers.Build("backward", 2, spread=True),
+    registers.Build("survey", 2, spread=True),
     registers.Build("collect"),
     registers.Build("backward", 2, "linear", "constant"),
     registers.Build("gather", 2, "spline3", "antimirror"),
-    registers.Build("gather", 2, coords="displacement", extrapolate=False),
+    registers.Build("gather", 2, coords="displacement", extrapolate=False, spread=True),
     registers.Build("gather", 2, storage="bf16", last=True),
     registers.Build("gather", 3, "label", "constant", storage="i16"),
 ]
@@ -70,8 +72,9 @@ def test_kernels_compile_without_spilling_and_in_their_precision(
     ptx, _ = registers.compile_(build, capability)
     if build.storage != "fp64":
         assert ".f64" not in ptx
-    # Nothing but a register or two, which ptxas gives up where one more block then fits.
-    assert registers.resources(ptx, capability)["spilled"] <= 16
+    # Nothing but a register or two, which ptxas gives up where one more block then fits; a few more
+    # of those that hold the sides of footprints, which are used once for each sample.
+    assert registers.resources(ptx, capability)["spilled"] <= (64 if build.spread else 16)
 
 
 def test_channels_that_lie_side_by_side_are_loaded_four_at_a_time() -> None:
@@ -127,8 +130,9 @@ def test_calls_lead_to_kernels_as_they_would_on_a_gpu(
     gpu.gather(plan, image, grid, out, (0, 0), how=how)
     gpu.backward(plan, values, image, grid, image, (0, 0), empty=torch.empty, how=how)
     gpu.twice(
-        plan, values, image, grid, image, grid, out, image, (0, 0), empty=torch.empty, how=how
-    )
+        plan, values, image, grid, gpu.Upstream(image, grid), out, image, (0, 0),
+        empty=torch.empty, how=how,
+    )  # fmt: skip
     gpu.gather(plan, image.to(torch.uint8), grid, out.to(torch.uint8), (0, 0), how=how)
     gpu.backward(plan, values, image, grid, image, (0, 0), sums=sums, how=how)
     gpu.collect(sums, image, image.half(), how=how)
@@ -139,6 +143,32 @@ def test_calls_lead_to_kernels_as_they_would_on_a_gpu(
     # Other sizes and counts, the same kernel; strides make another.
     gpu.gather(plan, image[:, :, :4, :5], grid, out, (0, 0), how=how)
     assert Warmed.made[-1] is Warmed.made[0]
+
+
+def test_calls_over_footprints_lead_to_one_kernel_for_all_levels_and_sizes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from triton.runtime import driver
+
+    monkeypatch.setattr(driver, "_active", Still())
+    monkeypatch.setattr(Warmed, "made", [])
+    image, grid, values = (t.float() for t in inputs(1))
+    kind, how = np.dtype("float32"), gpu.How(wrap=Warmed)
+    for size, most in ((7, 2), (6, 16)):
+        plan = make_plan(
+            (2, 3, size), kind, tuple(grid.shape), kind, ("linear",), ("border",), False, False,
+            footprint=Footprint(most),
+        )  # fmt: skip
+        gpu.survey(plan, grid, torch.zeros(2, dtype=torch.int32), how=how)
+        for level in (0, 1):
+            source = image[..., : size if level == 0 else (size + 1) // 2].contiguous()
+            gpu.gather(plan, source, grid, values, (0,), level=level, how=how)
+            gpu.backward(
+                plan, values, source, grid, source, (0,), empty=torch.zeros, level=level, how=how
+            )
+    assert len(Warmed.made) == 10
+    assert len({id(made) for made in Warmed.made}) == 3
+    assert not any(".f64" in made.asm["ptx"] for made in Warmed.made)
 
 
 # In graphs of torch.compile -----------------------------------------------------------------------

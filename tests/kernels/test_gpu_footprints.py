@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import cases
 import numpy as np
 import oracles
 import pytest
 import torch
+from torch import Tensor
 
 pytest.importorskip("triton")
 
+import gridsample
 from gridsample.backends.torch import cuda, operators
 from gridsample.definitions.footprints import Footprint
 from gridsample.definitions.options import Options
@@ -19,62 +21,249 @@ from gridsample.definitions.options import Options
 # Of the interpreter: NumPy's, where a GPU's arithmetic is silent.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
 
-TOLERANCE = 256 * oracles.ulp(float)
+SIZES = {1: (9,), 2: (7, 6), 3: (4, 5, 3)}
+POINTS = {1: (7,), 2: (3, 4), 3: (2, 1, 3)}
 
 
-def options(most: int, coords: str) -> Options:
-    return Options(
-        mode=("linear",) * 2, padding_mode=("border",) * 2, coords=coords, fill_value=(),
-        order=(0, 0), footprint=Footprint(most),
-    )  # fmt: skip
+class Case(NamedTuple):
+    """A call; the grid shrinks the image so that some footprints are longer than ``most``."""
+
+    rank: int
+    mode: Any = "linear"
+    boundary: Any = "border"
+    coords: str = "normalized"
+    corners: bool = False
+    most: int = 2
+    attached: bool = True
+    image: str = "float64"
+    grid: str = "float64"
+    items: tuple[int, int] = (2, 2)
+    last: bool = False
+    extrapolate: bool = True
+    fill: tuple[float, ...] = ()
+
+    @property
+    def how(self) -> Options:
+        return Options(
+            mode=oracles.per_axis(self.mode, self.rank),
+            padding_mode=oracles.per_axis(self.boundary, self.rank), align_corners=self.corners,
+            coords=self.coords, extrapolate=self.extrapolate, fill_value=self.fill,
+            order=(0,) * self.rank, footprint=Footprint(self.most, self.attached),
+        )  # fmt: skip
+
+    @property
+    def tolerance(self) -> float:
+        """That of the sums; half-precision results are stored with less."""
+        kinds = [getattr(torch, name) for name in (self.image, self.grid)]
+        wide = torch.float64 in kinds or torch.complex128 in kinds
+        return 256 * float(torch.finfo(torch.float64 if wide else torch.float32).eps)
 
 
-@pytest.mark.parametrize(
-    ("most", "coords"),
-    [(2, "normalized"), pytest.param(3, "displacement", marks=pytest.mark.slow)],
-)
-def test_every_operator(most: int, coords: str) -> None:
-    rng = cases.generator("gpu footprints", most)
-    image = torch.tensor(cases.pixels(rng, (2, 1, 5, 6)))
-    line = np.linspace(-1, 1, 3)
-    grid = np.stack(np.meshgrid(line, line), -1) + 0.1 * rng.standard_normal((2, 3, 3, 2))
-    if coords == "displacement":
-        grid *= 3
-    grid[0, 1, 1, 0] = np.nan
-    points = torch.tensor(grid)
-    values = torch.tensor(cases.pixels(rng, (2, 1, 3, 3)))
-    moves = torch.tensor(rng.standard_normal(grid.shape))
-    upstream = torch.tensor(cases.pixels(rng, image.shape))
-    how = options(most, coords)
-    every = True, True, True
+def laid_out(tensor: Tensor, last: bool) -> Tensor:
+    return tensor.movedim(1, -1).contiguous().movedim(-1, 1) if last else tensor
+
+
+def typed(array: np.ndarray, name: str) -> Tensor:
+    return torch.from_numpy(array).to(getattr(torch, name))
+
+
+def inputs(case: Case) -> tuple[Tensor, Tensor, Tensor]:
+    """An image, a grid with NaN and infinite coordinates, and values."""
+    rng = cases.generator("gpu footprints", case.rank, case.most)
+    spatial, out = SIZES[case.rank], POINTS[case.rank]
+    (images, grids), channels = case.items, 2
+    pixels = cases.pixels(rng, (images, channels, *spatial))
+    axes = np.meshgrid(*[np.linspace(-0.9, 1.0, n) for n in out], indexing="ij")
+    grid = np.stack(axes[::-1], -1) + 0.1 * rng.standard_normal((grids, *out, case.rank))
+    if case.coords != "normalized":
+        grid = (grid + 1) * 0.5 * np.array(spatial[::-1])
+    if case.coords == "displacement":
+        grid -= np.stack(np.meshgrid(*map(np.arange, out), indexing="ij")[::-1], -1)
+    rows = grid.reshape(grids, -1, case.rank)
+    rows[0, 3, 0], rows[-1, 5, -1] = np.nan, np.inf
+    if case.image.startswith("complex"):
+        pixels = pixels + 1j * cases.pixels(rng, pixels.shape)
+    values = rng.standard_normal((max(case.items), channels, *out)).astype(pixels.dtype)
+    image = laid_out(typed(pixels, case.image), case.last)
+    return image, typed(grid, case.grid), laid_out(typed(values, case.image), case.last)
+
+
+def close(ours: Tensor, theirs: Tensor, case: Case) -> None:
+    """Equal but for rounding, of the sums and of storage."""
+    assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
+    slack = case.tolerance
+    if ours.dtype in (torch.float16, torch.bfloat16):  # which the interpreter truncates
+        slack += 2 * float(torch.finfo(ours.dtype).eps)
+    wide = torch.complex128 if ours.is_complex() else torch.float64
+    oracles.assert_close(ours.to(wide).numpy(), theirs.to(wide).numpy(), slack)
+
+
+def check(case: Case) -> None:
+    """All operators that have kernels of their own; the CPU's are judged by the reference."""
+    image, grid, values = inputs(case)
+    how = case.how
     pairs: list[tuple[Any, Any]] = [
-        (cuda.gather_on_gpu(image, points, how), operators.gather_on_cpu(image, points, how)),
-        (
-            cuda.scatter_on_gpu(values, points, image.shape, how),
-            operators.scatter_on_cpu(values, points, image.shape, how),
-        ),
+        (cuda.gather_on_gpu(image, grid, how), operators.gather_on_cpu(image, grid, how)),
         *zip(
-            cuda.backward_on_gpu(values, image, points, True, True, how),
-            operators.backward_on_cpu(values, image, points, True, True, how),
-            strict=True,
-        ),
-        *zip(
-            cuda.twice_on_gpu(values, image, points, upstream, moves, *every, how),
-            operators.backward_twice_on_cpu(values, image, points, upstream, moves, *every, how),
+            cuda.backward_on_gpu(values, image, grid, True, True, how),
+            operators.backward_on_cpu(values, image, grid, True, True, how),
             strict=True,
         ),
     ]
+    if case.rank == 1:  # a part of backward
+        ours = cuda.scatter_on_gpu(values, grid, image.shape, how)
+        pairs.append((ours, operators.scatter_on_cpu(values, grid, image.shape, how)))
     for ours, theirs in pairs:
-        assert ours.dtype == theirs.dtype
-        oracles.assert_close(ours.numpy(), theirs.numpy(), TOLERANCE)
+        close(ours, theirs, case)
 
 
-def test_integers_are_rounded_once() -> None:
-    rng = cases.generator("gpu footprints", "uint8")
-    image = torch.tensor(cases.pixels(rng, (1, 2, 9, 9), np.uint8))
-    line = torch.linspace(-0.9, 0.9, 4)
-    grid = torch.stack(torch.meshgrid(line, line, indexing="xy"), -1)[None]
-    how = options(16, "normalized")
-    ours, theirs = cuda.gather_on_gpu(image, grid, how), operators.gather_on_cpu(image, grid, how)
-    assert ours.dtype == torch.uint8
-    assert (ours.int() - theirs.int()).abs().max() <= 1
+FEW = (
+    Case(1, "cubic", "reflection", "pixel", items=(1, 2), attached=False),
+    Case(1, "spline3", "constant", corners=True, extrapolate=False, fill=(1.5,)),
+    Case(2, "linear", "zeros", items=(2, 1), image="float32", grid="float32"),
+    Case(3, ("nearest", "linear", "linear"), ("wrap", "border", "zeros"), "displacement",
+         most=1, items=(1, 1), last=True),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FEW, ids=str)
+def test_values_and_gradients_are_those_of_the_cpu(case: Case) -> None:
+    check(case)
+
+
+MANY = (
+    *[Case(rank, mode) for rank in (1, 2, 3) for mode in ("nearest", "linear", "cubic")
+      if (rank, mode) != (3, "cubic")],
+    *[Case(2, boundary=name) for name in ("zeros", "reflection", "wrap", "antimirror", "mirror")],
+    *[Case(2, "cubic", "constant", fill=(0.5, -2.0), extrapolate=on) for on in (True, False)],
+    *[Case(2, "spline2", "mirror", coords, corners, most)
+      for coords in ("normalized", "pixel", "displacement") for corners in (False, True)
+      for most in (1, 3)],
+    *[Case(2, image=name, grid="float32", last=last)
+      for name in ("float16", "bfloat16", "float32", "complex64") for last in (False, True)],
+    *[Case(2, image="float32", grid=name, coords="pixel") for name in ("float16", "bfloat16")],
+    *[Case(2, items=items, image="complex128") for items in ((1, 3), (3, 1))],
+    *[Case(3, "linear", "reflection", coords, most=1, attached=False)
+      for coords in ("normalized", "displacement")],
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", MANY, ids=str)
+def test_every_option_is_that_of_the_cpu(case: Case) -> None:
+    check(case)
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+@pytest.mark.parametrize(
+    "name", ["uint8", pytest.param("int16", marks=pytest.mark.slow),
+             pytest.param("bool", marks=pytest.mark.slow)]
+)  # fmt: skip
+def test_integers_are_rounded_once(name: str, mode: str) -> None:
+    rng = cases.generator("gpu footprints", name)
+    image = torch.from_numpy(cases.pixels(rng, (1, 1, 17), name))
+    _, grid, _ = inputs(Case(1))
+    for most in (1, 16):
+        how = Case(1, mode, "constant", most=most, fill=(3.25,)).how
+        ours = cuda.gather_on_gpu(image, grid, how)
+        means = operators.gather_on_cpu(image.double(), grid, how)
+        theirs = operators.as_integers(means, image.dtype, how.fill_value)
+        assert ours.dtype == image.dtype
+        # Sums next to a half may be rounded to either side.
+        assert (ours.int() - theirs.int()).abs().max() <= 1
+        assert (ours == theirs).double().mean() > 0.7
+
+
+def test_points_with_a_single_sample_have_the_bits_of_plain_sampling() -> None:
+    image = torch.tensor([[[1.0, -0.0, 3.0, 0.1, 0.7, 0.3, 9.0, 2.0]]])
+    grid = torch.tensor([0.1, 0.9, 1.2, 1.6, 4.0, 7.0]).reshape(1, -1, 1)
+    for mode in ("nearest", "linear"):
+        how = Case(1, mode, coords="pixel", image="float32", grid="float32").how
+        mean = cuda.gather_on_gpu(image, grid, how)
+        plain = cuda.gather_on_gpu(image, grid, how.changed(footprint=None))
+        same = mean.view(torch.int32) == plain.view(torch.int32)
+        assert same[0, 0, :3].all() and not same[0, 0, 4]
+
+
+def test_where_nothing_shrinks_the_plain_kernels_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans = []
+    kept = cuda.gpu.gather
+
+    def gather(plan: Any, *given: Any, **named: Any) -> None:
+        plans.append(plan)
+        kept(plan, *given, **named)
+
+    monkeypatch.setattr(cuda.gpu, "gather", gather)
+    image = torch.linspace(0, 1, 9).reshape(1, 1, 9)
+    for scale in (0.5, 1.5):
+        grid = scale * torch.arange(5.0).reshape(1, -1, 1)
+        cuda.gather_on_gpu(image, grid, Case(1, coords="pixel").how)
+    assert [plan.footprint is None for plan in plans] == [True, False]
+
+
+def test_gradients_have_exact_sums() -> None:
+    case = Case(1, "linear", "zeros", most=2)
+    image, grid, values = inputs(case)
+    expected = cuda.backward_on_gpu(values, image, grid, True, True, case.how)
+    try:
+        torch.use_deterministic_algorithms(True)
+        found = cuda.backward_on_gpu(values, image, grid, True, True, case.how)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    for one, two in zip(found, expected, strict=True):
+        close(one, two, case)
+
+
+# Affine maps --------------------------------------------------------------------------------------
+
+MAPS = [
+    (1, "normalized", False, (3,), 16, True),
+    (2, "normalized", True, (3, 1), 2, True),
+    pytest.param((2, "pixel", False, (1, 3), 1, True), marks=pytest.mark.slow),
+    pytest.param((2, "normalized", False, (1, 3), 2, False), marks=pytest.mark.slow),
+    pytest.param((3, "normalized", True, (2, 1, 2), 2, True), marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("given", MAPS, ids=str)
+def test_affine_maps_have_the_columns_as_sides(given: Any) -> None:
+    rank, coords, corners, out, most, attached = given
+    rng = cases.generator("gpu footprints", "theta", rank)
+    image = torch.from_numpy(cases.pixels(rng, (1, 2, *SIZES[rank])))
+    theta = torch.from_numpy(rng.uniform(0.5, 1.0, (2, rank, rank + 1)))
+    if coords == "pixel":
+        theta *= 2.5
+    values = torch.from_numpy(rng.standard_normal((2, 2, *out)))
+    case = Case(rank, "linear", "zeros", coords, corners, most, attached)
+    image.requires_grad_(), theta.requires_grad_()
+    ours = cuda.affine(image, theta, values.shape, case.how)
+    theirs = gridsample.affine_sample(
+        image, theta, values.shape, "linear", "zeros", corners, coords=coords, antialias=True,
+        max_samples=most, footprint="attach" if attached else "detach",
+    )  # fmt: skip
+    close(ours.detach(), theirs.detach(), case)
+    gradients = [torch.autograd.grad(made, (image, theta), values) for made in (ours, theirs)]
+    for one, other in zip(*gradients, strict=True):
+        close(one, other, case)
+
+
+# Second derivatives -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(1, "linear", "border", items=(1, 1)),
+        pytest.param(Case(2, "cubic", coords="displacement", most=1), marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_second_derivatives_are_those_of_the_cpu(case: Case) -> None:
+    image, grid, values = inputs(case)
+    rng = cases.generator("gpu footprints", "twice")
+    upstream = torch.from_numpy(cases.pixels(rng, tuple(image.shape)))
+    moves = torch.from_numpy(rng.standard_normal(tuple(grid.shape)))
+    given = values, image, grid, upstream, moves, True, True, True, case.how
+    ours, theirs = cuda.twice_on_gpu(*given), operators.backward_twice_on_cpu(*given)
+    for one, other in zip(ours, theirs, strict=True):
+        close(one, other, case)

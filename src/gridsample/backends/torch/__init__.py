@@ -352,7 +352,7 @@ class Torch:
         They can be differentiated again.
         """
         source = image.to(dtype) if needed[0] else image
-        if not operators.is_plain(values, source, theta):
+        if not affine.can_fuse_gradients(values, source, theta, how):
             return None
         return affine.gradients(values, source, theta, out, how, needed)
 

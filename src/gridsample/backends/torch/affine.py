@@ -21,6 +21,7 @@ from gridsample.backends.torch.operators import (
     memory,
     tensor_of,
 )
+from gridsample.definitions.labels import has_labels
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import coordinates
 from gridsample.kernels import on_cpu
@@ -76,7 +77,7 @@ def gradients(
     values: Tensor, image: Tensor, theta: Tensor, out: Size, how: Options,
     needed: tuple[bool, bool],
 ) -> tuple[Tensor | None, Tensor | None]:  # fmt: skip
-    """Compute the needed gradients for CPU tensors, which can be differentiated again."""
+    """Compute the needed gradients, which can be differentiated again."""
     call = find_call(image, theta, out, how)
     check_values(values, call.plan, "grad_output")
     first, second = both_gradients(call, values, image, theta, out, how, *needed)
@@ -89,9 +90,14 @@ def can_fuse(image: Tensor, theta: Tensor, how: Options, dtype: torch.dtype) -> 
         image.dtype != dtype and not (dtype.is_floating_point or dtype.is_complex)
     ):
         return False
-    # What the GPU kernels support.
-    known = how.extrapolate and how.coords == "normalized" and how.footprint is None
+    # The GPU kernels do not count the votes of footprints.
+    known = how.footprint is None or not has_labels(how.mode)
     return image.device.type == "cpu" or (image.device.type in cuda.DEVICES and known)
+
+
+def can_fuse_gradients(values: Tensor, image: Tensor, theta: Tensor, how: Options) -> bool:
+    """Whether a kernel can compute the gradients from the maps."""
+    return operators.is_plain_anywhere(values) and can_fuse(image, theta, how, image.dtype)
 
 
 def find_call(image: Tensor, theta: Tensor, out: Size, how: Options) -> Call:
@@ -108,6 +114,10 @@ def both_gradients(
     given = values, image, theta
     if operators.is_plain(*given) and not derivatives.has_record(*given):
         return run_backward(call, values, image, theta, how, need_image, need_theta)
+    if image.device.type in cuda.DEVICES and not derivatives.has_record(*given):
+        needed = need_image, need_theta
+        first, second = cuda.run_affine_backward(call, *given, needed, how.fill_value)
+        return image.new_empty(0) if first is None else first, second
     return gradients_by_grid(*given, out, how, need_image, need_theta)
 
 

@@ -2,7 +2,8 @@
 
 Kernels are launched on the tensors' device and torch's current stream.  Launches are asynchronous,
 and nothing is copied between host and device, so calls can be captured in a CUDA graph once their
-kernels are compiled.  A complex tensor is processed as two real ones.
+kernels are compiled.  Only a call with footprints reads two integers back, to find out what its
+points need (`find_levels`).  A complex tensor is processed as two real ones.
 
 The functions also accept CPU tensors, for which Triton's interpreter runs the kernels, slowly.
 """
@@ -12,9 +13,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
+import itertools
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -25,7 +28,6 @@ from gridsample.backends.torch.contacts import FunctionalTensorMode
 from gridsample.backends.torch.operators import (
     LIBRARY,
     Call,
-    as_integers,
     call_for,
     check_values,
     differentiable,
@@ -33,8 +35,10 @@ from gridsample.backends.torch.operators import (
     empty_backward,
     empty_gather,
     fake_backward_twice,
+    lay_out,
 )
-from gridsample.backends.torch.schemas import LEADING, flat, on_record, record
+from gridsample.backends.torch.schemas import LEADING, on_record, record
+from gridsample.definitions.footprints import levels
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Plan
 from gridsample.kernels import gpu
@@ -134,6 +138,24 @@ def sample_into(
     call: Call, image: Tensor, points: Tensor, out: Tensor, fill: Fill, how: gpu.How
 ) -> None:
     """Gather at points (N, points, D) or at the points of maps (N, D, D + 1), into ``out``."""
+    call, sizes, _ = find_levels(call, points, how)
+    for n, source in enumerate(copies_of(image, sizes, call.plan)):
+        sample_level(call, source, points, out, fill, n, how)
+
+
+def copies_of(image: Tensor, sizes: Sequence[Sequence[int]], plan: Plan) -> Iterator[Tensor]:
+    """Yield an image, and copies of it that are halved to the following sizes."""
+    yield image
+    if len(sizes) > 1:
+        images = footprints.Pyramid(widened(image, plan))
+        for spatial in sizes[1:]:
+            yield lay_out(images.at(spatial), image)
+
+
+def sample_level(
+    call: Call, image: Tensor, points: Tensor, out: Tensor, fill: Fill, level: int, how: gpu.How
+) -> None:
+    """Gather from a copy of the image that is halved ``level`` times."""
     plan, sources, targets = call.plan, parts(image), parts(out)
     dtype = sources[0].dtype if gpu.copies(plan, call.order) else real_type(plan)
     if dtype == torch.uint8 and image.dtype == torch.bool:
@@ -141,7 +163,44 @@ def sample_into(
     with on_device(image):
         outside = fills(fill, dtype, image, len(sources))
         for source, target, one in zip(sources, targets, outside, strict=True):
-            gpu.gather(plan, source, points, at_points(target, plan), call.order, fill=one, how=how)
+            gpu.gather(
+                plan, source, points, at_points(target, plan), call.order, fill=one, level=level,
+                how=how,
+            )  # fmt: skip
+
+
+def find_levels(
+    call: Call, points: Tensor, how: gpu.How
+) -> tuple[Call, Sequence[Sequence[int]], int]:
+    """Find out what the points of a call need.
+
+    Returns:
+        The call, without footprints if no point has more than one sample; the spatial shapes of the
+        image and the halved copies that are needed; and the most samples of a point.
+    """
+    plan = call.plan
+    if plan.footprint is None:
+        return call, [plan.spatial], 1
+    found = torch.zeros(2, dtype=torch.int32, device=points.device)
+    with on_device(points):
+        gpu.survey(plan, points, found, how=how)
+    deepest, largest = found.tolist()
+    if not deepest and largest == 1:
+        return call._replace(plan=without_footprint(plan)), [plan.spatial], 1
+    needed = levels(plan.spatial, plan.coords, plan.align_corners, deepest)
+    return call, [one.spatial for one in needed], largest
+
+
+@functools.lru_cache(maxsize=1024)
+def without_footprint(plan: Plan) -> Plan:
+    """Return the plan of plain sampling."""
+    return replace(plan, footprint=None)
+
+
+def widened(image: Tensor, plan: Plan) -> Tensor:
+    """An image in the dtype of sums over its pixels, so that means are rounded only once."""
+    real = real_type(plan)
+    return image.to(real.to_complex() if image.is_complex() else real)
 
 
 def run_backward(
@@ -160,44 +219,103 @@ def run_backward(
     if not any(needed):
         return outputs
     points, how = points_of(grid, call.plan), how_to(values)
-    shadow, gradients = sweep(
+    shadow, gradient = sweep(
         call, values, image, points, first if needed[0] else None, needed[1], fill, how
     )
-    if gradients:
-        second = sum(gradients[1:], gradients[0]).reshape(grid.shape).to(grid.dtype)
+    if gradient is not None:
+        second = gradient.reshape(grid.shape).to(grid.dtype)
     return first if shadow is None else shadow, second
 
 
 def sweep(
     call: Call, values: Tensor, image: Tensor | None, points: Tensor, first: Tensor | None,
     need_grid: bool, fill: Fill, how: gpu.How,
-) -> tuple[Tensor | None, list[Tensor]]:  # fmt: skip
-    """Run the fused kernel for each part of a tensor.
+) -> tuple[Tensor | None, Tensor | None]:  # fmt: skip
+    """Compute both gradients.
 
     Returns:
-        The image's gradient in ``first`` if that is not None, and the contributions of the parts
-        to the grid's gradient, which the caller adds: (N, points, D), or (N, D, D + 1) for maps.
+        The image's gradient in ``first`` if that is not None, and that of the grid's points or of
+        the maps, (N, points, D) or (N, D, D + 1).
     """
-    plan, shadows, gradients = call.plan, [], []
+    call, sizes, largest = find_levels(call, points, how)
+    make = Gradients(points, call.plan, how) if need_grid else None
+    nothing = itertools.repeat(None, len(sizes))
+    sources: Iterable[Tensor | None] = nothing
+    if image is not None:
+        sources = copies_of(image, sizes, call.plan)
+    shadow: Tensor | None = None
+    for n, source in enumerate(sources):
+        onto = first
+        if first is not None and len(sizes) > 1:
+            wide = widened(first[:0], call.plan).dtype
+            onto = empty((*first.shape[:2], *sizes[n]), first, wide)
+        found = sweep_level(call, values, source, points, onto, make, fill, (n, largest), how)
+        if found is not None and n:
+            found = footprints.unhalve(found, sizes[0])
+        shadow = found if shadow is None or found is None else shadow.add_(found)
+    if shadow is not None and first is not None and len(sizes) > 1:
+        shadow = first.copy_(shadow)
+    return shadow, None if make is None else make.total()
+
+
+def sweep_level(
+    call: Call, values: Tensor, image: Tensor | None, points: Tensor, first: Tensor | None,
+    make: Gradients | None, fill: Fill, level: tuple[int, int], how: gpu.How,
+) -> Tensor | None:  # fmt: skip
+    """Run the fused kernel for each part of a tensor.
+
+    ``level`` is how often the image has been halved, and the most samples of a point.  Returns the
+    image's gradient in ``first`` if that is not None; ``make`` keeps the grid's.
+    """
+    plan, shadows = call.plan, []
     sources = (None,) * len(parts(values)) if image is None else parts(image)
-    make = functools.partial(values.new_empty, dtype=real_type(plan)) if need_grid else None
     with on_device(values):
-        outside = fills(fill if need_grid else (), real_type(plan), values, len(sources))
+        outside = fills(fill if make else (), real_type(plan), values, len(sources))
         for part, source, one in zip(parts(values), sources, outside, strict=True):
-            shadow = None if first is None else Shadow(plan, first)
-            gradient = gpu.backward(
+            shadow = None if first is None else Shadow(plan, first, level[1])
+            gpu.backward(
                 plan, at_points(part, plan), source, points, shadow.wide if shadow else None,
-                call.order, empty=make, sums=shadow.sums if shadow else None, fill=one, how=how,
+                call.order, empty=make, sums=shadow.sums if shadow else None, fill=one,
+                level=level[0], how=how,
             )  # fmt: skip
             if shadow is not None:
                 shadows.append(shadow.finish(how))
-            if gradient is not None:
-                # The sum is over splits and, for maps, over blocks.
-                gradients.append(gradient.sum((0, 2)) if how.affine else add_up(gradient))
-    if not shadows:
-        return None, gradients
-    whole = torch.complex(*shadows) if len(shadows) == 2 else shadows[0]
-    return whole, gradients
+    return torch.complex(*shadows) if len(shadows) == 2 else shadows[0] if shadows else None
+
+
+class Gradients:
+    """The tensors in which kernels store the gradient of a grid or of maps.
+
+    Without footprints, there is one for each part of a complex tensor.  With footprints, kernels
+    add to a tensor, so that one serves all parts and levels; if the launch for a level has another
+    shape, that level has its own.
+    """
+
+    def __init__(self, points: Tensor, plan: Plan, how: gpu.How) -> None:
+        self.points, self.plan, self.how = points, plan, how
+        self.made: list[Tensor] = []
+
+    def __call__(self, shape: tuple[int, ...]) -> Tensor:
+        """Return the tensor to which a kernel writes."""
+        kind: Any = {"dtype": real_type(self.plan), "device": self.points.device}
+        if self.plan.footprint is None:
+            self.made.append(torch.empty(shape, **kind))
+            return self.made[-1]
+        for one in self.made:
+            if one.shape == shape:
+                return one
+        self.made.append(torch.zeros(shape, **kind))
+        return self.made[-1]
+
+    def total(self) -> Tensor:
+        """Sum over tensors, splits and, for maps, blocks."""
+        several = [one.sum((0, 2)) if self.how.affine else add_up(one) for one in self.made]
+        total = sum(several[1:], several[0])
+        if self.plan.footprint is None or self.how.affine:
+            return total
+        shape = total.shape[0], *self.plan.out
+        near = footprints.Neighbours(self.points.reshape(*shape, -1).to(total.dtype))
+        return near.spread_back(total.reshape(*shape, *total.shape[2:])).flatten(1, -2)
 
 
 def add_up(gradient: Tensor) -> Tensor:
@@ -208,13 +326,17 @@ def add_up(gradient: Tensor) -> Tensor:
 class Shadow:
     """The buffer to which a kernel adds an image's gradient."""
 
-    def __init__(self, plan: Plan, first: Tensor) -> None:
-        """Create the buffer for the result ``first``, or for one part of it if it is complex."""
+    def __init__(self, plan: Plan, first: Tensor, samples: int = 1) -> None:
+        """Create the buffer for the result ``first``, or for one part of it if it is complex.
+
+        samples: the most samples of a point.
+        """
         real, dense = real_type(plan), not first.is_complex()
         self.whole = first if dense else empty(first.shape, first, real)
         wide = self.whole if self.whole.dtype == real else empty(first.shape, first, real)
         self.wide = wide.zero_()
-        self.sums = exact_sums(plan, wide) if torch.are_deterministic_algorithms_enabled() else None
+        exact = torch.are_deterministic_algorithms_enabled()
+        self.sums = exact_sums(plan, wide, samples) if exact else None
 
     def finish(self, how: gpu.How) -> Tensor:
         """Return the gradient after all additions."""
@@ -225,12 +347,12 @@ class Shadow:
         return self.whole
 
 
-def exact_sums(plan: Plan, shadow: Tensor) -> gpu.Sums:
+def exact_sums(plan: Plan, shadow: Tensor, samples: int = 1) -> gpu.Sums:
     """Create integer buffers, so that the result does not depend on the order of additions."""
     count, size = shadow.numel(), shadow.element_size()
     make = functools.partial(torch.zeros, device=shadow.device)
     bounds = make(count, dtype=torch.int64 if size == 8 else torch.int32)
-    return gpu.Sums(bounds, make(count * size // 4, dtype=torch.int64), gpu.room_for(plan))
+    return gpu.Sums(bounds, make(count * size // 4, dtype=torch.int64), gpu.room_for(plan, samples))
 
 
 def run_twice(
@@ -247,8 +369,10 @@ def run_twice(
         shadow = Shadow(plan, first) if needed[1] else None
         gradient = gpu.twice(
             plan, at_points(values.detach(), plan), image.detach(), points_of(grid, plan),
-            None if by_image is None else by_image.detach(),
-            None if by_grid is None else points_of(by_grid, plan),
+            gpu.Upstream(
+                None if by_image is None else by_image.detach(),
+                None if by_grid is None else points_of(by_grid, plan),
+            ),
             at_points(onto, plan) if needed[0] else None, shadow.wide if shadow else None,
             call.order, empty=make, sums=shadow.sums if shadow else None,
             fill=fills(fill, real_type(plan), values, 1)[0], how=how,
@@ -302,8 +426,6 @@ def export_is_on() -> bool:
 def gather_on_gpu(image: Tensor, grid: Tensor, how: Options) -> Tensor:
     """Compute gather for CUDA tensors."""
     call = call_for(image.shape, image, grid, how)
-    if how.footprint is not None:
-        return over_footprints(call, image, grid, how)
     return run_gather(call, image, grid, how.fill_value)
 
 
@@ -311,8 +433,6 @@ def scatter_on_gpu(values: Tensor, grid: Tensor, size: Sequence[int], how: Optio
     """Compute scatter for CUDA tensors."""
     call = call_for(size, values, grid, how)
     check_values(values, call.plan, "values")
-    if how.footprint is not None:
-        return footprints.scatter(ON_GPU, values, grid, size, how).to(values.dtype)
     outputs = empty(size, values, values.dtype), grid.new_empty(0)
     return run_backward(call, values, None, grid, outputs, (True, False))[0]
 
@@ -330,12 +450,6 @@ def backward_on_gpu(
         )
     outputs = empty_backward(image, grid, need_input, need_grid)
     needed = need_input, need_grid
-    if how.footprint is not None:
-        found = footprints.backward(ON_GPU, values, widened(image, call.plan), grid, needed, how)
-        return tuple(  # type: ignore[return-value]
-            like if one is None else one.to(like.dtype)
-            for one, like in zip(found, outputs, strict=True)
-        )
     return run_backward(call, values, image, grid, outputs, needed, how.fill_value)
 
 
@@ -352,28 +466,11 @@ def twice_on_gpu(
     return run_twice(call, values, image, grid, by_image, by_grid, needed, fill)
 
 
-ON_GPU = footprints.Plain(gather_on_gpu, scatter_on_gpu, backward_on_gpu)
-
-
-def widened(image: Tensor, plan: Plan) -> Tensor:
-    """An image in the dtype of sums over its pixels, so that means are rounded only once."""
-    real = real_type(plan)
-    return image.to(real.to_complex() if image.is_complex() else real)
-
-
-def over_footprints(call: Call, image: Tensor, grid: Tensor, how: Options) -> Tensor:
-    """Compute gather over footprints."""
-    means = footprints.gather(ON_GPU, widened(image, call.plan), grid, how)
-    if differentiable(image):
-        return means.to(image.dtype)
-    return as_integers(means, image.dtype, how.fill_value)
-
-
 def twice_over_footprints(
     values: Tensor, image: Tensor, grid: Tensor, by_image: Tensor | None, by_grid: Tensor | None,
     needed: tuple[bool, bool, bool], how: Options,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Compute the gradients of backward over footprints."""
+    """Compute the gradients of backward over footprints, one sample of all points at a time."""
     feet = footprints.Footprints(grid, image.shape[2:], how)
     sources = footprints.Pyramid(image)
     others = None if by_image is None else footprints.Pyramid(by_image)
@@ -421,7 +518,7 @@ def affine(image: Tensor, theta: Tensor, size: Sequence[int], how: Options) -> T
         image: (N, C, *spatial), where N may be 1, of any supported dtype.
         theta: the maps, (N, D, D + 1), where N may be 1, float16 to float64.
         size: the output's shape, (N, C, *out); N is theta's.
-        how: checked options with normalized coordinates and extrapolate=True.
+        how: checked options with normalized or pixel coordinates.
 
     Returns:
         (N, C, *out) with the image's dtype.  It has derivatives of any order in image and theta;
@@ -473,16 +570,18 @@ class Affine(torch.autograd.Function):
         """Compute both gradients; by way of a grid if they will be differentiated again."""
         image, theta = ctx.saved_tensors
         need_image, need_theta = ctx.needs_input_grad[:2]
-        results: tuple[Tensor | None, Tensor]
+        first: Tensor | None
         if torch.is_grad_enabled():
-            results = through_grid(ctx, upstream, image, theta)
-        else:
-            needed = need_image, need_theta
-            results = run_affine_backward(
-                ctx.call, upstream, image, theta, needed, ctx.how.fill_value
+            from gridsample.backends.torch import affine as by_grid
+
+            first, second = by_grid.gradients_by_grid(
+                upstream, image, theta, ctx.size[2:], ctx.how, need_image, need_theta
             )
-        by_image, by_theta = results
-        return by_image if need_image else None, by_theta if need_theta else None, None, None
+        else:
+            first, second = run_affine_backward(
+                ctx.call, upstream, image, theta, (need_image, need_theta), ctx.how.fill_value
+            )
+        return first if need_image else None, second if need_theta else None, None, None
 
 
 def run_affine_backward(
@@ -495,26 +594,5 @@ def run_affine_backward(
     if not values.numel() or not (needed[0] or need_theta):
         return first, nothing
     how = how_to(values, affine=True)
-    shadow, gradients = sweep(call, values, image, theta.detach(), first, need_theta, fill, how)
-    if gradients:
-        nothing = sum(gradients[1:], gradients[0]).to(theta.dtype)
-    return shadow, nothing
-
-
-def through_grid(ctx: Any, upstream: Tensor, image: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute both gradients by way of a grid, with operators that are differentiable."""
-    if any(ctx.how.fill_value):
-        raise ValueError(
-            f"affine has no second derivatives with a fill, got {ctx.how.fill_value}; accepted: "
-            "fill 0, or gridsample.affine_grid and grid_sample instead"
-        )
-    sizes = ctx.size[2:]
-    make = functools.partial(torch.arange, dtype=theta.dtype, device=theta.device)
-    lines = [(2 * make(n) + 1 - n) / max(n - ctx.how.align_corners, 1) for n in sizes]
-    axes = torch.meshgrid(*lines, indexing="ij")
-    places = torch.stack((*axes[::-1], torch.ones_like(axes[0])), -1).flatten(0, -2)
-    grid = (places @ theta.mT).reshape(len(theta), *sizes, -1)
-    first, second = torch.ops.gridsample.backward(
-        upstream, image, grid, differentiable(image), True, *flat(ctx.how)
-    )
-    return first, second.reshape(len(theta), len(places), -1).mT @ places
+    shadow, gradient = sweep(call, values, image, theta.detach(), first, need_theta, fill, how)
+    return shadow, nothing if gradient is None else gradient.to(theta.dtype)

@@ -1,12 +1,15 @@
-"""Antialiased sampling of tensors, one sample of all points at a time, by plain sampling.
+"""Footprints of tensors: derivatives of higher order, one sample of all points at a time.
 
 The samples of all points with the same place in their footprints form a grid.  There are as many
 such grids as the largest footprint has samples.  Memory is therefore that of a few grids and
-outputs, but everything is read several times; the CPU kernels (`gridsample.kernels.cpu.footprints`)
-are faster.  GPUs sample footprints in this way, and so do derivatives of higher order and
-transforms, because every function here can be differentiated if plain sampling can.
+outputs, but everything is read several times.  The kernels (`gridsample.kernels.cpu.footprints`,
+`gridsample.kernels.gpu.footprints`) make no such grids, but only the CPU's compute second
+derivatives.  Those of GPUs, forward-mode derivatives and transforms are computed here; every
+function can be differentiated if plain sampling can.
 
 Labels are counted one label at a time (`vote`), again without arrays of all samples.
+
+`Neighbours` and `Pyramid`, the linear maps around sampling, serve the GPU kernels, too.
 """
 
 from __future__ import annotations
@@ -26,14 +29,6 @@ from gridsample.definitions.options import Options
 
 Maybe = Tensor | None
 Size = Sequence[Any]
-
-
-class Plain(NamedTuple):
-    """Functions of plain sampling: see `gridsample.backends.torch.operators`."""
-
-    gather: Callable[..., Tensor]
-    scatter: Callable[..., Tensor]
-    backward: Callable[..., tuple[Tensor, Tensor]]
 
 
 class Sample(NamedTuple):
@@ -65,32 +60,20 @@ class Sample(NamedTuple):
         return found * self.share.unsqueeze(1).to(found.real.dtype)
 
 
-class Footprints:
-    """The footprints of a grid's points.
+class Neighbours:
+    """The neighbours of a grid's points (N, *out, D) along the last D axes of out.
 
-    The grid may have more axes between its first and last than the image; they come first, and
-    footprints do not extend along them.
+    A neighbour that is not finite is none, and a point that is not finite has none.
     """
 
-    def __init__(self, grid: Tensor, spatial: Sequence[int], how: Options) -> None:
-        """Find each point's neighbours, its level, and the numbers of its samples."""
-        assert how.footprint is not None
-        self.how, self.spatial, self.rank = how, tuple(spatial), len(spatial)
-        self.grid = grid if grid.dtype == torch.float64 else grid.float()
+    def __init__(self, grid: Tensor) -> None:
+        """Find out which points have neighbours."""
+        self.rank = grid.shape[-1]
         self.axes = [grid.dim() - 1 - self.rank + k for k in range(self.rank)]
+        finite = grid.detach().isfinite().all(-1, keepdim=True)
         # (N, *out, 1): whether there is a point before and after along each axis.
-        fixed = self.grid.detach()
-        finite = fixed.isfinite().all(-1, keepdim=True)
         self.before = [finite & self.neighbour(finite, k, -1, False) for k in range(self.rank)]
         self.after = [finite & self.neighbour(finite, k, 1, False) for k in range(self.rank)]
-        self.own = self.indices() if how.coords == "displacement" else None
-        self.sides = [self.side(self.grid, k) for k in range(self.rank)]
-        if self.own is not None:
-            for k, side in enumerate(self.sides):
-                apart = (self.before[k] | self.after[k]).to(side.dtype)
-                unit = torch.eye(self.rank, dtype=side.dtype, device=side.device)
-                self.sides[k] = side + apart * unit[self.rank - 1 - k]
-        self.count([side.detach() for side in self.sides])
 
     def neighbour(self, array: Tensor, k: int, by: int, beyond: Any) -> Tensor:
         """The entry of each point's neighbour along axis ``k``, or ``beyond`` where there is none.
@@ -102,17 +85,9 @@ class Footprints:
         kept = array.narrow(axis, max(by, 0), array.shape[axis] - 1)
         return torch.cat([kept, edge] if by > 0 else [edge, kept], axis)
 
-    def indices(self) -> Tensor:
-        """The indices of the output points, x first: (*out, D)."""
-        lines = [
-            torch.arange(self.grid.shape[a], dtype=self.grid.dtype, device=self.grid.device)
-            for a in self.axes
-        ]
-        return torch.stack(torch.meshgrid(*lines, indexing="ij")[::-1], -1)
-
-    def scale(self, k: int) -> Tensor:
+    def scale(self, k: int, dtype: torch.dtype) -> Tensor:
         """The weight of the difference along axis ``k``, 0 if there is no neighbour."""
-        both = self.before[k].to(self.grid.dtype) + self.after[k].to(self.grid.dtype)
+        both = self.before[k].to(dtype) + self.after[k].to(dtype)
         return torch.where(both > 1, 0.5, both)
 
     def side(self, grid: Tensor, k: int) -> Tensor:
@@ -120,15 +95,57 @@ class Footprints:
         after = torch.where(self.after[k], self.neighbour(grid, k, 1, 0), grid)
         before = torch.where(self.before[k], self.neighbour(grid, k, -1, 0), grid)
         apart = self.before[k] | self.after[k]
-        return torch.where(apart, after - before, 0) * self.scale(k)
+        return torch.where(apart, after - before, 0) * self.scale(k, grid.dtype)
 
     def side_back(self, slopes: Tensor, k: int) -> Tensor:
         """Apply the transpose of `side`."""
-        slopes = slopes * self.scale(k)
+        slopes = slopes * self.scale(k, slopes.dtype)
         up, down = (torch.where(one[k], slopes, 0) for one in (self.after, self.before))
         # A difference without one of the neighbours contains the point itself.
         own = torch.where(self.after[k], 0, down) - torch.where(self.before[k], 0, up)
         return self.neighbour(up, k, -1, 0) - self.neighbour(down, k, 1, 0) + own
+
+    def spread_back(self, slopes: Tensor) -> Tensor:
+        """Sum the gradients of points and of their sides: the gradient of the grid.
+
+        slopes: (N, *out, 1 + D, D), with the points first and then the sides, those along the
+            last axis of the output first; or (N, *out, 1, D) if sides have no gradient.
+        """
+        total = slopes[..., 0, :]
+        for part in range(1, slopes.shape[-2]):
+            total = total + self.side_back(slopes[..., part, :], self.rank - part)
+        return total
+
+
+class Footprints(Neighbours):
+    """The footprints of a grid's points.
+
+    The grid may have more axes between its first and last than the image; they come first, and
+    footprints do not extend along them.
+    """
+
+    def __init__(self, grid: Tensor, spatial: Sequence[int], how: Options) -> None:
+        """Find each point's neighbours, its level, and the numbers of its samples."""
+        assert how.footprint is not None
+        self.how, self.spatial = how, tuple(spatial)
+        self.grid = grid if grid.dtype == torch.float64 else grid.float()
+        super().__init__(self.grid)
+        self.own = self.indices() if how.coords == "displacement" else None
+        self.sides = [self.side(self.grid, k) for k in range(self.rank)]
+        if self.own is not None:
+            for k, side in enumerate(self.sides):
+                apart = (self.before[k] | self.after[k]).to(side.dtype)
+                unit = torch.eye(self.rank, dtype=side.dtype, device=side.device)
+                self.sides[k] = side + apart * unit[self.rank - 1 - k]
+        self.count([side.detach() for side in self.sides])
+
+    def indices(self) -> Tensor:
+        """The indices of the output points, x first: (*out, D)."""
+        lines = [
+            torch.arange(self.grid.shape[a], dtype=self.grid.dtype, device=self.grid.device)
+            for a in self.axes
+        ]
+        return torch.stack(torch.meshgrid(*lines, indexing="ij")[::-1], -1)
 
     def count(self, sides: Sequence[Tensor]) -> None:
         """Find the levels and the numbers of samples, all (N, *out, 1)."""
@@ -232,42 +249,7 @@ def weighed(image: Tensor, axis: int, places: Any, weights: Any) -> Tensor:
     return result
 
 
-# Sampling -----------------------------------------------------------------------------------------
-
-
-def gather(plain: Plain, image: Tensor, grid: Tensor, how: Options) -> Tensor:
-    """Sample a floating-point or complex image."""
-    feet, images = Footprints(grid, image.shape[2:], how), Pyramid(image)
-    total: Any = 0
-    for one in feet.samples():
-        found = plain.gather(images.at(one.spatial), one.grid, one.how)
-        total = total + one.values(found)
-    result: Tensor = total
-    return result
-
-
-def scatter(plain: Plain, values: Tensor, grid: Tensor, size: Size, how: Options) -> Tensor:
-    """Apply the transpose of gather; ``size`` is (N, C, *spatial)."""
-    feet = Footprints(grid, size[2:], how)
-    total: Any = 0
-    for one in feet.samples():
-        some = (*size[:2], *one.spatial)
-        found = plain.scatter(one.values(values), one.grid, some, one.how)
-        total = total + unhalve(found, size[2:])
-    result: Tensor = total
-    return result
-
-
-def backward(
-    plain: Plain, values: Tensor, image: Tensor, grid: Tensor, needed: Sequence[bool], how: Options
-) -> tuple[Maybe, Maybe]:
-    """Compute the needed gradients of gather."""
-    feet = Footprints(grid, image.shape[2:], how)
-
-    def both(one: Sample, source: Tensor) -> tuple[Tensor, Tensor]:
-        return plain.backward(one.values(values), source, one.grid, *needed, one.how)
-
-    return summed(feet, image, needed, both)
+# Derivatives --------------------------------------------------------------------------------------
 
 
 def summed(

@@ -21,11 +21,13 @@ def compiler(interpreted: bool) -> Any:
     return InterpretedFunction if interpreted else JITFunction
 
 
-def known_sum(plus: Any) -> Any:
-    """Return the addition with which Triton's interpreter reduces in one operation, else ``plus``.
+def known_reduction(name: str, function: Any) -> Any:
+    """Return the operation of a reduction that Triton's interpreter knows, else ``function``.
 
-    With any other function, the interpreter reduces number by number.
+    With any other operation, the interpreter reduces number by number.  ``name`` is "plus" or
+    "larger".
     """
     import triton.language as tl
 
-    return getattr(getattr(tl, "standard", None), "_sum_combine", plus)
+    known = {"plus": "_sum_combine", "larger": "_elementwise_max"}[name]
+    return getattr(getattr(tl, "standard", None), known, function)

@@ -17,17 +17,20 @@ import copy
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.footprints import Footprint, deepest, levels
 from gridsample.definitions.methods import NEAREST, Method
 from gridsample.definitions.plan import BOUNDARIES, Plan, is_differentiable
-from gridsample.kernels.axes import ALONE, describe
-from gridsample.kernels.compile.records import check, flat_values
+from gridsample.kernels.axes import ALONE, IN_PIXELS, TO_CENTRES, TO_EDGES, describe
+from gridsample.kernels.compile.records import check, flat_values, parameters
 from gridsample.kernels.gpu import sweeps
 from gridsample.kernels.gpu.parts import AS_THEY_COME, DISPLACED, EXACT, GIVEN, MAPPED, MEASURED
 from gridsample.kernels.gpu.records import (
+    Feet,
     Fill,
     Grid,
     Needs,
@@ -232,6 +235,30 @@ def grid_of(grid: Layout, affine: bool = False) -> Grid:
     return Grid(None, item, axis, point) if affine else Grid(None, item, point, axis)
 
 
+def units_of(plan: Plan) -> int:
+    """Return the units of the coordinates that a caller gives."""
+    if plan.coords != "normalized":
+        return IN_PIXELS
+    return TO_CENTRES if plan.align_corners else TO_EDGES
+
+
+@functools.lru_cache(maxsize=1024)
+def halved(plan: Plan, level: int) -> Plan:
+    """Return the plan of plain sampling in an image that is halved ``level`` times."""
+    found = levels(plan.spatial, plan.coords, plan.align_corners, level)[level]
+    return replace(plan, spatial=found.spatial, coords=found.coords)
+
+
+def feet_of(plan: Plan, level: int) -> Feet:
+    """Describe the footprints of a plan to kernels, for the points of a level."""
+    how = plan.footprint or Footprint(1)
+    x, y, z = (*plan.spatial[::-1], 1, 1)[:3]
+    return Feet(
+        level=level, levels=deepest(plan.spatial), most=how.most, whole_x=x, whole_y=y, whole_z=z,
+        SCALED=level > 0 and units_of(plan) != TO_EDGES, ATTACHED=how.attached,
+    )  # fmt: skip
+
+
 class Call:
     """A call of a kernel: its arguments except for the tensors, and its launch configuration.
 
@@ -240,12 +267,14 @@ class Call:
 
     def __init__(
         self, name: str, plan: Plan, order: Order, grid: Layout, tensors: Sequence[Layout],
-        last: bool, affine: bool, fill: Layout | None, visits: int, tables: int, **records: Any,
+        last: bool, affine: bool, fill: Layout | None, visits: int, tables: int, level: int = 0,
+        **records: Any,
     ) -> None:  # fmt: skip
         """``tensors`` are all tensors that are read or written, except the grid.
 
         ``records`` are the kernel's own records, without the memory of their tensors.  ``visits``
-        is the number of reads and writes per tap; exact sums need more of them.
+        is the number of reads and writes per tap; exact sums need more of them.  With footprints,
+        the image is halved ``level`` times.
         """
         import triton.language as tl
 
@@ -257,13 +286,15 @@ class Call:
         )
         blocks = -(-plan.points // shape.block)
         far = max(map(reach, (grid, *tensors))) >= FAR
+        spread, displaced = plan.footprint is not None, plan.coords == "displacement"
+        whole, plan = plan, halved(plan, level) if spread else plan
         sizes = (*plan.spatial[::-1], 1, 1)
-        displaced = plan.coords == "displacement"
-        out = (*plan.out[::-1], 1, 1) if affine or displaced else (1, 1, 1)
+        out = (*plan.out[::-1], 1, 1) if affine or displaced or spread else (1, 1, 1)
         self.name, self.rolled, self.warps = name, visits > MANY, shape.warps
         self.programs = blocks * plan.grid_items * shape.splits
         # Every program has its own place in a gradient.
-        each = (blocks, rank, rank + 1) if affine else (plan.points, rank)
+        parts = (1 + rank * plan.footprint.attached,) if plan.footprint else ()
+        each = (blocks, rank, rank + 1) if affine else (plan.points, *parts, rank)
         self.gradient_shape = (shape.splits, plan.grid_items, *each)
         work = Work(
             **{f"size_{name}": n for name, n in zip("xyz", sizes, strict=False)},
@@ -276,17 +307,22 @@ class Call:
             SOURCE=MAPPED if affine else DISPLACED if displaced else GIVEN,
             LAST=last, REAL=tl.float64 if plan.real.itemsize == 8 else tl.float32,
             INDEX=tl.int64 if far else tl.int32, BLOCK=shape.block, DEPTH=shape.depth,
-            FILLED=plan.filled and fill is not None,
+            FILLED=plan.filled and fill is not None, UNITS=units_of(whole), SPREAD=spread,
         )  # fmt: skip
         of_fill = Fill(None, 0 if fill is None or fill.shape[0] == 1 else fill.strides[0])
         given = {"grid": grid_of(grid, affine), "fill": of_fill, "work": work, "tile": tile}
+        given["feet"] = feet_of(whole, level)
+        taken = parameters(getattr(sweeps, name))
+        given = {key: one for key, one in given.items() if key in taken}
         check(getattr(sweeps, name), given | records, NEITHER)
         self.arguments = flat_values(**given, **records)
 
-    def run(self, how: How, gradient: Tensor | None = None, **tensors: Tensor | None) -> None:
+    def run(self, how: How, **tensors: Tensor | None) -> None:
         """Launch the kernel on these tensors."""
-        memories = {f"{name}_memory": one for name, one in tensors.items()}
-        known = {**self.arguments, "gradient": gradient, **memories}
+        given = {
+            name if name in NEITHER else f"{name}_memory": one for name, one in tensors.items()
+        }
+        known = {**self.arguments, **given}
         launch(self.name, self.rolled, self.programs, self.warps, known, how)
 
     def add_up(
@@ -311,8 +347,8 @@ class Call:
         return other
 
 
-# Parameters that are not records and are given at launch.
-NEITHER = frozenset({"gradient"})
+# Parameters that are tensors without a record, and are given at launch.
+NEITHER = frozenset({"gradient", "found"})
 
 
 def launch(
@@ -330,9 +366,35 @@ def launch(
 # The contract -------------------------------------------------------------------------------------
 
 
-def room_for(plan: Plan) -> int:
-    """Return the bits of a limb that one addition may use, such that even the sum of all fits."""
-    taps = math.prod(method.taps for method in plan.methods)
+def survey(plan: Plan, grid: Tensor, found: Tensor, *, how: How = USUAL) -> None:
+    """Store what the points of a plan with footprints need in ``found``, two 32-bit zeros.
+
+    These become the deepest level, which is how often the image must be halved, and the most
+    samples of a point.
+    """
+    (layout,) = layouts(grid)
+    assert layout is not None
+    survey_call(plan, layout, how.affine).run(how, grid=grid, found=found)
+
+
+@functools.lru_cache(maxsize=1024)
+def survey_call(plan: Plan, grid: Layout, affine: bool) -> Call:
+    """Make the call for `survey`; for maps, it looks at one point of each."""
+    order = (0,) * len(plan.spatial)
+    lone = replace(plan, image_items=1, channels=1)
+    call = Call("survey", lone, order, grid, (), False, affine, None, 1, 1)
+    if affine:
+        call = call.but(work_points=1)
+        call.programs = plan.grid_items
+    return call
+
+
+def room_for(plan: Plan, samples: int = 1) -> int:
+    """Return the bits of a limb that one addition may use, such that even the sum of all fits.
+
+    samples: the most samples of a point.
+    """
+    taps = samples * math.prod(method.taps for method in plan.methods)
     shared = plan.items if plan.image_items == 1 else 1
     return 62 - math.ceil(math.log2(max(1, plan.points * shared * taps)))
 
@@ -345,34 +407,38 @@ def gather(
     order: Order,
     *,
     fill: Tensor | None = None,
+    level: int = 0,
     how: How = USUAL,
 ) -> None:
     """Sample real images, (N, C, *spatial), into ``out`` (N, C, points).
 
     ``fill`` (C,) or (1,) has the fill value, in the image's dtype if pixels are copied (`copies`),
     otherwise in plan.real.  If it is None, the fill value is 0.
+
+    If the plan has footprints, the image is halved ``level`` times, and only the points of that
+    level are sampled: the others keep what is in ``out``.
     """
-    call = gather_call(plan, order, *layouts(image, grid, out, fill), how.affine)
+    call = gather_call(plan, order, *layouts(image, grid, out, fill), level, how.affine)
     call.run(how, image=image, grid=grid, out=out, fill=fill)
 
 
 @functools.lru_cache(maxsize=1024)
 def gather_call(
     plan: Plan, order: Order, image: Layout, grid: Layout, out: Layout, fill: Layout | None,
-    affine: bool,
+    level: int, affine: bool,
 ) -> Call:  # fmt: skip
     """Make the call for `gather`."""
-    plain, copied, (low, high) = not any(order), copies(plan, order), (0, 0)
+    plain, copied, (low, high) = not any(order), plan.nearest and not any(order), (0, 0)
     rounds = plain and not is_differentiable(plan.dtype)
     if rounds:
         kind = plan.dtype
         low, high = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max)
     return Call(
         "gather", plan, order, grid, (image, out), side_by_side(image), affine, fill, 1, 1,
-        image=planes(image, plan.items), out=values_of(out, plan.items),
+        level, image=planes(image, plan.items), out=values_of(out, plan.items),
         outputs=Outputs(
-            COPY=copied and not plan.votes, VOTE=plan.votes,
-            HOLE=not rounds and plain, ROUND=rounds and not copied,
+            COPY=copied and not plan.votes, VOTE=plan.votes, HOLE=not rounds and plain,
+            ROUND=rounds and not copies(plan, order),
             BACKED=plain and fill is not None, LOW=int(low), HIGH=int(high),
         ),
     )  # fmt: skip
@@ -380,12 +446,12 @@ def gather_call(
 
 def copies(plan: Plan, order: Order) -> bool:
     """Whether values are copied from the image to the output unchanged."""
-    return (plan.nearest or plan.votes) and not any(order)
+    return (plan.nearest or plan.votes) and plan.footprint is None and not any(order)
 
 
-def crowded(plan: Plan) -> bool:
+def crowded(plan: Plan, shadow: Layout) -> bool:
     """Whether there are so many points per pixel that those of a block should be summed first."""
-    return plan.points > CROWDED * math.prod(plan.spatial)
+    return plan.points > CROWDED * math.prod(shadow.shape[2:])
 
 
 def backward(
@@ -399,6 +465,7 @@ def backward(
     empty: Callable[[tuple[int, ...]], Tensor] | None = None,
     sums: Sums | None = None,
     fill: Tensor | None = None,
+    level: int = 0,
     how: How = USUAL,
 ) -> Tensor | None:
     """Add values (N, C, points) to their taps in ``shadow`` (N, C, *spatial), if there is one.
@@ -407,10 +474,15 @@ def backward(
     makes tensors of the type ``plan.real``, and an image, also return the grid's gradient: a tensor
     (splits, N, points, D), to be summed over splits, or for maps (splits, N, blocks, D, D + 1), to
     be summed over splits and blocks.
+
+    If the plan has footprints, the image is halved ``level`` times, and only the values of points
+    of that level count.  The tensor that ``empty`` makes must contain numbers, to which the grid's
+    gradient is added.  It is (splits, N, points, 1 + D, D), with the gradient of the points
+    followed by those of the sides, x first; the latter are left out if they are detached.
     """
     needs = shadow is not None, empty is not None, sums is not None
     tensors = layouts(values, image, grid, shadow, fill)
-    call = backward_call(plan, order, *tensors, needs, how.affine)
+    call = backward_call(plan, order, *tensors, needs, level, how.affine)
     gradient = None if empty is None else empty(call.gradient_shape)
     call.add_up(
         how, sums, shadow, values=values, image=image, grid=grid, gradient=gradient, fill=fill
@@ -421,7 +493,8 @@ def backward(
 @functools.lru_cache(maxsize=1024)
 def backward_call(
     plan: Plan, order: Order, values: Layout, image: Layout | None, grid: Layout,
-    shadow: Layout | None, fill: Layout | None, needs: tuple[bool, bool, bool], affine: bool,
+    shadow: Layout | None, fill: Layout | None, needs: tuple[bool, bool, bool], level: int,
+    affine: bool,
 ) -> Call:  # fmt: skip
     """Make the call for `backward`; ``needs`` are those of image, grid and exact sums."""
     (need_image, need_grid, exact), items = needs, plan.items
@@ -429,10 +502,22 @@ def backward_call(
     assert first is not None and second is not None
     return Call(
         "backward", plan, order, grid, (values, first, second), side_by_side(second), affine, fill,
-        4 if exact else 2, 2 if need_grid else 1, image=planes(first, items),
+        4 if exact else 2, 2 if need_grid else 1, level, image=planes(first, items),
         shadow=shadow_of(second, items), values=values_of(values, items),
-        needs=Needs(need_image, need_grid, JOIN=crowded(plan), SUMS=AS_THEY_COME),
+        needs=Needs(need_image, need_grid, JOIN=crowded(plan, second), SUMS=AS_THEY_COME),
     )  # fmt: skip
+
+
+class Upstream(NamedTuple):
+    """The upstream gradients of `twice`, those of the results of `backward`.
+
+    Attributes:
+        by_image: that of the image's gradient, with the image's shape, or None.
+        by_grid: that of the grid's gradient, (N, points, D), or None.
+    """
+
+    by_image: Tensor | None
+    by_grid: Tensor | None
 
 
 def twice(
@@ -440,8 +525,7 @@ def twice(
     values: Tensor,
     image: Tensor,
     grid: Tensor,
-    by_image: Tensor | None,
-    by_grid: Tensor | None,
+    upstream: Upstream,
     onto: Tensor | None,
     shadow: Tensor | None,
     order: Order,
@@ -453,17 +537,16 @@ def twice(
 ) -> Tensor | None:
     """Compute the derivatives of backward in one sweep: see `gridsample.kernels.gpu.sweeps.twice`.
 
-    The upstream gradients are ``by_image``, with the image's shape, and ``by_grid`` (N, points, D).
     Results are stored in ``onto`` (N, C, points), added to ``shadow``, and returned as by
     `backward`.
     """
     needs = onto is not None, shadow is not None, empty is not None, sums is not None
-    tensors = layouts(values, image, grid, by_image, by_grid, onto, shadow, fill)
+    tensors = layouts(values, image, grid, *upstream, onto, shadow, fill)
     call = twice_call(plan, order, *tensors, needs)
     gradient = None if empty is None else empty(call.gradient_shape)
     call.add_up(
-        how, sums, shadow, values=values, image=image, grid=grid, by_image=by_image,
-        by_grid=by_grid, onto=onto, gradient=gradient, fill=fill,
+        how, sums, shadow, values=values, image=image, grid=grid, onto=onto, gradient=gradient,
+        fill=fill, **upstream._asdict(),
     )  # fmt: skip
     return gradient
 
@@ -486,7 +569,7 @@ def twice_call(
         onto=values_of(target, items), by_grid=grid_of(by_grid or grid),
         needs=SecondNeeds(
             FROM_IMAGE=by_image is not None, FROM_GRID=by_grid is not None and moves,
-            VALUES=need_values, IMAGE=need_image, GRID=need_grid, JOIN=crowded(plan),
+            VALUES=need_values, IMAGE=need_image, GRID=need_grid, JOIN=crowded(plan, under),
             SUMS=AS_THEY_COME,
         ),
     )  # fmt: skip

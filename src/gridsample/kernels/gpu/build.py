@@ -17,8 +17,8 @@ from typing import Any
 from gridsample.definitions import axis
 from gridsample.kernels import axes
 from gridsample.kernels.compile.records import flat_definition
-from gridsample.kernels.gpu import parts, sweeps, taps
-from gridsample.kernels.gpu.records import Work
+from gridsample.kernels.gpu import footprints, parts, sums, sweeps, taps
+from gridsample.kernels.gpu.records import Feet, Work
 
 Function = Callable[..., Any]
 
@@ -35,6 +35,7 @@ FUNCTIONS: tuple[Function, ...] = (
 # Arguments whose values do not cause recompilation.
 COUNTS = [
     *(f"work_{name}" for name in Work._fields if name != "channels"),
+    *(f"feet_{name}" for name in Feet._fields if not name.isupper()),
     *("shadow_limb", "shadow_room", "count"),
 ]
 
@@ -118,7 +119,7 @@ def constants() -> dict[str, Any]:
     """Return the constants that the functions use."""
     return {
         name: value
-        for module in (axis, axes, taps, parts, sweeps)
+        for module in (axis, axes, taps, parts, footprints, sums, sweeps)
         for name, value in vars(module).items()
         if name.isupper() and isinstance(value, (int, float))
     }
@@ -133,17 +134,20 @@ def kernels(rolled: bool = False, interpreted: bool = False) -> SimpleNamespace:
     """
     import triton.language as tl
 
-    from gridsample.kernels.compile.triton_jit import compiler, known_sum
+    from gridsample.kernels.compile.triton_jit import compiler, known_reduction
 
     names: dict[str, Any] = {"tl": tl, "__builtins__": __builtins__}
     names |= {name: tl.constexpr(value) for name, value in constants().items()}
     jit = compiler(interpreted)
     for function in FUNCTIONS:
         twin = parts.entry_rolled if rolled and function is parts.entry else function
-        unrolled = function is axis.weight and not interpreted
+        unrolled = not interpreted and (
+            function is axis.weight or (function in sweeps.LOOPS and not rolled)
+        )
         names[function.__name__] = jit(strip(twin, {**names}, function.__name__, unrolled))
-        if interpreted and function is parts.plus:
-            names["plus"] = known_sum(names["plus"])
+        if interpreted and function in (parts.plus, parts.larger):
+            name = function.__name__
+            names[name] = known_reduction(name, names[name])
     for kernel in sweeps.KERNELS:
         options = {} if interpreted else {"do_not_specialize": COUNTS}
         unrolled = not (rolled or interpreted)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gridsample.kernels.axes import BACKED, COORDS, COUNT, ORDER, POWERS, TO_CENTRES
+from gridsample.kernels.axes import BACKED, COUNT, IN_PIXELS, ORDER, POWERS, TO_CENTRES
 from gridsample.kernels.gpu.records import Grid, Static, Tile, Work
 from gridsample.kernels.gpu.taps import (
     any_kept,
@@ -33,6 +33,11 @@ AS_THEY_COME, MEASURED, EXACT = range(3)
 def plus(a: Any, b: Any) -> Any:
     """Return the sum of two numbers, for reductions."""
     return a + b
+
+
+def larger(a: Any, b: Any) -> Any:
+    """Return the larger of two numbers, for reductions."""
+    return maximum(a, b)
 
 
 def over_points(vector: Any, LAST: Static) -> Any:
@@ -74,12 +79,16 @@ def place(point: Any, out: Any, AXIS: Static) -> Any:
 
 
 def ruler(point: Any, out: Any, AXIS: Static, tile: Tile) -> Any:
-    """Return where the points are along an axis of the output, from -1 to 1.
+    """Return where the points are along an axis of the output: from -1 to 1, or their indices.
 
     As in `gridsample.identity_grid`: (2 i + 1 - n) / n, or over n - 1 for aligned corners.
     """
-    span = maximum(out[AXIS] - (1 if tile.X[COORDS] == TO_CENTRES else 0), 1)
-    return (2 * place(point, out, AXIS) + 1 - out[AXIS]).to(tile.REAL) / tl.cast(span, tile.REAL)
+    if tile.UNITS == IN_PIXELS:
+        return place(point, out, AXIS).to(tile.REAL)
+    else:
+        span = maximum(out[AXIS] - (1 if tile.UNITS == TO_CENTRES else 0), 1)
+        steps = 2 * place(point, out, AXIS) + 1 - out[AXIS]
+        return steps.to(tile.REAL) / tl.cast(span, tile.REAL)
 
 
 def mapped(maps: Grid, item: Any, point: Any, out: Any, tile: Tile) -> Any:
@@ -114,7 +123,7 @@ def find(coordinates: Any, point: Any, present: Any, work: Work, tile: Tile) -> 
             if axis < tile.RANK
             else tl.full(point.shape, 0, tile.REAL)
         )
-        if tile.SOURCE == DISPLACED and axis < tile.RANK:
+        if tile.SOURCE == DISPLACED and axis < tile.RANK and not tile.SPREAD:
             x += place(point, out, axis).to(tile.REAL)
         size = sizes[axis] if axis < tile.RANK else 1
         base, t, steep, sure, within = locate(

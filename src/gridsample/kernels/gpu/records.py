@@ -23,7 +23,7 @@ class Planes(NamedTuple):
 
 
 class Shadow(NamedTuple):
-    """An image to which values are added, and the buffers for exact sums; see `sweeps.add`."""
+    """An image to which values are added, and the buffers for exact sums; see `sums.add`."""
 
     memory: Any
     item: Any
@@ -92,6 +92,21 @@ class Tile(NamedTuple):
     BLOCK: Static  # the points of a program
     DEPTH: Static  # the channels of a tile
     FILLED: Static  # whether dropped taps contribute the fill value
+    UNITS: Static  # the units of the coordinates that are given; those of samples are the axes'
+    SPREAD: Static  # whether points have footprints, over which samples are spread
+
+
+class Feet(NamedTuple):
+    """The footprints of points, if they have any; see `gridsample.kernels.gpu.footprints`."""
+
+    level: Any  # how often the image has been halved: only points of this level are processed
+    levels: Any  # how often it can be halved
+    most: Any  # the maximum number of samples along a side
+    whole_x: Any  # pixels along each axis of the image before it was halved
+    whole_y: Any
+    whole_z: Any
+    SCALED: Static  # whether samples have other coordinates in the halved image
+    ATTACHED: Static  # whether the sides have a gradient
 
 
 class Outputs(NamedTuple):

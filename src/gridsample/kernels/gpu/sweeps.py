@@ -26,15 +26,28 @@ from typing import Any
 
 from gridsample.definitions.axis import ZERO
 from gridsample.kernels.axes import COUNT
+from gridsample.kernels.gpu import footprints, sums
+from gridsample.kernels.gpu.footprints import (
+    add_sample,
+    base_of,
+    count_samples,
+    is_finite,
+    keep_sums,
+    none_yet,
+    places_along,
+    quotient,
+    sample_at,
+    sides_of,
+    survey,
+)
 from gridsample.kernels.gpu.parts import (
-    AS_THEY_COME,
     MAPPED,
-    MEASURED,
     assignment,
     blank,
     channels_of,
     entry,
     find,
+    larger,
     line_kept,
     line_of,
     line_start,
@@ -53,6 +66,7 @@ from gridsample.kernels.gpu.parts import (
     weigh_all,
 )
 from gridsample.kernels.gpu.records import (
+    Feet,
     Fill,
     Grid,
     Needs,
@@ -65,13 +79,65 @@ from gridsample.kernels.gpu.records import (
     Values,
     Work,
 )
-from gridsample.kernels.gpu.taps import maximum, minimum, tl, where
+from gridsample.kernels.gpu.sums import add, collect
+from gridsample.kernels.gpu.taps import tl, where
+
+
+def value_of(
+    source: Any, image: Planes, taps: Any, weights: Any, real: Any, backdrop: Any, tile: Tile,
+    outputs: Outputs,
+) -> Any:  # fmt: skip
+    """Return a tile of samples.
+
+    taps: the points' pixels, whether they are kept, and which points may have taps and are not
+        nowhere; see `find`.
+    """
+    pixels, kept, near, sure = taps
+    wx, wy, wz = weights
+    if outputs.COPY:
+        at = pixels[2][0] * image.z + pixels[1][0] * image.y + pixels[0][0] * image.x
+        there = over_points(kept[2][0] & kept[1][0] & kept[0][0] & near, tile.LAST)
+        total = tl.load(source + over_points(at, tile.LAST), mask=there & real, other=0)
+        if tile.SPREAD:
+            total = total.to(tile.REAL)
+        if tile.FILLED:
+            total = where(there, total, backdrop)
+    elif outputs.VOTE:
+        steps = (image.x, image.y, image.z)
+        total = vote(source, steps, pixels, kept, near, (wx, wy, wz), real, backdrop, tile)
+    else:
+        total = tl.full(
+            [tile.BLOCK, tile.DEPTH] if tile.LAST else [tile.DEPTH, tile.BLOCK], 0, tile.REAL
+        )
+        for line in range(lines(tile.Y, tile.Z)):
+            start = line_start(pixels, image.y, image.z, line, tile.Y, tile.Z)
+            inside = line_kept(kept, near, line, tile.Y, tile.Z)
+            w = line_weight(wy, wz, line, tile.Y, tile.Z)
+            for i in tl.static_range(tl.constexpr(tile.X[COUNT])):
+                there = inside & kept[0][i]
+                pixel = look_up(
+                    source, start + pixels[0][i] * image.x, there, real, backdrop, tile,
+                    tile.FILLED,
+                )  # fmt: skip
+                part = over_points(w * wx[i], tile.LAST) * pixel
+                if tile.FILLED:  # an infinite fill value with weight 0 contributes nothing
+                    part = where(over_points(there | (w * wx[i] != 0), tile.LAST), part, 0)
+                total += part
+    if outputs.BACKED:
+        total = where(over_points(near, tile.LAST), total, backdrop)
+    if outputs.HOLE:
+        total = blank(total, sure, tile)
+    return total
 
 
 def gather(
-    image: Planes, grid: Grid, out: Values, fill: Fill, work: Work, tile: Tile, outputs: Outputs
-) -> None:
-    """Sample: out = sum over taps of weight * pixel, or their vote; see `Outputs`."""
+    image: Planes, grid: Grid, out: Values, fill: Fill, work: Work, feet: Feet, tile: Tile,
+    outputs: Outputs,
+) -> None:  # fmt: skip
+    """Sample: out = sum over taps of weight * pixel, or their vote; see `Outputs`.
+
+    If points have footprints, it is the mean of that over their samples.
+    """
     point, present, item, split = assignment(work, tile.BLOCK)
     if tile.SOURCE == MAPPED:
         coordinates = mapped(grid, item, point, (work.out_x, work.out_y, work.out_z), tile)
@@ -82,45 +148,47 @@ def gather(
             tl.load(grid.memory + here + grid.axis, mask=present & (tile.RANK > 1), other=0),
             tl.load(grid.memory + here + 2 * grid.axis, mask=present & (tile.RANK > 2), other=0),
         )
-    pixels, kept, scales, sure, near = find(coordinates, point, present, work, tile)
-    wx, wy, wz = weigh_all(scales, tile, 0, 0, 0)
-    for unit in tl.range(split, work.units, work.splits):
+    units = work.units
+    if tile.SPREAD:
+        there = present & is_finite(coordinates, tile.RANK)
+        sides = sides_of(grid, item, point, coordinates, there, work, tile)
+        level, counts = count_samples(sides, tile, feet)
+        present = present & (level == feet.level)
+        many = counts[0] * counts[1] * counts[2]
+        most = tl.reduce(where(present, many, 0), 0, larger)
+        base = base_of(coordinates, point, work, tile)
+        units = where(most > 0, units, 0)
+    else:
+        pixels, kept, scales, sure, near = find(coordinates, point, present, work, tile)
+        weights = weigh_all(scales, tile, 0, 0, 0)
+    for unit in tl.range(split, units, work.splits):
         n, channel, real = channels_of(unit, item, work, tile)
         source = image.memory + n * image.item + channel.to(tile.INDEX) * image.channel
         backdrop = ZERO
         if tile.FILLED or outputs.BACKED:
             backdrop = tl.load(fill.memory + channel * fill.channel, mask=real, other=0)
-        if outputs.COPY:
-            at = pixels[2][0] * image.z + pixels[1][0] * image.y + pixels[0][0] * image.x
-            there = over_points(kept[2][0] & kept[1][0] & kept[0][0] & near, tile.LAST)
-            total = tl.load(source + over_points(at, tile.LAST), mask=there & real, other=0)
-            if tile.FILLED:
-                total = where(there, total, backdrop)
-        elif outputs.VOTE:
-            steps = (image.x, image.y, image.z)
-            total = vote(source, steps, pixels, kept, near, (wx, wy, wz), real, backdrop, tile)
-        else:
+        if tile.SPREAD:
             total = tl.full(
                 [tile.BLOCK, tile.DEPTH] if tile.LAST else [tile.DEPTH, tile.BLOCK], 0, tile.REAL
             )
-            for line in range(lines(tile.Y, tile.Z)):
-                start = line_start(pixels, image.y, image.z, line, tile.Y, tile.Z)
-                inside = line_kept(kept, near, line, tile.Y, tile.Z)
-                w = line_weight(wy, wz, line, tile.Y, tile.Z)
-                for i in tl.static_range(tl.constexpr(tile.X[COUNT])):
-                    there = inside & kept[0][i]
-                    pixel = look_up(
-                        source, start + pixels[0][i] * image.x, there, real, backdrop, tile,
-                        tile.FILLED,
-                    )  # fmt: skip
-                    part = over_points(w * wx[i], tile.LAST) * pixel
-                    if tile.FILLED:  # an infinite fill value with weight 0 contributes nothing
-                        part = where(over_points(there | (w * wx[i] != 0), tile.LAST), part, 0)
-                    total += part
-        if outputs.BACKED:
-            total = where(over_points(near, tile.LAST), total, backdrop)
-        if outputs.HOLE:
-            total = blank(total, sure, tile)
+            for j in tl.range(0, most):
+                mine = present & (j < many)
+                along = places_along(j, counts, tile)
+                at = sample_at(base, sides, counts, along, work, tile, feet)
+                pixels, kept, scales, sure, near = find(at, point, mine, work, tile)
+                weights = weigh_all(scales, tile, 0, 0, 0)
+                value = value_of(
+                    source, image, (pixels, kept, near, sure), weights, real, backdrop, tile,
+                    outputs,
+                )  # fmt: skip
+                # The bits of a single sample, such as the sign of a zero, remain.
+                value = where(j > 0, total + value, value)
+                total = where(over_points(mine, tile.LAST), value, total)
+            total = quotient(total, over_points(many, tile.LAST), tile.REAL)
+        else:
+            total = value_of(
+                source, image, (pixels, kept, near, sure), weights, real, backdrop, tile, outputs
+            )
         if outputs.ROUND:
             total = settle(total, outputs.LOW, outputs.HIGH, out.memory.dtype.element_ty)
         target = out.memory + n * out.item + channel.to(tile.INDEX) * out.channel
@@ -132,114 +200,14 @@ def gather(
         )
 
 
-def follow(run_a: Any, sum_a: Any, run_b: Any, sum_b: Any) -> Any:
-    """Add sums along runs of points, for a scan: the sum so far is added within the same run."""
-    return run_b, sum_b + where(run_a == run_b, sum_a, 0)
-
-
-def join_runs(at: Any, kept: Any, value: Any, BLOCK: Static, LAST: Static) -> Any:
-    """Sum the values of successive points that go to the same pixel, at the last of these points.
-
-    Return which points are to be written, and their values.
-    """
-    value = where(over_points(kept, LAST), value, 0)
-    place = tl.arange(0, BLOCK)
-    key = where(kept, at, -1)
-    before = tl.gather(key, maximum(place - 1, 0), 0)
-    run = tl.associative_scan(where((place == 0) | (key != before), 1, 0), 0, plus)
-    after = tl.gather(run, minimum(place + 1, BLOCK - 1), 0)
-    runs = tl.broadcast(over_points(run, LAST), value)[0]
-    _, value = tl.associative_scan((runs, value), 0 if LAST else 1, follow)
-    return kept & ((place == BLOCK - 1) | (run != after)), value
-
-
-def two_to(exponent: Any, REAL: Static) -> Any:
-    """Return powers of two as floats, for exponents of normal numbers of the type."""
-    if REAL.primitive_bitwidth == 64:
-        return ((exponent + 1023).to(tl.int64) << 52).to(tl.float64, bitcast=True)
-    else:
-        return ((exponent + 127).to(tl.int32) << 23).to(tl.float32, bitcast=True)
-
-
-def halves(bound: Any, room: Any, REAL: Static) -> Any:
-    """Return two exponents that scale values of the size ``bound``, a float's bits, below 2**room.
-
-    There are two, because their sum may be too large for one power of two.
-    """
-    if REAL.primitive_bitwidth == 64:
-        exponent = room + 1022 - (bound >> 52).to(tl.int32)
-    else:
-        exponent = room + 126 - (bound >> 23)
-    return exponent >> 1, exponent - (exponent >> 1)
-
-
-def add(
-    shadow: Shadow, onto: Any, at: Any, value: Any, kept: Any, real: Any, tile: Tile,
-    JOIN: Static, SUMS: Static,
-) -> None:  # fmt: skip
-    """Add a tile of values to pixels, for kept points and existing channels.
-
-    Planes begin at ``onto`` in the shadow, in its bounds and in its limbs.
-
-    Atomic additions of floats happen in any order, so that the rounding varies.  The greatest of
-    some floats, and the sum of integers, do not depend on the order.  Therefore ``MEASURED`` finds
-    the greatest finite magnitude of the values added to each pixel (as bits: those of positive
-    floats are ordered like the floats).  Then ``EXACT`` adds integers: multiples of that
-    magnitude's power of two times 2**-room, and, if REAL has 53 bits, the remainders in a second
-    limb.  Values that are not finite are added to the floats, where they also dominate in any
-    order.
-    """
-    if JOIN:
-        kept, value = join_runs(at, kept, value, tile.BLOCK, tile.LAST)
-    at = over_points(at, tile.LAST)
-    there = over_points(kept, tile.LAST) & real
-    if SUMS == AS_THEY_COME:
-        tl.atomic_add(shadow.memory + onto + at, value, mask=there, sem="relaxed")
-    else:
-        finite = value - value == ZERO
-        if SUMS == MEASURED:
-            size = tl.abs(value).to(
-                tl.int64 if tile.REAL.primitive_bitwidth == 64 else tl.int32, bitcast=True
-            )
-            tl.atomic_max(shadow.bounds + onto + at, size, mask=there & finite, sem="relaxed")
-        else:
-            tl.atomic_add(
-                shadow.memory + onto + at, value, mask=there & (finite == 0), sem="relaxed"
-            )
-            there = there & finite
-            bound = tl.load(shadow.bounds + onto + at, mask=there, other=0)
-            one, other = halves(bound, shadow.room, tile.REAL)
-            rest = where(there, value, 0) * two_to(one, tile.REAL) * two_to(other, tile.REAL)
-            whole = rest.to(tl.int64)
-            limbs = shadow.limbs + onto + at
-            tl.atomic_add(limbs, whole, mask=there, sem="relaxed")
-            if tile.REAL.primitive_bitwidth == 64:
-                left = (rest - whole.to(tile.REAL)) * two_to(shadow.room, tile.REAL)
-                tl.atomic_add(limbs + shadow.limb, left.to(tl.int64), mask=there, sem="relaxed")
-
-
-def collect(shadow: Shadow, out: Any, count: Any, REAL: Static, BLOCK: Static) -> None:
-    """Convert integer sums to floats, and add the values that were not finite."""
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    there = at < count
-    one, other = halves(tl.load(shadow.bounds + at, mask=there, other=0), shadow.room, REAL)
-    total = tl.load(shadow.limbs + at, mask=there, other=0).to(REAL)
-    if REAL.primitive_bitwidth == 64:
-        second = tl.load(shadow.limbs + shadow.limb + at, mask=there, other=0).to(REAL)
-        total += second * two_to(-shadow.room, REAL)
-    total = total * two_to(-one, REAL) * two_to(-other, REAL)
-    total += tl.load(shadow.memory + at, mask=there, other=0)
-    tl.store(out + at, total.to(out.dtype.element_ty), mask=there)
-
-
 def backward(
     values: Values, image: Planes, grid: Grid, shadow: Shadow, gradient: Any, fill: Fill,
-    work: Work, tile: Tile, needs: Needs,
+    work: Work, feet: Feet, tile: Tile, needs: Needs,
 ) -> None:  # fmt: skip
     """Compute both gradients of gather: add to the image's in ``shadow``, store the grid's.
 
     The grid's ``gradient`` (splits, item, point, axis) has a separate place for each split.  For
-    affine maps, it is (splits, item, block, axis, column).
+    affine maps, it is (splits, item, block, axis, column).  For footprints, see `keep_sums`.
     """
     point, present, item, split = assignment(work, tile.BLOCK)
     if tile.SOURCE == MAPPED:
@@ -251,51 +219,67 @@ def backward(
             tl.load(grid.memory + here + grid.axis, mask=present & (tile.RANK > 1), other=0),
             tl.load(grid.memory + here + 2 * grid.axis, mask=present & (tile.RANK > 2), other=0),
         )
-    pixels, kept, scales, _, near = find(coordinates, point, present, work, tile)
-    wx, wy, wz = weigh_all(scales, tile, 0, 0, 0)
-    dx, dy, dz = wx, wy, wz
-    if needs.GRID:
-        dx, dy, dz = weigh_all(scales, tile, 1, 1, 1)
-    by_x = tl.full([tile.BLOCK], 0, tile.REAL)
-    by_y = tl.full([tile.BLOCK], 0, tile.REAL)
-    by_z = tl.full([tile.BLOCK], 0, tile.REAL)
-    for unit in tl.range(split, work.units, work.splits):
+    units = work.units
+    if tile.SPREAD:
+        there = present & is_finite(coordinates, tile.RANK)
+        sides = sides_of(grid, item, point, coordinates, there, work, tile)
+        level, counts = count_samples(sides, tile, feet)
+        present = present & (level == feet.level)
+        many = counts[0] * counts[1] * counts[2]
+        most = tl.reduce(where(present, many, 0), 0, larger)
+        base = base_of(coordinates, point, work, tile)
+        units = where(most > 0, units, 0)
+        near = present
+        sums = none_yet(tile)
+    else:
+        pixels, kept, scales, _, near = find(coordinates, point, present, work, tile)
+        weights = weigh_all(scales, tile, 0, 0, 0)
+        slopes = weights
+        if needs.GRID:
+            slopes = weigh_all(scales, tile, 1, 1, 1)
+    zero = tl.full([tile.BLOCK], 0, tile.REAL)
+    by = (zero, zero, zero)
+    for unit in tl.range(split, units, work.splits):
         n, channel, real = channels_of(unit, item, work, tile)
         upstream = values.memory + n * values.item + channel.to(tile.INDEX) * values.channel
         upstream += over_points(point.to(tile.INDEX) * values.point, tile.LAST)
         g = tl.load(upstream, mask=over_points(near, tile.LAST) & real, other=0).to(tile.REAL)
         onto = n * shadow.item + channel.to(tile.INDEX) * shadow.channel
+        source = image.memory
+        backdrop = ZERO
         if needs.GRID:
             source = image.memory + n * image.item + channel.to(tile.INDEX) * image.channel
-            backdrop = ZERO
             if tile.FILLED:
                 backdrop = tl.load(fill.memory + channel * fill.channel, mask=real, other=0)
-        for line in range(lines(tile.Y, tile.Z)):
-            inside = line_kept(kept, near, line, tile.Y, tile.Z)
-            start = line_start(pixels, image.y, image.z, line, tile.Y, tile.Z)
-            to = line_start(pixels, shadow.y, shadow.z, line, tile.Y, tile.Z)
-            w = line_weight(wy, wz, line, tile.Y, tile.Z)
-            w_y = line_weight(dy, wz, line, tile.Y, tile.Z)
-            w_z = line_weight(wy, dz, line, tile.Y, tile.Z)
-            for i in tl.static_range(tl.constexpr(tile.X[COUNT])):
-                there = inside & kept[0][i]
-                if needs.IMAGE:
-                    value = g * over_points(w * wx[i], tile.LAST)
-                    at = to + pixels[0][i] * shadow.x
-                    add(shadow, onto, at, value, there, real, tile, needs.JOIN, needs.SUMS)
+        if tile.SPREAD:
+            g = quotient(g, over_points(many, tile.LAST), tile.REAL)
+            for j in tl.range(0, most):
+                along = places_along(j, counts, tile)
+                at = sample_at(base, sides, counts, along, work, tile, feet)
+                pixels, kept, scales, _, close = find(at, point, present & (j < many), work, tile)
+                weights = weigh_all(scales, tile, 0, 0, 0)
+                slopes = weights
                 if needs.GRID:
-                    pixel = look_up(
-                        source, start + pixels[0][i] * image.x, there, real, backdrop, tile,
-                        tile.FILLED,
-                    )  # fmt: skip
-                    shared = share(g * pixel, near if tile.FILLED else there, tile.LAST)
-                    by_x, by_y, by_z = add_slopes(
-                        by_x, by_y, by_z, shared, w * dx[i], w_y * wx[i], w_z * wx[i], tile
-                    )
+                    slopes = weigh_all(scales, tile, 1, 1, 1)
+                one = return_taps(
+                    g, real, source, image, backdrop, shadow, onto, (pixels, kept, close),
+                    (weights, slopes), (zero, zero, zero), tile, needs,
+                )  # fmt: skip
+                if needs.GRID:
+                    found = steepened(one, scales)
+                    sums = add_sample(sums, found, along, tile, feet)
+        else:
+            by = return_taps(
+                g, real, source, image, backdrop, shadow, onto, (pixels, kept, near),
+                (weights, slopes), by, tile, needs,
+            )  # fmt: skip
     if needs.GRID:
-        found = (by_x * scales[0][1], by_y * scales[1][1], by_z * scales[2][1])
         row = split * work.grid_items + item
-        keep_gradient(gradient, found, row, point, present, work, tile)
+        if tile.SPREAD:
+            keep_sums(gradient, sums, row, point, present, work, tile, feet)
+        else:
+            found = steepened(by, scales)
+            keep_gradient(gradient, found, row, point, present, work, tile)
 
 
 def share(products: Any, counted: Any, LAST: Static) -> Any:
@@ -317,6 +301,53 @@ def add_slopes(
     if rises(tile.Z, 1):
         z += shared * along_z
     return x, y, z
+
+
+def steepened(slopes: Any, scales: Any) -> Any:
+    """Convert slopes along positions to slopes along coordinates."""
+    return (
+        slopes[0] * scales[0][1],
+        slopes[1] * scales[1][1],
+        slopes[2] * scales[2][1],
+    )
+
+
+def return_taps(
+    g: Any, real: Any, source: Any, image: Planes, backdrop: Any, shadow: Shadow, onto: Any,
+    taps: Any, weights: Any, slopes: Any, tile: Tile, needs: Needs,
+) -> Any:  # fmt: skip
+    """Add a tile of upstream values to their taps; return slopes with what they contribute.
+
+    taps: the points' pixels, whether they are kept, and which points may have taps; see `find`.
+    weights: the taps' weights, and these differentiated.
+    """
+    pixels, kept, near = taps
+    wx, wy, wz = weights[0]
+    dx, dy, dz = weights[1]
+    by_x, by_y, by_z = slopes
+    for line in range(lines(tile.Y, tile.Z)):
+        inside = line_kept(kept, near, line, tile.Y, tile.Z)
+        start = line_start(pixels, image.y, image.z, line, tile.Y, tile.Z)
+        to = line_start(pixels, shadow.y, shadow.z, line, tile.Y, tile.Z)
+        w = line_weight(wy, wz, line, tile.Y, tile.Z)
+        w_y = line_weight(dy, wz, line, tile.Y, tile.Z)
+        w_z = line_weight(wy, dz, line, tile.Y, tile.Z)
+        for i in tl.static_range(tl.constexpr(tile.X[COUNT])):
+            there = inside & kept[0][i]
+            if needs.IMAGE:
+                value = g * over_points(w * wx[i], tile.LAST)
+                at = to + pixels[0][i] * shadow.x
+                add(shadow, onto, at, value, there, real, tile, needs.JOIN, needs.SUMS)
+            if needs.GRID:
+                pixel = look_up(
+                    source, start + pixels[0][i] * image.x, there, real, backdrop, tile,
+                    tile.FILLED,
+                )  # fmt: skip
+                shared = share(g * pixel, near if tile.FILLED else there, tile.LAST)
+                by_x, by_y, by_z = add_slopes(
+                    by_x, by_y, by_z, shared, w * dx[i], w_y * wx[i], w_z * wx[i], tile
+                )
+    return by_x, by_y, by_z
 
 
 def keep_gradient(
@@ -476,11 +507,15 @@ def add_bends(
 
 # Ordered so that each function uses only those before it.
 FUNCTIONS = (
-    *(plus, over_points, over_channels, assignment, place, ruler, mapped, find, weigh_all, rises),
+    *(plus, larger, over_points, over_channels, assignment, place, ruler, mapped, find),
+    *(weigh_all, rises),
     *(lines, entry, line_of, line_start, line_weight, line_kept, channels_of, look_up, vote),
-    *(settle, blank, follow, join_runs, two_to, halves, add, share, add_slopes),
-    *(keep_gradient, direction, add_bends),
+    *(settle, blank, *sums.FUNCTIONS, share, add_slopes),
+    *(value_of, steepened, return_taps, keep_gradient, direction, add_bends),
+    *footprints.FUNCTIONS,
 )
 
+# Those that loop over lines of taps, at compile time or not, as kernels do.
+LOOPS = (value_of, return_taps)
 
-KERNELS = (gather, backward, twice, collect)
+KERNELS = (gather, backward, twice, collect, survey)
