@@ -391,35 +391,33 @@ def test_modules_the_patch_and_opencv() -> None:
 
 @pytest.mark.parametrize("coords", ["normalized", "displacement"])
 @pytest.mark.parametrize("most", [2, 16])
-def test_other_devices_sample_one_sample_of_all_points_at_a_time(coords: str, most: int) -> None:
+def test_samples_as_tensors_have_the_mean_and_its_derivatives(coords: str, most: int) -> None:
     from gridsample.backends.torch import derivatives, footprints
     from gridsample.definitions.footprints import Footprint
     from gridsample.definitions.options import Options
 
     rng = cases.generator("footprints", coords, most)
-    image = torch.tensor(cases.pixels(rng, (2, 2, 15, 14)))
+    image = torch.tensor(cases.pixels(rng, (2, 2, 15, 14)), requires_grad=True)
     grid = torch.tensor(shrinking(rng, 2, (4, 3), (15, 14), coords))
     grid[0, 1, 1] = np.nan
+    grid.requires_grad_()
     values = torch.tensor(cases.pixels(rng, (2, 2, 4, 3)))
     how = Options(
         mode=("linear",) * 2, padding_mode=("border",) * 2, coords=coords, fill_value=(),
         order=(0, 0), footprint=Footprint(most),
     )  # fmt: skip
-    plain: Any = derivatives
-    pairs = [
-        (footprints.gather(plain, image, grid, how), derivatives.gather(image, grid, how)),
-        (
-            footprints.scatter(plain, values, grid, image.shape, how),
-            derivatives.scatter(values, grid, image.shape, how),
-        ),
-        *zip(
-            footprints.backward(plain, values, image, grid, (True, True), how),
-            derivatives.backward(values, image, grid, True, True, how),
-            strict=True,
-        ),
-    ]
-    for one, two in pairs:
-        assert_close(one.numpy(), two.numpy(), 256 * ulp(float))
+    feet, images = footprints.Footprints(grid, image.shape[2:], how), footprints.Pyramid(image)
+    mean: Any = 0
+    for one in feet.samples():
+        mean = mean + one.values(derivatives.gather(images.at(one.spatial), one.grid, one.how))
+    found = mean, *torch.autograd.grad(mean, (image, grid), values)
+    with torch.no_grad():
+        expected = (
+            derivatives.gather(image, grid, how),
+            *derivatives.backward(values, image, grid, True, True, how),
+        )
+    for one, two in zip(found, expected, strict=True):
+        assert_close(one.detach().numpy(), two.numpy(), 256 * ulp(float))
 
 
 # Explained ----------------------------------------------------------------------------------------
