@@ -11,7 +11,7 @@ EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
 # Lines of a session at the left margin, with their output, up to an empty line.
 SESSION = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
 
-# Where the text on the result begins.  Griffe would take what precedes its first colon as the type.
+# Where the text on the result begins.  Griffe would take what is before a colon there as the type.
 RETURNS = re.compile(r"^Returns:\n +", re.MULTILINE)
 # A table of two columns between lines of "=", whose first column holds names.
 TABLE = re.compile(r"^=+  =+\n((?:.+\n)+?)=+  =+$", re.MULTILINE)

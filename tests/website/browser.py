@@ -1,0 +1,124 @@
+"""Chromium without a window, driven over a pipe by the DevTools protocol."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
+)
+OPTIONS = "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"
+
+
+class Browser:
+    """A browser with one page.  A context manager: it ends with its block."""
+
+    def __init__(self, profile: Path) -> None:
+        """Start it, with a folder for its files."""
+        reads, self.requests = os.pipe()
+        self.answers, writes = os.pipe()
+        # The browser reads from 3 and writes to 4.
+        theirs, back = (fcntl.fcntl(one, fcntl.F_DUPFD, 10) for one in (reads, writes))
+        os.close(reads)
+        os.close(writes)
+        start = f'exec "$0" "$@" 3</dev/fd/{theirs} 4>/dev/fd/{back}'
+        options = *OPTIONS, "--remote-debugging-pipe", f"--user-data-dir={profile}"
+        words = ["sh", "-c", start, CHROMIUM, *options]
+        self.process = subprocess.Popen(
+            words, pass_fds=(theirs, back), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+        os.close(theirs)
+        os.close(back)
+        self.count, self.rest = 0, b""
+        self.events: list[dict[str, Any]] = []
+        self.session: dict[str, str] = {}
+        target = self("Target.createTarget", url="about:blank")["targetId"]
+        attached = self("Target.attachToTarget", targetId=target, flatten=True)
+        self.session = {"sessionId": attached["sessionId"]}
+        for domain in ("Page", "Runtime", "Network", "Accessibility"):
+            self(f"{domain}.enable")
+
+    def __enter__(self) -> Browser:
+        """Return it."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        os.close(self.requests)
+        os.close(self.answers)
+        self.process.terminate()
+        self.process.wait()
+
+    def read(self) -> dict[str, Any]:
+        """Wait for one message."""
+        while b"\0" not in self.rest:
+            more = os.read(self.answers, 1 << 20)
+            if not more:
+                raise RuntimeError("the browser has ended")
+            self.rest += more
+        message, _, self.rest = self.rest.partition(b"\0")
+        return json.loads(message)
+
+    def __call__(self, method: str, **arguments: Any) -> dict[str, Any]:
+        """Call a method of the protocol, and return its result."""
+        self.count += 1
+        request = {"id": self.count, "method": method, "params": arguments} | self.session
+        os.write(self.requests, json.dumps(request).encode() + b"\0")
+        while (message := self.read()).get("id") != self.count:
+            self.events.append(message)
+        if "error" in message:
+            raise RuntimeError(f"{method}: {message['error']['message']}")
+        return message["result"]
+
+    def open(self, address: str, width: int = 1280, *, dark: bool = False) -> None:
+        """Show a page in a window of a width, and wait until it has loaded."""
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+        self("Emulation.setDeviceMetricsOverride", **size)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self("Emulation.setEmulatedMedia", features=[scheme])
+        self.events = []
+        self("Page.navigate", url=address)
+        while not any(one.get("method") == "Page.loadEventFired" for one in self.events):
+            self.events.append(self.read())
+
+    def run(self, script: str) -> Any:
+        """Return the value of an expression of JavaScript."""
+        found = self("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in found:
+            raise RuntimeError(found["exceptionDetails"]["exception"].get("description"))
+        return found["result"].get("value")
+
+    def tree(self) -> list[dict[str, Any]]:
+        """The accessibility tree: what a screen reader is told, in order."""
+        nodes = self("Accessibility.getFullAXTree")["nodes"]
+        return [flat(one) for one in ordered(nodes) if not one["ignored"]]
+
+    def press(self, key: str, code: int) -> None:
+        """Press and release a key."""
+        key_of = {"key": key, "code": key, "windowsVirtualKeyCode": code}
+        for kind in ("rawKeyDown", "keyUp"):
+            self("Input.dispatchKeyEvent", type=kind, **key_of)
+
+
+def ordered(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The nodes of a tree, each before its children."""
+    by_id = {one["nodeId"]: one for one in nodes}
+    found, left = [], [one["nodeId"] for one in nodes if "parentId" not in one][::-1]
+    while left:
+        node = by_id[left.pop()]
+        found.append(node)
+        left += [one for one in node.get("childIds", [])[::-1] if one in by_id]
+    return found
+
+
+def flat(node: dict[str, Any]) -> dict[str, Any]:
+    """A node's role, name, value, description and properties."""
+    words = {key: node.get(key, {}).get("value", "") for key in ("role", "name", "value")}
+    words["description"] = node.get("description", {}).get("value", "")
+    return words | {one["name"]: one["value"].get("value") for one in node.get("properties", [])}

@@ -1,0 +1,101 @@
+"""The site in a browser: it fits on a phone, can be read by all, and screen readers know it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from website.browser import CHROMIUM, Browser
+
+pytest.importorskip("mkdocs")
+pytest.importorskip("mkdocstrings")
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
+
+# One page of each kind: text, long tables, charts, the reference, the explorer.
+PAGES = (
+    "index.html",
+    "coordinates.html",
+    "boundaries.html",
+    "benchmarks/figures.html",
+    "reference/gridsample.registration.html",
+    "explorer/index.html",
+)
+CONTROLS = {"button", "checkbox", "combobox", "link", "radio", "slider", "spinbutton", "textbox"}
+CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A browser for all tests."""
+    with Browser(tmp_path_factory.mktemp("browser")) as one:
+        yield one
+
+
+def test_every_page_fits_on_a_phone(site: Path, browser: Browser) -> None:
+    wide = {}
+    for path in sorted(site.rglob("*.html")):
+        browser.open(path.as_uri(), 390)
+        width = browser.run("document.documentElement.scrollWidth")
+        if width > 390:
+            wide[path.name] = width
+    assert wide == {}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_text_has_enough_contrast(site: Path, browser: Browser, page: str) -> None:
+    for dark in (False, True):
+        browser.open((site / page).as_uri(), dark=dark)
+        browser.run("localStorage.clear()")  # the theme remembers the scheme
+        browser.open((site / page).as_uri(), dark=dark)
+        scheme = browser.run("document.body.dataset.mdColorScheme")
+        assert scheme in (None, "slate" if dark else "default")
+        assert browser.run(CONTRAST) == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_screen_readers_know_each_part(site: Path, browser: Browser, page: str) -> None:
+    browser.open((site / page).as_uri())
+    tree = browser.tree()
+    controls = [one for one in tree if one["role"] in CONTROLS]
+    assert controls and [one for one in controls if not one["name"]] == []
+    pictures = [one for one in tree if one["role"] in ("image", "img", "application")]
+    assert [one for one in pictures if not one["name"]] == []
+    levels = [one["level"] for one in tree if one["role"] == "heading"]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+    assert [one["role"] for one in tree].count("main") == 1
+    html = (site / page).read_text(encoding="utf-8")
+    assert [one["role"] for one in tree].count("table") == html.count("<table")
+
+
+def wait_for(browser: Browser, expression: str) -> Any:
+    """The value of an expression, as soon as there is one."""
+    script = f"""new Promise((done) => {{
+      const look = () => ({expression}) ? done({expression}) : setTimeout(look, 20); look(); }})"""
+    return browser.run(script)
+
+
+def test_the_explorer_by_keyboard_and_ear(site: Path, browser: Browser) -> None:
+    browser.open((site / "explorer/index.html").as_uri())
+    said = "document.getElementById('said').textContent"
+    assert browser.run(said) == ""  # nothing is said before a control is used
+    order = []
+    for _ in range(30):
+        browser.press("Tab", 9)
+        order.append(browser.run("document.activeElement.id"))
+    wanted = "view method boundary aligned x y width height brush clear dot ramp random paint"
+    wanted += " picture kind corner warp-method warp-boundary plain"
+    assert [one for one in order if one] == wanted.split()
+    browser.run("document.getElementById('view').focus()")
+    for _ in range(3):
+        browser.press("ArrowRight", 39)
+    assert browser.run(said) == ""  # not at every step
+    assert "Value " in wait_for(browser, said)
+    browser.run("document.getElementById('paint').focus()")
+    browser.press("7", 55)
+    assert wait_for(browser, f"{said}.startsWith('Pixel') && {said}") == "Pixel x 0, y 0: 7"
+    live = [one["name"] for one in browser.tree() if one.get("live") == "polite"]
+    assert len(live) == 1
