@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gridsample
-from gridsample.explanation import plot
+from gridsample.explanation import parts, plot
 from gridsample.io import MissingExtraError
 
 pytest.importorskip("matplotlib")
@@ -60,13 +60,13 @@ def test_a_disc_for_each_tap_as_large_as_its_weight():
     for disc, tap in zip(discs(ax), one.taps, strict=True):
         assert disc.center == tuple(along.index for along in tap.along)
         if abs(tap.weight) > 0.02:
-            area = (disc.radius / plot.RADIUS) ** 2
+            area = (disc.radius / parts.RADIUS) ** 2
             assert area == pytest.approx(abs(tap.weight))
-        sign = plot.NEGATIVE if tap.weight < 0 else plot.POSITIVE
+        sign = parts.NEGATIVE if tap.weight < 0 else parts.POSITIVE
         assert same_color(disc.get_facecolor()[:3], sign)
     # Taps outside point to the pixels they read.
     elsewhere = [tap for tap in one.taps if tap.pixel != tuple(a.index for a in tap.along)]
-    assert len(arrows(ax, (*to_rgb(plot.GREY), 0.7))) == len(elsewhere) == 10
+    assert len(arrows(ax, (*to_rgb(parts.GREY), 0.7))) == len(elsewhere) == 10
 
 
 def test_dropped_taps_are_rings():
@@ -84,7 +84,7 @@ def test_dropped_taps_are_rings():
 def test_an_arrow_for_each_step_of_the_path(at, steps):
     one, ax = drawn((4, 4), at, padding_mode="reflection")
     assert sum(len(axis.path) - 1 for axis in one.axes) == steps
-    path = arrows(ax, plot.POINT)
+    path = arrows(ax, parts.POINT)
     assert len(path) == steps
     for before, after in itertools.pairwise(path):
         np.testing.assert_array_equal(before._posA_posB[1], after._posA_posB[0])
@@ -183,14 +183,14 @@ def test_what_is_filled():
 
 def test_a_point_that_is_nowhere():
     _, ax = drawn((4, 4), (nan, inf), padding_mode="reflection")
-    assert discs(ax) == arrows(ax, plot.POINT) == []
+    assert discs(ax) == arrows(ax, parts.POINT) == []
     assert "x = nan is nowhere\ny = inf is nowhere" in words(ax)
     assert "value = nan      gradient = (0, 0)" in words(ax)
 
 
 def test_a_point_beyond_the_drawing_enters_it_from_its_edge():
     _, ax = drawn((4, 4), (-inf, 0.3), padding_mode="border")
-    (arrow,) = arrows(ax, plot.POINT)[:1]
+    (arrow,) = arrows(ax, parts.POINT)[:1]
     assert ax.get_xlim()[0] < arrow._posA_posB[0][0] < -0.5
     assert "farther out than drawn" in words(ax)
 
@@ -204,8 +204,8 @@ def test_a_point_beyond_the_drawing_enters_it_from_its_edge():
 )
 def test_few_pixels_are_drawn_with_all_taps_among_them(size, x, mode, boundary, aligned):
     (steps,) = gridsample.explain((size,), (x,), mode, boundary, aligned).axes
-    pixels = plot.window(steps)
-    assert 3 <= len(pixels) <= plot.MOST + 2
+    pixels = parts.window(steps)
+    assert 3 <= len(pixels) <= parts.MOST + 2
     assert all(tap.index in pixels for tap in steps.taps)
     if size <= 4 and abs(x) < 1.5:
         assert {0, size - 1} <= set(pixels)
@@ -291,8 +291,8 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
 
 
 def test_the_largest_disc_fits_its_pixel():
-    assert plot.RADIUS < 0.5
+    assert parts.RADIUS < 0.5
     _, ax = drawn((3,), (0.0,), "linear", "zeros", True)
     (strip,) = strips(ax)
-    assert max(disc.radius for disc in discs(strip)) == pytest.approx(plot.RADIUS)
+    assert max(disc.radius for disc in discs(strip)) == pytest.approx(parts.RADIUS)
     assert math.isclose(min(disc.radius for disc in discs(strip)), 0.05)

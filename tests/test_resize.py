@@ -1,4 +1,4 @@
-"""interpolate and its gradient: against torch, Pillow, SciPy and the matrices written out."""
+"""interpolate and its gradient: against the matrices written out, and what is refused."""
 
 from __future__ import annotations
 
@@ -6,67 +6,19 @@ import itertools
 import math
 import subprocess
 import sys
-import tracemalloc
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import cases
 import numpy as np
 import pytest
-import scipy.ndimage
 import torch
-from PIL import Image
+from resized import METHODS, SHAPES, corners, dense, matrices, scale_of
 from torch.nn import functional
 
 import gridsample
-from gridsample.definitions import tables
 from gridsample.definitions.methods import Method
 from gridsample.definitions.tables import Axis, axis_map
-from gridsample.kernels.resize import PIECE
-from gridsample.ops.resizing import resize_rows
-
-Array = np.ndarray[Any, Any]
-
-# Labels vote, which is not linear: see test_labels.py.
-METHODS = tuple(name for name in gridsample.methods.names(resizing=True) if name != "label")
-# Up and down at once; primes; ones; planes that are cut, and lines that are not whole blocks.
-SHAPES: dict[int, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {
-    1: [((7,), (13,)), ((1,), (5,)), ((37,), (1,)), ((131,), (67,))],
-    2: [((5, 7), (3, 11)), ((1, 9), (4, 1)), ((17, 33), (34, 19)), ((19, 1), (7, 3))],
-    3: [((3, 5, 7), (4, 2, 11)), ((1, 6, 4), (2, 1, 9)), ((5, 4, 3), (5, 9, 3))],
-}
-
-
-def scale_of(dtype: np.dtype[Any]) -> float:
-    """Rounding of sums in the type that they are made in, and of storing them."""
-    kind = dtype.type(0).real.dtype
-    sums = np.float64 if kind.itemsize == 8 else np.float32
-    return 64 * float(np.finfo(sums).eps) + float(np.finfo(kind).eps)
-
-
-def dense(image: Array, matrices: Sequence[Array]) -> Array:
-    """Each axis multiplied by its matrix, in double precision."""
-    out = image.astype(complex if image.dtype.kind == "c" else float)
-    for axis, matrix in enumerate(matrices, start=2):
-        out = np.moveaxis(np.tensordot(matrix, out, axes=(1, axis)), 0, axis)
-    return out
-
-
-def matrices(
-    spatial: Sequence[int], size: Sequence[int], method: str, align: bool, smooth: bool
-) -> list[Array]:
-    align = align and tables.aligns(method)
-    return [
-        axis_map(Axis(n, m, method, align, smooth)).dense()
-        for n, m in zip(spatial, size, strict=True)
-    ]
-
-
-def corners(method: str, align: bool) -> dict[str, Any]:
-    return {"align_corners": align} if tables.aligns(method) else {}
-
 
 # The kernels ------------------------------------------------------------------------------------
 
@@ -271,133 +223,6 @@ def test_bytes_that_overshoot_far_do_not_overflow(a: float, rounding: str) -> No
     )
 
 
-# Fixed point ------------------------------------------------------------------------------------
-
-
-@pytest.mark.sweep(2)
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("smooth", [False, True])
-def test_bytes_are_within_one_of_the_real_result(method: str, smooth: bool) -> None:
-    rng = cases.generator("bytes", method)
-    for shape, size in (
-        ((1, 64, 48, 3), (23, 90)),
-        ((2, 40, 30, 1), (80, 12)),
-        ((1, 9, 300, 4), (9, 40)),
-        ((1, 12, 11, 10, 2), (7, 15, 21)),
-    ):
-        # Extremes, where weights below 0 overshoot most.
-        image = rng.choice(np.array([0, 0, 255, 255, 1, 97], np.uint8), shape)
-        how = {"mode": method, "antialias": smooth, "channel_axis": -1}
-        out = gridsample.interpolate(image, size, **how).astype(int)
-        exact = gridsample.interpolate(image.astype(float), size, **how)
-        assert np.abs(out - np.clip(np.rint(exact), 0, 255)).max() <= 1
-
-
-@pytest.mark.parametrize("value", [0, 1, 127, 255])
-def test_a_constant_byte_stays_what_it_is(value: int) -> None:
-    image = np.full((1, 3, 50, 41), value, np.uint8)
-    for method, smooth in itertools.product(METHODS, (False, True)):
-        out = gridsample.interpolate(image, (19, 97), mode=method, antialias=smooth)
-        assert (out == value).all()
-
-
-PILLOW = {
-    "nearest": Image.Resampling.BOX,
-    "linear": Image.Resampling.BILINEAR,
-    "cubic": Image.Resampling.BICUBIC,
-    "lanczos3": Image.Resampling.LANCZOS,
-}
-
-
-@pytest.mark.parametrize("method", PILLOW)
-@pytest.mark.parametrize("size", [(20, 31), (64, 200), (129, 17), (1, 1)])
-def test_antialiased_bytes_are_those_of_pillow(method: str, size: tuple[int, int]) -> None:
-    # Pillow confines the numbers between two axes to 0 ... 255; in this range none is beyond.
-    image = cases.generator(size).integers(64, 192, (83, 61, 3), np.uint8)
-    theirs = np.array(Image.fromarray(image).resize(size[::-1], PILLOW[method])).astype(int)
-    mine = gridsample.interpolate(image[None], size, mode=method, antialias=True, channel_axis=-1)
-    assert np.abs(mine[0] - theirs).max() <= 1
-
-
-# Other libraries --------------------------------------------------------------------------------
-
-
-def torch_cases() -> list[tuple[int, str, dict[str, Any]]]:
-    """What torch.nn.functional.interpolate has."""
-    plain: list[tuple[int, str, dict[str, Any]]] = [
-        (rank, mode, {}) for rank in (1, 2, 3) for mode in ("nearest", "nearest-exact", "area")
-    ]
-    for rank, mode in ((1, "linear"), (2, "bilinear"), (3, "trilinear"), (2, "bicubic")):
-        plain += [(rank, mode, {"align_corners": align}) for align in (False, True)]
-    plain += [(2, mode, {"antialias": True}) for mode in ("bilinear", "bicubic", "lanczos")]
-    return plain
-
-
-@pytest.mark.parametrize(("rank", "mode", "how"), torch_cases())
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
-def test_torch_agrees_forward_and_backward(
-    rank: int, mode: str, how: dict[str, Any], dtype: torch.dtype
-) -> None:
-    torch.manual_seed(0)
-    # Positions of torch are in single precision, but for doubles: off by so much of a pixel.
-    eps = torch.finfo(dtype).eps
-    if "antialias" in how and eps > 1e-6:
-        with pytest.raises(NotImplementedError):  # if it ever has these, they are to be compared
-            functional.interpolate(torch.ones(1, 1, 4, 4, dtype=dtype), 2, mode=mode, **how)
-        return
-    tolerance = 1e-12 if dtype == torch.float64 else 16 * max(eps, 64 * 2.0**-24)
-    for spatial, size in SHAPES[rank]:
-        scale = [0.6, 1.7, 2.3][:rank]
-        for options in ({"size": size}, {"scale_factor": scale}):
-            if "scale_factor" in options and min(math.floor(n * 0.6) for n in spatial) < 1:
-                continue
-            image = torch.randn(2, 3, *spatial, dtype=dtype)
-            results = []
-            for function in (gridsample.interpolate, functional.interpolate):
-                leaf = image.clone().requires_grad_()
-                out = function(leaf, mode=mode, **options, **how)
-                grad = torch.autograd.grad(out, leaf, torch.ones_like(out))[0]
-                # Torch's gradient of this takes the wrong factor for x: it is no adjoint.
-                wrong = (rank, mode) == (3, "nearest") and "scale_factor" in options
-                results.append((out.detach(), out.detach() if wrong else grad))
-            for mine, theirs in zip(*results, strict=True):
-                assert mine.dtype == theirs.dtype
-                # A gradient sums up as many terms as an input has outputs.
-                bound = tolerance * max(1.0, float(theirs.abs().max()))
-                torch.testing.assert_close(mine, theirs, rtol=0, atol=bound)
-
-
-@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
-def test_torch_agrees_on_bytes(mode: str) -> None:
-    torch.manual_seed(0)
-    image = torch.randint(64, 192, (2, 3, 30, 41), dtype=torch.uint8)
-    for last, smooth in itertools.product((False, True), (False, True)):
-        if smooth and mode.startswith("nearest"):
-            continue
-        given = image.contiguous(memory_format=torch.channels_last) if last else image
-        for size in ((17, 53), (60, 20), (30, 41)):
-            how: dict[str, Any] = {"size": size, "mode": mode, "antialias": smooth}
-            mine = gridsample.interpolate(given, **how)
-            theirs = functional.interpolate(given, **how)
-            # Both are within one of the real result; nearest is the same.
-            off = (mine.int() - theirs.int()).abs().max()
-            assert off <= (0 if mode.startswith("nearest") else 1)
-            assert mine.is_contiguous(memory_format=torch.channels_last) == last
-
-
-@pytest.mark.parametrize("order", [2, 3, 4, 5])
-@pytest.mark.parametrize(("align", "mode"), [(True, "mirror"), (False, "reflect")])
-def test_scipy_agrees_on_splines(align: bool, mode: str, order: int) -> None:
-    # SciPy's filter for "reflect" leaves out what comes back from the other end: 0.44 ** size.
-    image = cases.pixels(cases.generator("zoom"), (47, 51))
-    for factor in (2, 0.5, (1.5, 0.7)):
-        zoomed = scipy.ndimage.zoom(image, factor, order=order, mode=mode, grid_mode=not align)
-        mine = gridsample.interpolate(
-            image[None, None], zoomed.shape, mode=f"spline{order}", align_corners=align
-        )
-        np.testing.assert_allclose(mine[0, 0], zoomed, rtol=0, atol=1e-13)
-
-
 # Sizes, options, errors ---------------------------------------------------------------------------
 
 
@@ -489,140 +314,6 @@ def test_images_that_are_refused() -> None:
     for kind in (np.asarray, torch.from_numpy):
         with pytest.raises(ValueError, match=r"output's shape, \(1, 1, 2\)"):
             gridsample.interpolate_vjp(kind(np.zeros((1, 1, 5))), kind(np.zeros((1, 1, 3))), 2)
-
-
-# Memory -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mode", ["linear", "cubic", "area", "nearest", "lanczos3", "spline3"])
-@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
-@pytest.mark.parametrize(
-    ("shape", "size"),
-    [
-        ((2, 3, 900, 800), (500, 700)),
-        ((2, 3, 900, 800), (1500, 1200)),
-        ((1, 900, 800, 3), (1500, 1200)),
-        ((1, 1, 130, 140, 150), (160, 100, 170)),
-    ],
-)
-def test_memory_is_the_output_and_one_axis_pass(
-    mode: str, dtype: Any, shape: tuple[int, ...], size: tuple[int, ...]
-) -> None:
-    image = np.ones(shape, dtype)
-    axis = -1 if shape[-1] == 3 else 1
-    spatial = np.moveaxis(image, axis, 1).shape[2:]
-
-    def call() -> Array:
-        return gridsample.interpolate(image, size, mode=mode, channel_axis=axis, threads=1)
-
-    call()  # compiles, and makes the tables
-    tracemalloc.start()
-    out = call()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    # The smallest that all of the image, in single precision, may be after one axis.
-    one_pass = 4 * image.size * min(m / n for m, n in zip(size, spatial, strict=True))
-    # A spline's prefilter keeps the image's size; a piece follows after each axis.
-    allowed = 4 * (image.size + len(size) * PIECE) if mode == "spline3" else one_pass
-    assert peak - out.nbytes < allowed
-
-
-@pytest.mark.parametrize("mode", ["linear", "cubic"])
-def test_an_image_with_gaps_is_not_copied_whole(mode: str) -> None:
-    image = np.ones((2, 3, 1800, 800), np.float32)[:, :, ::-2]
-    gridsample.interpolate(image, (450, 400), mode=mode, threads=1)
-    tracemalloc.start()
-    out = gridsample.interpolate(image, (450, 400), mode=mode, threads=1)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak - out.nbytes < image.nbytes / 2
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("channels", [2, 3, 4])
-def test_two_by_two_pixels_at_once(dtype: str, channels: int) -> None:
-    kind = np.dtype(dtype)
-    for mode, spatial, size in (
-        ("linear", (14, 22), (7, 11)),
-        ("area", (14, 22), (7, 11)),
-        ("linear", (37, 41), (17, 31)),
-        ("linear", (9, 40), (1, 1)),
-    ):
-        image = cases.pixels(cases.generator(dtype), (2, *spatial, channels), kind)
-        # What lies past an array is poisoned, lest it take part.
-        room = np.full(image.size + 8, np.nan, kind)
-        image = room[: image.size].reshape(image.shape)
-        image[...] = cases.pixels(cases.generator(dtype), image.shape, kind)
-        first = np.moveaxis(image, -1, 1)
-        expected = dense(first, matrices(spatial, size, mode, False, False))
-        for threads in (1, 3):
-            out = gridsample.interpolate(image, size, mode=mode, channel_axis=-1, threads=threads)
-            np.testing.assert_allclose(
-                np.moveaxis(out, -1, 1), expected, rtol=0, atol=8 * scale_of(kind)
-            )
-
-
-def test_what_is_stored_past_the_caches_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gridsample.kernels import resize
-
-    for dtype, channels, size in itertools.product(
-        ("float32", "float64", "uint8"), (1, 3, 40), ((61, 29), (9, 7))
-    ):
-        image = cases.pixels(cases.generator(dtype), (1, channels, 37, 41), dtype)
-        whole = gridsample.interpolate(image, size, mode="cubic")
-        with monkeypatch.context() as patch:
-            patch.setattr(resize, "STREAM", 0)
-            for axis in (1, -1):
-                given = np.ascontiguousarray(np.moveaxis(image, 1, axis))
-                out = gridsample.interpolate(given, size, mode="cubic", channel_axis=axis)
-                expected = np.moveaxis(whole, 1, axis)
-                # Which axis comes first depends on the layout: two roundings between them.
-                kind = image.dtype.kind
-                slack = 1 if kind == "u" else 8 * 16 * np.finfo(image.dtype).eps
-                assert np.abs(out - expected.astype(float)).max() <= slack
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="protects pages as Linux does it")
-@pytest.mark.parametrize("side", [pytest.param("before", marks=pytest.mark.slow), "after"])
-def test_nothing_beside_an_array_is_touched(side: str) -> None:
-    # Pixels are loaded and stored by vectors that may be longer than they are.
-    here = Path(__file__).parent
-    done = subprocess.run(
-        [sys.executable, "-m", "guarded_resize", side],
-        cwd=here, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "drivers" in done.stdout
-
-
-# Bands of rows ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("dtype", ["uint8", "float64"])
-def test_rows_are_those_of_the_whole(method: str, dtype: str) -> None:
-    rng = cases.generator("rows")
-    for shape, size in (
-        ((200, 31, 3), (90, 40)),
-        ((90, 20, 1), (201, 7)),
-        ((60, 9, 8, 2), (31, 4, 9)),
-    ):
-        image = cases.pixels(rng, shape, dtype)
-        for smooth, rows in ((False, 7), (True, 64)):
-            how: dict[str, Any] = {"mode": method, "antialias": smooth}
-            read: list[tuple[int, int]] = []
-
-            def band(begin: int, end: int, image: Array = image, read: Any = read) -> Array:
-                read.append((begin, end))
-                return image[begin:end]
-
-            made = [*resize_rows(band, shape, size, rows=rows, **how)]
-            whole = gridsample.interpolate(image[None], size, channel_axis=-1, **how)[0]
-            assert {len(part) for part in made[:-1]} <= {rows}
-            off = np.abs(np.concatenate(made).astype(float) - whole.astype(float)).max()
-            # Bytes are rounded between two axes, whose order is chosen for each band.
-            assert off <= (1e-12 if dtype == "float64" else 1)
-            assert read == sorted(read)
 
 
 def test_nothing_but_numba_is_loaded() -> None:

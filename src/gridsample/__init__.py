@@ -26,7 +26,8 @@ from gridsample.ops.sampling import grid_sample, grid_sample_vjp
 from gridsample.ops.splatting import splat, splat_count
 
 if TYPE_CHECKING:
-    from gridsample.explanation.tapwise import Explanation, explain
+    from gridsample.explanation.records import Explanation
+    from gridsample.explanation.tapwise import explain
     from gridsample.fields.checking import GridCheck, check_grid
     from gridsample.ops.affine import affine_sample, affine_sample_vjp
     from gridsample.ops.filtering import spline_filter
@@ -70,7 +71,7 @@ _LATER = {
     "check_grid": "fields.checking",
     "GridCheck": "fields.checking",
     "explain": "explanation.tapwise",
-    "Explanation": "explanation.tapwise",
+    "Explanation": "explanation.records",
     "footprint": "ops.footprints",
     "spline_filter": "ops.filtering",
     "interpolate": "ops.resizing",

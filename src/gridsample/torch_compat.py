@@ -30,7 +30,8 @@ from gridsample.backends.torch import contacts
 from gridsample.backends.torch.contacts import torchs
 from gridsample.backends.torch.operators import is_channels_last, is_plain
 from gridsample.definitions.footprints import MOST, as_footprint
-from gridsample.definitions.plan import Mode, check_output
+from gridsample.definitions.plan import Mode
+from gridsample.definitions.sizes import check_output
 from gridsample.ops import resizing as resize
 from gridsample.ops import sampling as api
 

@@ -164,6 +164,15 @@ def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+def test_rules_are_explained_without_a_page(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--explain", "gs001,GS004"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("GS001\n\n**grid spans") and "align_corners=True" in out
+    assert "\nGS004\n" in out and "](" not in out
+    assert main(["doctor", "--explain", "GS999"]) == 2
+    assert "no rule has the code 'GS999'" in capsys.readouterr().err
+
+
 def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "x.py"
     path.write_text(HEAD + BAD)

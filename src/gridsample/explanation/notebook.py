@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from html import escape
 
 from gridsample.definitions import html
-from gridsample.explanation.plot import NEGATIVE, POINT, POSITIVE, window
+from gridsample.explanation.parts import NEGATIVE, POINT, POSITIVE, window
+from gridsample.explanation.records import Explanation, Tap
 from gridsample.explanation.table import decimals, show
-from gridsample.explanation.tapwise import Explanation, Tap
 
 CELL = 44  # of a pixel, in the drawing's units
 MOST_TAPS = 32  # rows of the table

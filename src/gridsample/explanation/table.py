@@ -8,7 +8,8 @@ from itertools import pairwise
 
 from gridsample.definitions import axis
 from gridsample.definitions.plan import BOUNDARIES
-from gridsample.explanation.tapwise import FEW_FOLDS, AxisSteps, Explanation, corners
+from gridsample.explanation.records import AxisSteps, Explanation, corners
+from gridsample.explanation.tapwise import FEW_FOLDS
 
 # The maximum width of a polynomial; if it is longer, only its value is shown.
 WIDEST = 40

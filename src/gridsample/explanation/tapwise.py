@@ -8,9 +8,8 @@ prints it, with numbers inserted into the formulas, and `gridsample.explanation.
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -19,7 +18,7 @@ import numpy as np
 
 from gridsample.definitions import axis
 from gridsample.definitions.checks import as_array, check_constant
-from gridsample.definitions.footprints import MOST, SLACK, pixels_per_unit
+from gridsample.definitions.footprints import MOST
 from gridsample.definitions.labels import has_labels
 from gridsample.definitions.methods import Method
 from gridsample.definitions.plan import (
@@ -27,10 +26,19 @@ from gridsample.definitions.plan import (
     BOUNDARIES,
     Mode,
     Plan,
-    as_whole,
     check_flag,
     hashable,
     make_plan,
+)
+from gridsample.definitions.sizes import as_whole
+from gridsample.explanation.records import (
+    AxisSteps,
+    AxisTap,
+    Explanation,
+    Reader,
+    Tap,
+    corners,
+    read,
 )
 from gridsample.ops.filtering import spline_filter
 
@@ -38,220 +46,6 @@ Array = np.ndarray[Any, Any]
 
 # More folds than this are shown as one step.
 FEW_FOLDS = 4
-
-
-@dataclass(frozen=True)
-class AxisTap:
-    """One tap along one axis.
-
-    Attributes:
-        index: the index of the tap, which may be outside the image.
-        pixel: the index of the pixel that it reads, after the fold; None if it is dropped.
-        weight: its weight at the fraction t.
-        derivative: d weight / dt.
-    """
-
-    index: int
-    pixel: int | None
-    weight: float
-    derivative: float
-
-
-@dataclass(frozen=True)
-class AxisSteps:
-    """The steps from one coordinate to the taps of its axis.
-
-    Attributes:
-        name: "x", "y" or "z".
-        size: the number of pixels along the axis.
-        method: the interpolation method.
-        boundary: the name of the boundary.
-        align_corners: the meaning of -1 and 1.
-        coordinate: the coordinate as given.
-        path: the position in pixels (pixel i has its centre at i), followed by the positions after
-            each fold, clamp, or shift that does not change the taps' pixels.  More than four folds
-            are combined into one step.
-        folds: how often the position is mirrored along the path.
-        sign: 1; -1 after an odd number of folds; 0 at and beyond a clamp, and if the coordinate is
-            nowhere.
-        base: the base index: the end of the path, rounded down, or to nearest if the method rounds.
-        taps: one per row of the method's table; none if the coordinate is nowhere or outside.
-        coords: the units of the coordinate: "normalized", "pixel" or "displacement".
-        index: the index of the output pixel along the axis, to which a displacement is added.
-        outside: whether the position is outside the image and the call does not extrapolate.
-    """
-
-    name: str
-    size: int
-    method: Method
-    boundary: str
-    align_corners: bool
-    coordinate: float
-    path: tuple[float, ...]
-    folds: int = 0
-    sign: int = 0
-    base: int = 0
-    taps: tuple[AxisTap, ...] = ()
-    coords: str = "normalized"
-    index: int = 0
-    outside: bool = False
-
-    @property
-    def nowhere(self) -> bool:
-        """Whether the coordinate has no valid position: NaN, or infinite if the image repeats."""
-        return not self.taps and not self.outside
-
-    @property
-    def position(self) -> float:
-        """The position of the coordinate, in pixels."""
-        return self.path[0]
-
-    @property
-    def sampled(self) -> float:
-        """The position that is sampled, at the end of the path."""
-        return self.path[-1]
-
-    @property
-    def t(self) -> float:
-        """The fraction: the sampled position minus the base index."""
-        return self.sampled - self.base
-
-    @property
-    def scale(self) -> float:
-        """Pixels per unit of coordinate."""
-        if self.coords == "normalized":
-            return float(axis.slope(self.size - 1.0, self.align_corners))
-        return 1.0
-
-    @property
-    def slope(self) -> float:
-        """The derivative of the sampled position: pixels per unit of coordinate, times the sign."""
-        return self.sign * self.scale
-
-    @property
-    def corners(self) -> tuple[float, float]:
-        """The positions of the coordinates -1 and 1, which are the mirrors of "reflection"."""
-        return corners(self.size, self.align_corners)
-
-
-@dataclass(frozen=True)
-class Tap:
-    """One tap of the point: the product of one tap per axis.
-
-    Attributes:
-        along: the taps of the axes, in x, y, z order.
-        weight: the product of their weights.
-        value: the value that is multiplied by the weight: that of the pixel, or its coefficient.
-            For a dropped tap, it is the fill value if the boundary has one, otherwise 0.
-    """
-
-    along: tuple[AxisTap, ...]
-    weight: float
-    value: float
-
-    @property
-    def pixel(self) -> tuple[int, ...] | None:
-        """The pixel that it reads, in x, y, z order; None if it is dropped."""
-        pixel = tuple(tap.pixel for tap in self.along if tap.pixel is not None)
-        return pixel if len(pixel) == len(self.along) else None
-
-    @property
-    def product(self) -> float:
-        """Its contribution to the sample, weight * value; 0 for a dropped tap without a fill."""
-        return 0.0 if self.pixel is None and not self.value else self.weight * self.value
-
-
-Reader = Callable[[Sequence[int]], float]
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """One sample and all steps that lead to it; ``print`` shows a table.
-
-    Attributes:
-        axes: the steps along each axis, in x, y, z order.
-        taps: the taps of the point, x fastest; none if a coordinate is nowhere or outside.
-        value: the sum of the taps' products, or the winner of their vote (mode "label"); NaN if a
-            coordinate is nowhere (the fill value for labels), and the fill value if one is outside.
-        per_pixel: d value / d sampled position, for each axis.
-        gradient: d value / d coordinate, for each axis: the slope times ``per_pixel``.
-        image: the sampled image, with axes in the array's order (z, y, x); None for numbered
-            pixels.
-        fill: the fill value.
-        filled: whether dropped taps have the fill value.
-        prefilters: the order of the spline prefilter along each axis, or 0.
-        coefficients: a function that returns the coefficient of the pixel at x, y, z; None if
-            there is no prefilter.
-        sides: the sides of the point's footprint, one vector (x, y, z) in units of coordinates for
-            each; empty if they were not given.
-        samples: the explanations of the samples of the footprint.
-    """
-
-    axes: tuple[AxisSteps, ...]
-    taps: tuple[Tap, ...]
-    value: float
-    per_pixel: tuple[float, ...]
-    gradient: tuple[float, ...]
-    image: Array | None = field(default=None, repr=False, compare=False)
-    fill: float = 0.0
-    filled: bool = False
-    prefilters: tuple[int, ...] = ()
-    coefficients: Reader | None = field(default=None, repr=False, compare=False)
-    sides: tuple[tuple[float, ...], ...] = ()
-    samples: tuple[Explanation, ...] = field(default=(), repr=False)
-
-    @property
-    def mean(self) -> float:
-        """The result with antialias=True: the mean of the samples; without sides, the value."""
-        values = [one.value for one in self.samples] or [self.value]
-        return sum(values) / len(values)
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """The numbers of samples along the sides."""
-        units = pixels_per_unit(self.size[::-1], self.axes[0].coords, self.axes[0].align_corners)
-        return tuple(
-            max(math.ceil(math.hypot(*map(operator.mul, side, units)) - SLACK), 1)
-            for side in self.sides
-        )
-
-    @property
-    def size(self) -> tuple[int, ...]:
-        """The image's size, in x, y, z order."""
-        return tuple(steps.size for steps in self.axes)
-
-    @property
-    def nowhere(self) -> str:
-        """The names of the axes whose coordinate is nowhere; if there are any, the value is NaN."""
-        return " and ".join(steps.name for steps in self.axes if steps.nowhere)
-
-    @property
-    def outside(self) -> str:
-        """The names of the axes along which the point is outside, so it has the fill value."""
-        return " and ".join(steps.name for steps in self.axes if steps.outside)
-
-    def read(self, pixel: Sequence[int]) -> float:
-        """The value of the pixel at x, y, z."""
-        return read(self.image, self.size, pixel)
-
-    def weighed(self, pixel: Sequence[int]) -> float:
-        """The value that taps at x, y, z weigh: the coefficient, or the pixel's value."""
-        return self.read(pixel) if self.coefficients is None else self.coefficients(pixel)
-
-    def __str__(self) -> str:
-        """Format a table of the axes, the taps and the results.
-
-        It has less than 100 columns unless the image has a billion pixels.
-        """
-        from gridsample.explanation.table import page
-
-        return "\n".join(line.rstrip() for line in page(self))
-
-    def _repr_html_(self) -> str:
-        """Show tables, and in 1-D and 2-D a drawing, in a notebook."""
-        from gridsample.explanation.notebook import as_html
-
-        return as_html(self)
 
 
 def explain(
@@ -423,16 +217,6 @@ def follow(plan: Plan, a: int, coordinate: float, index: int = 0) -> AxisSteps:
     return replace(start, path=path, folds=folds, sign=int(sign), base=base, taps=taps)
 
 
-def corners(size: int, align_corners: bool) -> tuple[float, float]:
-    """The positions of -1 and 1: the centres of the corner pixels, or their outer edges.
-
-    >>> corners(4, align_corners=True), corners(4, align_corners=False)
-    ((0.0, 3.0), (-0.5, 3.5))
-    """
-    low, high = (axis.position(x, size - 1.0, align_corners) for x in (-1.0, 1.0))
-    return float(low), float(high)
-
-
 def trace(
     position: float, end: float, mirrors: tuple[float, float] | None
 ) -> tuple[tuple[float, ...], int]:
@@ -470,20 +254,6 @@ def weigh(
         weight, derivative = (sign * float(axis.weight(t, c, method.powers)) for c in (row, slopes))
         taps.append(AxisTap(index, None if pixel == axis.DROPPED else pixel, weight, derivative))
     return tuple(taps)
-
-
-def read(image: Array | None, size: Sequence[int], pixel: Sequence[int]) -> float:
-    """Return the value of the pixel at x, y, z; without an image, the number of the pixel.
-
-    >>> read(None, (4, 3), (2, 1))
-    6.0
-    """
-    if image is not None:
-        return float(image[tuple(reversed(pixel))])
-    number = 0
-    for n, i in zip(reversed(size), reversed(pixel), strict=True):
-        number = number * n + i
-    return float(number)
 
 
 def _find_coefficients(

@@ -11,14 +11,8 @@ from typing import Any
 
 from gridsample.backends import Backend, backend_of
 from gridsample.definitions.links import about
-from gridsample.definitions.plan import (
-    COORDS,
-    GRID_TYPES,
-    WIDE_TYPES,
-    Shape,
-    as_whole,
-    unknown,
-)
+from gridsample.definitions.plan import COORDS, GRID_TYPES, WIDE_TYPES, Shape, unknown
+from gridsample.definitions.sizes import as_whole
 
 Array = Any
 Cells = list[list[Array]]

@@ -9,13 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gridsample.backends import backend_of, hand_over, is_overridden
-from gridsample.definitions.plan import (
-    GRID_TYPES,
-    check_flag,
-    check_output,
-    check_theta,
-    coordinates,
-)
+from gridsample.definitions.plan import GRID_TYPES, check_flag, coordinates
+from gridsample.definitions.sizes import check_output, check_theta
 
 Array = np.ndarray[Any, Any]
 

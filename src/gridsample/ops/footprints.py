@@ -26,7 +26,8 @@ class Footprints(NamedTuple):
             output's axes.
         counts: the numbers of samples along the sides, (N, *out, D); their product is the number of
             samples of a point.
-        levels: how often the image is halved for the samples of a point, (N, *out).
+        levels: how often the image is halved for the samples of a point, (N, *out).  Labels are
+            never halved: sides that are too long then have ``max_samples`` samples.
     """
 
     lengths: Any

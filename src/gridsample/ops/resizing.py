@@ -22,7 +22,6 @@ from gridsample.definitions.methods import METHODS, spell
 from gridsample.definitions.options import Resizing, changed
 from gridsample.definitions.plan import (
     Mode,
-    as_whole,
     channels_last,
     check_flag,
     check_threads,
@@ -30,6 +29,7 @@ from gridsample.definitions.plan import (
     per_axis,
     unknown,
 )
+from gridsample.definitions.sizes import as_whole
 from gridsample.kernels import of_resizing
 from gridsample.ops import resized_means
 from gridsample.ops.arrays import back, is_differentiable, planes

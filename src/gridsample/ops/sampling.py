@@ -90,7 +90,9 @@ def grid_sample(
 
     Where n_k would be larger than ``max_samples``, all samples of the point are from a copy of the
     image that is halved by area as often as necessary.  Where no side is longer than a pixel, the
-    result has the same bits as plain sampling.
+    result has the same bits as plain sampling.  For mode="label", the result is the label with the
+    largest weight over all samples, the smallest one if several tie within the rounding of
+    coordinates.  Labels are never halved: a longer side has ``max_samples`` samples, further apart.
 
     For torch tensors (also bfloat16), the result is a tensor with derivatives of any order.  Memory
     is not copied, and channels-last inputs give channels-last results.  The result of an integer
@@ -131,8 +133,8 @@ def grid_sample(
             image, so that the spline passes through the pixels (`spline_filter`).  Set it to False
             if the input already holds such coefficients.
         antialias: whether a result is the mean over its point's footprint, see above.  The grid
-            must have as many axes between the first and the last as the image, and the mode cannot
-            be "label".  The time is proportional to the number of samples.
+            must have as many axes between the first and the last as the image.  The time is
+            proportional to the number of samples.
         max_samples: the maximum number of samples along a side of a footprint, 1 to 64.
         footprint: "attach" for the exact gradient of the grid, in which the sides of footprints
             move with their grid points, or "detach" to treat them as constants.  The numbers of
@@ -168,8 +170,8 @@ def grid_sample(
         ValueError: shapes do not match, a name is unknown or ambiguous, a weight is negative or not
             finite, a fill value other than 0 or a min_weight is given but not used, a spline would
             have to be prefiltered although pixels may be missing or weighted, or "label" is
-            combined with a mode other than "nearest", with a boundary that changes signs, with
-            missing pixels or weights, or with antialias.
+            combined with a mode other than "nearest", with a boundary that changes signs, or with
+            missing pixels or weights.
 
     Example:
         >>> import numpy as np, gridsample

@@ -1,0 +1,51 @@
+"""Sizes of outputs, as callers give them: converted to integers, and checked."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+Shape = tuple[int, ...]
+
+
+def as_whole(n: Any) -> Any:
+    """Convert an entry of a size to int; a SymInt, which is symbolic, is returned unchanged.
+
+    Integers of Python and NumPy are accepted, and arrays and tensors that hold a single integer.
+
+    Raises:
+        TypeError: it is not an integer.
+    """
+    if type(n) is int:
+        return n
+    if isinstance(n, (bool, np.bool_)):
+        raise TypeError(f"expected an integer, got {n!r}")
+    if type(n).__name__ == "SymInt":
+        return n
+    operator.index(n)  # raises the error
+    return int(n)  # when a tensor is traced, torch warns here that it becomes a constant
+
+
+def check_output(size: Any, fewest: int, most: int) -> Shape:
+    """Return an output's shape, or raise an error if it does not have an accepted length."""
+    try:
+        given = tuple([as_whole(n) for n in size])
+    except TypeError:
+        raise TypeError(f"size must be a sequence of integers, got {size!r}") from None
+    if any(n < 0 for n in given):
+        raise ValueError(f"size must not hold negative sizes, got {given}")
+    if not fewest <= len(given) <= most:
+        raise ValueError(f"size must have {fewest} to {most} entries, got {len(given)}: {given}")
+    return given
+
+
+def check_theta(theta: Shape, size: Shape) -> None:
+    """Raise an error if the shape of affine maps does not match an output's shape."""
+    rank = len(size) - 2
+    wanted = (size[0], rank, rank + 1)
+    if theta != wanted:
+        raise ValueError(
+            f"theta must be (N, D, D + 1) = {wanted} for size {size}, got shape {theta}"
+        )

@@ -1,0 +1,233 @@
+"""The GPU kernels compiled for two generations of GPUs, and in the graphs of torch.compile."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import itertools
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import oracles
+import pytest
+import torch
+from torch import Tensor
+from torch._dynamo.source import ConstantSource
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    ShapeEnv,
+    StatelessSymbolicContext,
+)
+
+from gridsample.kernels.gpu import parts
+
+pytest.importorskip("triton")
+
+from interpreted import deterministic, inputs, rolled
+
+from benchmarks import registers
+from gridsample.backends.torch import cuda
+from gridsample.definitions.plan import make_plan
+from gridsample.kernels import gpu
+
+# Of the interpreter: NumPy's, where a GPU's arithmetic is silent.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
+
+
+# Compiled for two generations ---------------------------------------------------------------------
+
+FEW = [
+    registers.Build(kernel, 2, "linear", "reflection", last)
+    for kernel, last in itertools.product(("gather", "backward", "twice"), (False, True))
+]
+FEW += [
+    registers.Build("gather", 3, "cubic"),
+    registers.Build("gather", 2, "nearest", "constant"),
+    registers.Build("backward", 2, flags=(("needs_SUMS", parts.EXACT),)),
+    registers.Build("backward", 2, flags=(("needs_SUMS", parts.MEASURED), ("needs_GRID", False))),
+    registers.Build("backward", 2, flags=(("JOIN", True),)),
+    registers.Build("collect"),
+    registers.Build("backward", 2, "linear", "constant"),
+    registers.Build("gather", 2, "spline3", "antimirror"),
+    registers.Build("gather", 2, coords="displacement", extrapolate=False),
+    registers.Build("gather", 2, storage="bf16", last=True),
+    registers.Build("gather", 3, "label", "constant", storage="i16"),
+]
+REST = [build for build in registers.builds() if build not in FEW]
+
+
+@pytest.mark.parametrize("capability", [80, 90])
+@pytest.mark.parametrize(
+    "build", [*FEW, *(pytest.param(build, marks=pytest.mark.slow) for build in REST)], ids=str
+)
+def test_kernels_compile_without_spilling_and_in_their_precision(
+    build: registers.Build, capability: int
+) -> None:
+    ptx, _ = registers.compile_(build, capability)
+    if build.storage != "fp64":
+        assert ".f64" not in ptx
+    # Nothing but a register or two, which ptxas gives up where one more block then fits.
+    assert registers.resources(ptx, capability)["spilled"] <= 16
+
+
+def test_channels_that_lie_side_by_side_are_loaded_four_at_a_time() -> None:
+    ptx, _ = registers.compile_(registers.Build("gather", last=True), 80)
+    assert ptx.count(".v4.b32") >= 4
+
+
+class Still:
+    """Triton's driver for a GPU that is not there: all that a launch asks before it starts."""
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+    def get_current_target(self) -> Any:
+        from triton.backends.compiler import GPUTarget
+
+        return GPUTarget("cuda", 90, 32)
+
+
+class Warmed:
+    """A kernel that is compiled where it would be launched."""
+
+    made: ClassVar[list[Any]] = []
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel = kernel
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Any:
+        def warm(*arguments: Any, **options: Any) -> None:
+            self.made.append(self.kernel.warmup(*arguments, grid=grid, **options))
+
+        return warm
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_calls_lead_to_kernels_as_they_would_on_a_gpu(
+    last: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from triton.runtime import driver
+
+    monkeypatch.setattr(driver, "_active", Still())
+    monkeypatch.setattr(Warmed, "made", [])
+    image, grid, values = (t.float() for t in inputs(2, channels=64))
+    image = rolled(image) if last else image
+    kind = np.dtype("float32")
+    names = oracles.per_axis("linear", 2), oracles.per_axis("border", 2)
+    plan = make_plan(tuple(image.shape), kind, tuple(grid.shape), kind, *names, False, False)
+    out = rolled(torch.empty_like(values)) if last else torch.empty_like(values)
+    how, sums = gpu.How(wrap=Warmed), cuda.exact_sums(plan, image)
+    gpu.gather(plan, image, grid, out, (0, 0), how=how)
+    gpu.backward(plan, values, image, grid, image, (0, 0), empty=torch.empty, how=how)
+    gpu.twice(
+        plan, values, image, grid, image, grid, out, image, (0, 0), empty=torch.empty, how=how
+    )
+    gpu.gather(plan, image.to(torch.uint8), grid, out.to(torch.uint8), (0, 0), how=how)
+    gpu.backward(plan, values, image, grid, image, (0, 0), sums=sums, how=how)
+    gpu.collect(sums, image, image.half(), how=how)
+    assert len(Warmed.made) == 7
+    ptx = [made.asm["ptx"] for made in Warmed.made]
+    assert not any(".f64" in one for one in ptx)
+    assert (".v4.b32" in ptx[0]) == last
+    # Other sizes and counts, the same kernel; strides make another.
+    gpu.gather(plan, image[:, :, :4, :5], grid, out, (0, 0), how=how)
+    assert Warmed.made[-1] is Warmed.made[0]
+
+
+# In graphs of torch.compile -----------------------------------------------------------------------
+
+
+def traced(function: Any, *shapes: tuple[int, ...], symbolic: bool = False) -> Any:
+    """The graph that torch.compile's first half makes of a function of CUDA tensors."""
+    from torch._functorch.aot_autograd import aot_export_module
+
+    class Model(torch.nn.Module):
+        def forward(self, *tensors: Tensor) -> Any:
+            return function(*tensors)
+
+    mode, sizes = FakeTensorMode(shape_env=ShapeEnv()), list(shapes)
+    if symbolic:
+        sizes = [
+            mode.from_tensor(
+                torch.empty(shape), source=ConstantSource(f"input{number}"),
+                symbolic_context=StatelessSymbolicContext([DimDynamic.DYNAMIC] * len(shape)),
+            ).shape
+            for number, shape in enumerate(shapes)
+        ]  # fmt: skip
+    with mode:
+        tensors = [torch.empty(size, device="cuda") for size in sizes]
+    with torch.no_grad(), mode:
+        graph, _ = aot_export_module(Model(), tuple(tensors), trace_joint=False)
+    return graph
+
+
+def sampled_and_back(image: Tensor, grid: Tensor) -> tuple[Tensor, ...]:
+    import gridsample
+
+    out = gridsample.grid_sample(image * 2, grid)
+    return (out.sin(), *gridsample.grid_sample_vjp(out, image, grid))
+
+
+@pytest.mark.parametrize("sure", [False, True])
+def test_graphs_hold_the_kernels_and_know_what_they_write_to(
+    sure: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from triton.runtime import driver
+
+    monkeypatch.setattr(driver, "_active", Still())
+    with deterministic() if sure else contextlib.nullcontext():
+        graph = traced(sampled_and_back, (2, 3, 8, 9), (2, 5, 5, 2))
+    nodes = [node for node in graph.graph.nodes if "triton_kernel" in str(node.target)]
+    written = [set(node.kwargs["tensors_to_clone"]) for node in nodes]
+    if sure:
+        assert written == [
+            {"out_memory"},
+            {"shadow_bounds"},
+            {"shadow_memory", "shadow_limbs", "gradient"},
+            {"out"},
+        ]
+    else:
+        assert written == [{"out_memory"}, {"shadow_memory", "gradient"}]
+    assert not any("gridsample" in str(node.target) for node in graph.graph.nodes)
+
+
+def test_graphs_of_symbolic_sizes_hold_the_operators() -> None:
+    graph = traced(sampled_and_back, (2, 3, 8, 9), (2, 5, 5, 2), symbolic=True)
+    found = [str(node.target) for node in graph.graph.nodes]
+    assert {"gridsample.gather.default", "gridsample.backward.default"} <= set(found)
+    assert not any("triton_kernel" in name for name in found)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [registers.Build("backward"), registers.Build("gather", 3, "cubic", "antimirror")],
+    ids=str,
+)
+def test_the_sources_that_a_graph_s_program_holds_are_the_kernels(
+    build: registers.Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch._inductor.codegen import wrapper
+
+    closure = wrapper.user_defined_triton_kernel_transitive_closure_source_code
+    kernel = getattr(registers.kernels(build.visits > gpu.MANY), build.kernel)
+    path = tmp_path / "program.py"
+    path.write_text(f"import triton\nimport triton.language as tl\n@triton.jit\n{closure(kernel)}")
+    spec = importlib.util.spec_from_file_location("program", path)
+    assert spec is not None and spec.loader is not None
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    instructions = []
+    for source in (registers.kernels, lambda rolled: program):
+        monkeypatch.setattr(registers, "kernels", source)
+        lines = registers.compile_(build, 90)[0].splitlines()
+        instructions.append(
+            Counter(re.findall(r"^\t(?!\.)(?:@\S+ )?(\S+)", "\n".join(lines), re.M))
+        )
+    assert instructions[0] == instructions[1] and instructions[0].total() > 100

@@ -1,0 +1,219 @@
+"""The operators over the GPU kernels, in Triton's interpreter: types, fill values, derivatives."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import cases
+import numpy as np
+import oracles
+import pytest
+import torch
+from torch import Tensor
+
+pytest.importorskip("triton")
+
+from interpreted import DOUBLE, SINGLE, how, inputs
+
+from gridsample.backends.torch import cuda, derivatives, operators, schemas
+from gridsample.definitions.plan import BFLOAT16, make_plan
+from gridsample.kernels import reference
+
+# Of the interpreter: NumPy's, where a GPU's arithmetic is silent.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
+
+TYPES = ("float16", "bfloat16", "complex64", "uint8", "int64", "uint64", "bool")
+
+
+def typed(name: str) -> Tensor:
+    if name == "bfloat16":
+        return typed("float32").bfloat16()
+    return torch.from_numpy(cases.pixels(cases.generator(name), (2, 2, 4, 5), name))
+
+
+def stored(tensor: Tensor, exact: np.ndarray) -> None:
+    """What the tensor's type makes of exact numbers."""
+    if tensor.is_complex():
+        stored(tensor.real, exact.real)
+        stored(tensor.imag, exact.imag)
+        return
+    scale = oracles.magnitude(exact)
+    if tensor.dtype == torch.bfloat16:  # which the interpreter truncates
+        slack = 2 * torch.finfo(torch.bfloat16).eps * scale
+        np.testing.assert_allclose(tensor.double(), exact, rtol=0, atol=slack, equal_nan=True)
+        return
+    wide = tensor.dtype in (torch.float64, torch.int64, torch.uint64)
+    oracles.assert_stored(tensor.numpy(), exact, DOUBLE if wide else SINGLE, scale)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("name", TYPES)
+def test_types_of_storage(name: str, mode: str) -> None:
+    image, (_, grid, _) = typed(name), inputs(2, 9)
+    grid = (grid * 64).round() / 64  # exact in single precision
+    numbers = (image.float() if name == "bfloat16" else image).numpy()
+    options, names = how(2, mode, "zeros"), (mode, "zeros", False)
+    out = cuda.cuda_gather(image, grid.float(), *options)
+    stored(out, oracles.reference_output(numbers, grid.numpy(), *names))
+    assert out.dtype == image.dtype
+    values = torch.ones(2, 2, 9, dtype=image.dtype if image.dtype.is_complex else torch.float32)
+    needed = operators.differentiable(image), True
+    first, second = cuda.cuda_backward(values, image, grid.float(), *needed, *options)
+    by_image, by_grid = oracles.reference_gradients(values.numpy(), numbers, grid.numpy(), *names)
+    stored(second, by_grid)
+    if needed[0]:
+        assert first.dtype == image.dtype
+        stored(first, by_image)
+
+
+@pytest.mark.parametrize("extrapolate", [True, False])
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("name", TYPES)
+def test_the_fill_in_types_of_storage(name: str, mode: str, extrapolate: bool) -> None:
+    image, (_, grid, _) = typed(name), inputs(2, 9)
+    grid = (grid * 64).round() / 64
+    numbers = (image.float() if name == "bfloat16" else image).numpy()
+    names = (mode,) * 2, ("border" if not extrapolate else "constant",) * 2
+    kind = np.dtype("float32") if name == "bfloat16" else numbers.dtype
+    plan = make_plan(
+        tuple(image.shape), kind, tuple(grid.shape), np.dtype("float32"), *names, False, False,
+        extrapolate=extrapolate,
+    )  # fmt: skip
+    if name == "bfloat16":
+        plan = dataclasses.replace(plan, dtype=BFLOAT16)
+    fill: Any = [300.5 + 2.25j, -1.75j] if image.is_complex() else [300.5, -7.25]
+    parts = np.array(fill).view(float).tolist()
+    call = operators.Call(plan, (0, 0), False, image.dtype, {})
+    out = cuda.run_gather(call, image, grid.float(), parts)
+    exact = reference.gather(
+        numbers, grid.numpy(), *names, False, extrapolate=extrapolate, fill=fill
+    )
+    if plan.dtype.kind not in "biu":
+        stored(out, exact)
+        return
+    # What the reference has rounded: sums next to a half may have gone to the other side.
+    off = np.abs(out.numpy().astype(float) - exact.astype(float))
+    assert off.max() <= max(1.0, DOUBLE * np.abs(exact.astype(float)).max())
+    assert (off[..., grid.isnan().any(-1)[0].numpy()][0] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("mode", "boundary", "coords", "extrapolate"),
+    [
+        ("cubic", "constant", "pixel", True),
+        ("spline3", "antimirror", "normalized", True),
+        ("cubic", "dst1", "pixel", True),
+        ("linear", "wrap", "displacement", False),
+        ("linear", "reflection", "normalized", False),
+    ],
+)
+def test_the_backward_of_backward_is_the_reference_s(
+    mode: str, boundary: str, coords: str, extrapolate: bool
+) -> None:
+    image, grid, values = inputs(1, 9)
+    grid = grid if coords == "normalized" else 5 * grid + 2
+    fill, counts = 1.5, {"coords": coords, "extrapolate": extrapolate}
+    plan = make_plan(
+        tuple(image.shape), np.dtype(float), tuple(grid.shape), np.dtype(float), (mode,),
+        (boundary,), False, False, **counts,
+    )  # fmt: skip
+    rng = cases.generator("directions", mode)
+    u, m = (cases.pixels(rng, shape) for shape in (image.shape, grid.shape))
+    call = operators.Call(plan, (0,), False, image.dtype, {})
+    found = cuda.run_twice(
+        call, values, image, grid, torch.from_numpy(u), torch.from_numpy(m), (True,) * 3, [fill]
+    )
+
+    known = grid.isfinite() if boundary not in reference.ENDS and extrapolate else ~grid.isnan()
+    nowhere = ~known.all(-1).numpy()
+
+    def sample(pixels: Any, order: int, fill: float = 0) -> Any:
+        names = (mode,), (boundary,), False, (order,)
+        found = reference.gather(pixels, grid.numpy(), *names, **counts, fill=fill)
+        return np.where(nowhere[:, np.newaxis], 0, found)
+
+    v, g, along = image.numpy(), values.numpy(), np.moveaxis(m, -1, 1)
+    expected = (
+        sample(u, 0) + along * sample(v, 1, fill),
+        reference.scatter(
+            g * along, grid.numpy(), image.shape[2:], (mode,), (boundary,), False, (1,), **counts
+        ),
+        (g * (sample(u, 1) + along * sample(v, 2, fill))).sum(1)[..., np.newaxis],
+    )
+    for one, other in zip(found, expected, strict=True):
+        oracles.assert_close(one.numpy(), other, 64 * DOUBLE)
+
+
+def test_derivatives_are_those_of_the_cpu() -> None:
+    image, grid, values = inputs(2, 9)
+    options = how(2, ("cubic", "linear"), "reflection", 1, 0)
+    for mine, other in (
+        (cuda.cuda_gather(image, grid, *options), operators.cpu_gather(image, grid, *options)),
+        *zip(
+            cuda.cuda_backward(values, image, grid, True, True, *options),
+            operators.cpu_backward(values, image, grid, True, True, *options),
+            strict=True,
+        ),
+        (
+            cuda.cuda_scatter(values, grid, image.shape, *options),
+            operators.cpu_scatter(values, grid, image.shape, *options),
+        ),
+    ):
+        torch.testing.assert_close(mine, other, rtol=1e-12, atol=1e-12, equal_nan=True)
+    beyond = how(2, "linear", "zeros", 2, 0)
+    assert not cuda.cuda_gather(image, grid, *beyond).any()
+    assert not any(t.any() for t in cuda.cuda_backward(values, image, grid, True, True, *beyond))
+
+
+@pytest.mark.parametrize(("items", "grids"), [(0, 1), (2, 0)])
+def test_empty_batches(items: int, grids: int) -> None:
+    image, grid, values = (t[:1].expand(n, *t.shape[1:]) for t, n in zip(
+        inputs(2), (1, grids, 0) if not items else (1, 0, 0), strict=True
+    ))  # fmt: skip
+    options = how(2, "linear", "zeros")
+    assert cuda.cuda_gather(image, grid[:0], *options).shape == (0, 3, 11)
+    by_image, by_grid = cuda.cuda_backward(values, image, grid[:0], True, True, *options)
+    assert not by_image.any() and by_grid.shape == (0, 11, 2)
+
+
+class Context:
+    """What the formulas look at, as autograd gives it."""
+
+    def __init__(self, tensors: tuple[Tensor, ...], options: tuple[Any, ...]) -> None:
+        self.saved_tensors, self.how = tensors, schemas.record(*options)
+        self.needs_input_grad = (True,) * 3
+
+
+@pytest.mark.parametrize(
+    ("rank", "mode", "order"),
+    [
+        pytest.param(1, "cubic", (), marks=pytest.mark.slow),
+        (2, "linear", ()),
+        (2, ("cubic", "nearest"), (1, 0)),
+        pytest.param(2, ("linear", "cubic"), (), marks=pytest.mark.slow),
+        pytest.param(3, "linear", (), marks=pytest.mark.slow),
+        pytest.param(2, "cubic", (1, 0), marks=pytest.mark.slow),
+        pytest.param(3, "cubic", (), marks=pytest.mark.slow),
+    ],
+)
+def test_the_backward_of_backward_is_that_of_the_formulas(
+    monkeypatch: pytest.MonkeyPatch, rank: int, mode: Any, order: tuple[int, ...]
+) -> None:
+    monkeypatch.setattr(derivatives, "fuses", lambda *tensors: False)
+    image, grid, values = inputs(rank)
+    image[0, 0].view(-1)[0] = torch.nan  # where there is no derivative, it does not matter
+    rng = cases.generator("upstream", rank)
+    u = torch.from_numpy(cases.pixels(rng, image.shape))
+    w = torch.from_numpy(cases.pixels(rng, grid.shape))
+    options = how(rank, mode, "border", *order)
+    for up, along in ((u, w), (None, w), (u, None)):
+        context = Context((values, image, grid), options)
+        with torch.no_grad():
+            expected = derivatives.Backward.backward(context, up, along)[:3]
+        mine = cuda.cuda_twice(values, image, grid, up, along, True, True, True, *options)
+        for one, other in zip(mine, expected, strict=True):
+            truth = torch.zeros_like(one) if other is None else other.clone()
+            if one is mine[0]:  # 0 at points that are nowhere
+                truth.masked_fill_(grid.isnan().any(-1).unsqueeze(1), 0)
+            torch.testing.assert_close(one, truth, rtol=1e-11, atol=1e-11, equal_nan=True)

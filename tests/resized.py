@@ -1,0 +1,52 @@
+"""Resizing written out as one dense matrix per axis, and the cases of its tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import gridsample
+from gridsample.definitions import tables
+from gridsample.definitions.tables import Axis, axis_map
+
+Array = np.ndarray[Any, Any]
+
+# Labels vote, which is not linear: see test_labels.py.
+METHODS = tuple(name for name in gridsample.methods.names(resizing=True) if name != "label")
+# Up and down at once; primes; ones; planes that are cut, and lines that are not whole blocks.
+SHAPES: dict[int, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {
+    1: [((7,), (13,)), ((1,), (5,)), ((37,), (1,)), ((131,), (67,))],
+    2: [((5, 7), (3, 11)), ((1, 9), (4, 1)), ((17, 33), (34, 19)), ((19, 1), (7, 3))],
+    3: [((3, 5, 7), (4, 2, 11)), ((1, 6, 4), (2, 1, 9)), ((5, 4, 3), (5, 9, 3))],
+}
+
+
+def scale_of(dtype: np.dtype[Any]) -> float:
+    """Rounding of sums in the type that they are made in, and of storing them."""
+    kind = dtype.type(0).real.dtype
+    sums = np.float64 if kind.itemsize == 8 else np.float32
+    return 64 * float(np.finfo(sums).eps) + float(np.finfo(kind).eps)
+
+
+def dense(image: Array, matrices: Sequence[Array]) -> Array:
+    """Each axis multiplied by its matrix, in double precision."""
+    out = image.astype(complex if image.dtype.kind == "c" else float)
+    for axis, matrix in enumerate(matrices, start=2):
+        out = np.moveaxis(np.tensordot(matrix, out, axes=(1, axis)), 0, axis)
+    return out
+
+
+def matrices(
+    spatial: Sequence[int], size: Sequence[int], method: str, align: bool, smooth: bool
+) -> list[Array]:
+    align = align and tables.aligns(method)
+    return [
+        axis_map(Axis(n, m, method, align, smooth)).dense()
+        for n, m in zip(spatial, size, strict=True)
+    ]
+
+
+def corners(method: str, align: bool) -> dict[str, Any]:
+    return {"align_corners": align} if tables.aligns(method) else {}
