@@ -214,9 +214,9 @@ def speed(dtype: str, last: bool, kind: str, seconds: float) -> dict[str, Any]:
     result = ours()
     peak = tracemalloc.get_traced_memory()[1] - result.nbytes
     tracemalloc.stop()
-    place = "last" if last else "first"
+    place, what = "last" if last else "first", "" if kind == "grid" else f"{kind}, "
     return {
-        "case": f"RGB 2048 x 2048 to 512 x 512, {kind}, {dtype}, channels {place}",
+        "case": f"RGB 2048 x 2048 to 512 x 512, {what}{dtype}, channels {place}",
         "ms": mine * 1e3,
         "ns": mine * 1e9 / (float(counts) * 3),
         "MB": peak / 2**20,

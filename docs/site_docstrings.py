@@ -11,6 +11,8 @@ EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
 # Lines of a session at the left margin, with their output, up to an empty line.
 SESSION = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
 
+# Where the text on the result begins.  Griffe would take what is before its first colon as the type.
+RETURNS = re.compile(r"^Returns:\n +", re.MULTILINE)
 # A table of two columns between lines of "=", whose first column holds names.
 TABLE = re.compile(r"^=+  =+\n((?:.+\n)+?)=+  =+$", re.MULTILINE)
 
@@ -29,9 +31,11 @@ def as_list(found: re.Match[str]) -> str:
 
 
 def mend(obj: griffe.Object) -> None:
-    """Mark the examples of a docstring as such, and make lists of tables."""
+    """Mark the examples of a docstring as such, make lists of tables, and give results a type."""
     if obj.docstring is not None:
         text = EXAMPLE.sub("Examples:", TABLE.sub(as_list, obj.docstring.value))
+        if obj.is_function and obj.annotation is not None:
+            text = RETURNS.sub(lambda found: f"{found[0]}{obj.annotation}: ", text)
         obj.docstring.value = SESSION.sub(lambda found: f"```pycon\n{found[0]}\n```", text)
 
 

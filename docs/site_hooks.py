@@ -141,8 +141,9 @@ def on_page_content(content: str, page: Any, **_: Any) -> None:
 
 
 def on_post_page(output: str, **_: Any) -> str:
-    """Leave out two attributes of the theme that HTML does not allow there."""
+    """Leave out two attributes that HTML does not allow where the theme has them, and hide icons."""
     output = output.replace(' tabindex=""', "")
+    output = output.replace("<svg xmlns=", '<svg aria-hidden="true" xmlns=')  # their links have names
     return re.sub(r'(<input[^>]* type="checkbox"[^>]*) autocomplete="off"', r"\1", output)
 
 

@@ -11,7 +11,7 @@ from gridsample.definitions import html
 from gridsample.definitions.plan import AXES, Shape, find_coords
 from gridsample.fields.arrays import Array, Cells, check_size, components, determinant, take_wide
 from gridsample.fields.conversions import pixels_of
-from gridsample.fields.jacobians import difference
+from gridsample.ops.arrays import difference
 
 # The relative step between floating-point numbers just below 1.
 STEPS = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
