@@ -554,8 +554,8 @@ def _add_antialias(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--antialias",
         action="store_true",
-        help="where the warp shrinks the input, average over the area of each output pixel; in mode "
-        "label, take the most frequent label",
+        help="where the warp shrinks the input, average over the area of each output pixel; in "
+        "mode label, take the most frequent label",
     )
 
 
