@@ -65,7 +65,7 @@ def resize(
 
     Raises:
         ValueError: a shape, an order, a mode or a standard deviation is not accepted, an image of
-            bool is to be smoothed, or the image is complex.
+            bool is given with anti_aliasing=True, or the image is complex.
 
     Example:
         >>> import numpy as np
