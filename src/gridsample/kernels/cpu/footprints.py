@@ -435,6 +435,8 @@ def backward(
     fill: Array | None, dtype: np.dtype[Any] | None, affine: bool, threads: int | None,
 ) -> tuple[Array | None, Array | None]:  # fmt: skip
     """Compute both gradients of gather."""
+    if not (need_image or need_grid):
+        return None, None
     call = prepare(plan, grid, affine)
     if not call.shrinks:
         return cpu.backward(
