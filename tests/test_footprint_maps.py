@@ -177,6 +177,8 @@ def test_images_are_halved_once_for_all_grids_and_not_to_splat(
     up = cases.pixels(rng, found.shape)
     gridsample.grid_sample_vjp(up, image, grid, **how)
     assert len(halved) == 2
+    none = gridsample.grid_sample_vjp(up, image, grid, **how, need_input=False, need_grid=False)
+    assert none == (None, None)
     # Only the grid's gradient depends on the image.
     gridsample.grid_sample_vjp(up, image, grid, **how, need_grid=False)
     ours = gridsample.splat(up, grid, (40, 40), **how)

@@ -122,13 +122,16 @@ def elect(
             run = runs[r]
             n, total = run[LENGTH], run[COUNT] * run[COUNT + 1] * run[COUNT + 2]
             for q in range(n):
-                count = 0
+                # Votes for the same key in a row are added up first.
+                count, share, key = 0, 0.0, keys[plane, 0, at + q]
                 for j in range(total):
                     s = at + j * n + q
                     for t in range(len(weights)):
-                        count = add_vote(
-                            keys[plane, t, s], weights[t, s], slots, found, where, totals, count
-                        )
+                        if keys[plane, t, s] != key:
+                            count = add_vote(key, share, slots, found, where, totals, count)
+                            share, key = 0.0, keys[plane, t, s]
+                        share += weights[t, s]
+                count = add_vote(key, share, slots, found, where, totals, count)
                 least = margin * total if total > 1 else 0.0
                 winners[plane, to + q] = take_winner(slots, found, where, totals, count, least)
             at += n * total

@@ -403,7 +403,7 @@ def vote(
 ) -> None:  # fmt: skip
     """Find the labels of a range of points of an item, on one thread."""
     ballot = labels.Ballot(call.plan, call.largest, call.loop)
-    numbers = 4 * ballot.taps * (len(values) * call.plan.channels + len(call.plan.spatial))
+    numbers = 6 * ballot.taps * (len(values) * call.plan.channels + len(call.plan.spatial))
     for part in parts(call, level, item.first + first, item.first + last, numbers):
         here = slice(part.first - item.first, part.last - item.first)
         values[..., here] = ballot.decide(image, part.samples[0].T, part.runs, fill)
@@ -435,6 +435,8 @@ def backward(
     fill: Array | None, dtype: np.dtype[Any] | None, affine: bool, threads: int | None,
 ) -> tuple[Array | None, Array | None]:  # fmt: skip
     """Compute both gradients of gather."""
+    if not (need_image or need_grid):
+        return None, None
     call = prepare(plan, grid, affine)
     if not call.shrinks:
         return cpu.backward(
