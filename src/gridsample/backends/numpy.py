@@ -109,6 +109,8 @@ class NumPy(Backend):
         """Convert each argument to an array."""
         return [one if type(one) is np.ndarray else as_array(one, k) for k, one in given.items()]
 
+    bring = take  # rather than the default, which is one more call
+
     def type_name(self, dtype: DType, name: str = "input") -> str:
         """NumPy's name of a dtype, without its byte order, or "bfloat16"."""
         return name_of(dtype)
