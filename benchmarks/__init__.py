@@ -1,1 +1,1 @@
-"""Speed, measured against what people use today: run ``python -m benchmarks``."""
+"""Benchmarks against the libraries that people use today: run ``python -m benchmarks``."""

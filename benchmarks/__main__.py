@@ -2,22 +2,22 @@
 
     python -m benchmarks                        everything, on one thread and on all cores
     python -m benchmarks --list                 the cases, and the peers that are installed
-    python -m benchmarks --case '1024*both'     cases whose name holds a text; * and ? are wild
-    python -m benchmarks --peer torch           against this one alone; may be given again
-    python -m benchmarks --threads 1            with so many threads; as it stands, 1,all
-    python -m benchmarks --quick                a few pixels, a moment each: does it run at all
-    python -m benchmarks --base HEAD~3          against the library as it was at a commit, too
-    python -m benchmarks --time-limit 100       stop in time; what was measured is kept ...
-    python -m benchmarks --resume               ... and this goes on: measured is what is not yet,
-                                                or was of another state of the source
+    python -m benchmarks --case '1024*both'     cases whose name contains a text; * and ? are wild
+    python -m benchmarks --peer torch           against this peer only; may be repeated
+    python -m benchmarks --threads 1            number of threads (default: 1,all)
+    python -m benchmarks --quick                tiny inputs, to check that everything runs
+    python -m benchmarks --base HEAD~3          also compare with an earlier commit of the library
+    python -m benchmarks --time-limit 100       stop after 100 s and keep what was measured ...
+    python -m benchmarks --resume               ... and continue with the cases that are missing,
+                                                or were measured with other sources
     python -m benchmarks --device cuda          on a GPU: see benchmarks/gpu.py
 
-A ratio is the peer's time over ours, the median over rounds in each of which everybody has a turn;
-above 1 we are faster.  "Of copy" is the share of the bandwidth of a plain copy at which input, grid
-and output, each touched once, would take as long.
+A ratio is the peer's time divided by ours: the median over rounds, in each of which every contender
+runs once.  Above 1, we are faster.  "Of copy" is the time that a plain copy would need to touch
+input, grid and output once, divided by the measured time.
 
-Figures, a page and a chart (cpu.json, cpu.md, cpu.png) go to docs/benchmarks; those of a part of
-the cases go to a temporary folder, unless --out or --resume is given.
+The figures, a page and a chart (cpu.json, cpu.md, cpu.png) are written to docs/benchmarks.  Those
+of a partial run are written to a temporary folder, unless --out or --resume is given.
 """
 
 from __future__ import annotations

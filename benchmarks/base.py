@@ -1,7 +1,7 @@
-"""An older commit as a contender: its source in a process of its own, which takes turns with us.
+"""An older commit as a contender: its source runs in another process, which takes turns with ours.
 
-Run as a module this is that process.  It is told a case, gives the results once, and then the time
-of so many calls whenever it is asked; what is sent either way is pickled.
+Run as a module, this is that process.  It receives a case, returns the results once, and then
+returns the time of a number of calls on each request.  Messages in both directions are pickled.
 """
 
 from __future__ import annotations

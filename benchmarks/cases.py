@@ -1,6 +1,6 @@
-"""What is timed: every case is a record, and all of them are products of a few tables.
+"""The cases: every case is a record, and all of them are products of a few tables.
 
-Images, grids and gradients are made as in the tests, from random numbers that a case's name gives.
+Images, grids and gradients are made as in the tests, from random numbers seeded by the case's name.
 """
 
 from __future__ import annotations

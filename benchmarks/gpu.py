@@ -1,15 +1,16 @@
-"""Time the GPU kernels beside torch's, on a GPU.
+"""Times the GPU kernels against torch's, on a GPU.
 
     python -m benchmarks --device cuda                 every case, in a table
-    python -m benchmarks --device cuda --only 3d       those with this in their name
-    python -m benchmarks --device cuda --json FILE     write the figures there
-    python -m benchmarks.gpu                           with no GPU: all of it, at sizes of toys, in
-                                                       Triton's interpreter; its times mean nothing
+    python -m benchmarks --device cuda --only 3d       cases whose name contains a text
+    python -m benchmarks --device cuda --json FILE     also write the figures
+    python -m benchmarks.gpu                           every case with tiny inputs in Triton's
+                                                       interpreter, without a GPU; times mean
+                                                       nothing
 
-Outputs are compared before anything is timed.  Contenders run in turn, timed by CUDA events; a
-ratio is torch's time over ours.  "Of copy" is the share of the copy bandwidth, measured in the same
-run, that the bytes a case has to touch once stand for.  "Visits" are reads of pixels and additions
-to them: cases whose share is low and whose visits are many are held back by those.
+Outputs are compared before anything is timed.  Contenders take turns, timed by CUDA events.  A
+ratio is torch's time divided by ours.  "Of copy" is the bandwidth at which a case touches each of
+its bytes once, as a share of the copy bandwidth measured in the same run.  "Visits" are reads of
+pixels and additions to them; they limit the cases with a low share and many visits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One row of the table: make the contenders, compare what they give, and only then time them."""
+"""One row of the table: make the contenders, compare their results, and only then time them."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
-"""Times training steps of whole models, with our functions in torch's place and without, in turn.
+"""Times training steps of whole models, alternately with our functions and with torch's.
 
     python -m benchmarks.models                 every model, on one thread and on all cores
-    python -m benchmarks.models --threads 1 2   with so many threads, a process for each number
-    python -m benchmarks.models --case 3-D      models whose name holds a text; * and ? are wild
+    python -m benchmarks.models --threads 1 2   numbers of threads, each in its own process
+    python -m benchmarks.models --case 3-D      models whose name contains a text; * and ? are wild
     python -m benchmarks.models --json FILE     also write the figures
     python -m benchmarks.models --list          the models
 
-A step is all of a step: the gradients are cleared, the loss and its gradients are computed, and the
-weights are updated.  What is in torch's place is put there by `gridsample.torch_compat.patch`; the
-settings of torch's own thread pool (OMP_*) are the default.  A ratio is torch's time over ours,
-above 1 we are faster.  Nothing is timed before the losses of the first step agree to 1e-6
-and the gradients of all weights, as one vector, to 1e-4.
+A step clears the gradients, computes the loss and its gradients, and updates the weights.
+`gridsample.torch_compat.patch` replaces torch's functions; torch's thread pool has its default
+settings (OMP_*).  A ratio is torch's time divided by ours; above 1, we are faster.
+Nothing is timed before the losses of the first step agree to 1e-6, and the gradients of all
+weights, as one vector, to 1e-4.
 """
 
 from __future__ import annotations

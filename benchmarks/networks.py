@@ -1,8 +1,8 @@
-"""Small networks of the kinds that sample: what `benchmarks.models` trains.
+"""Small networks that sample or resize, which `benchmarks.models` trains.
 
-Each is written in plain torch, and looks `grid_sample`, `affine_grid` and `interpolate` up in
-`torch.nn.functional` when it calls them, so that `gridsample.torch_compat.patch` changes what it
-runs on.  Called on a batch, a network gives its loss.
+Each is written in plain torch, and calls `grid_sample`, `affine_grid` and `interpolate` as
+attributes of `torch.nn.functional`, so `gridsample.torch_compat.patch` can replace them.  Called on
+a batch, a network returns its loss.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Tables of pairs: a call with our functions in torch's place, and the same call with torch's own.
+"""Tables of pairs: a call with our functions, and the same call with torch's.
 
-What `benchmarks.models` and `benchmarks.shapes` share: their command line, one process for each
-number of threads, the table, and the JSON file.
+`benchmarks.models` and `benchmarks.shapes` share this module: the command line, one process for
+each number of threads, the table, and the JSON file.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def parser(program: str, description: str | None, seconds: float) -> argparse.Ar
     it.add_argument("--threads", type=int, nargs="+", default=[1, cores()], metavar="N")
     it.add_argument("--case", action="append", metavar="PATTERN")
     it.add_argument("--seconds", type=float, default=seconds, help="how long to time a pair")
-    it.add_argument("--json", type=Path, metavar="FILE", help="where the figures go, too")
+    it.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
     it.add_argument("--list", action="store_true", help="print the names of the cases")
     return it
 

@@ -1,7 +1,8 @@
-"""Who takes part: gridsample and what people use today.
+"""The contenders: gridsample and its peers.
 
-A peer is a function that makes a `Contender` of a case, or None where it has no such operation, or
-one with another meaning.  Drop-ins are called by the same lines as what they stand in for.
+A peer is a function that makes a `Contender` from a case.  It returns None if the library does not
+have the operation, or defines it differently.  Drop-ins are called by the same code as the
+functions that they replace.
 """
 
 from __future__ import annotations

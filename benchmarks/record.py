@@ -1,4 +1,4 @@
-"""Figures as they come: a JSON file that is whole after every row, so that a run can go on."""
+"""Figures in a JSON file that is complete after every row, so that a run can be resumed."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What each GPU kernel compiles to, with no GPU: registers, spills, and how it loads and adds.
+"""Compiles each GPU kernel without a GPU, and counts registers, spills, loads and atomic additions.
 
-    python -m benchmarks.registers     print the table; write docs/benchmarks/gpu-registers.json
+    python -m benchmarks.registers     print the table, and write docs/benchmarks/gpu-registers.json
 
-A kernel is compiled as it would be for tensors whose strides are those of plain images, with
-channels first or last.  Registers and spills are as `ptxas`, which comes with Triton, reports them.
+A kernel is compiled as for contiguous images, with channels first or last.
+Registers and spills are as `ptxas`, which comes with Triton, reports them.
 """
 
 from __future__ import annotations

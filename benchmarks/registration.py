@@ -1,17 +1,17 @@
 """Registers known warps of photos and of a volume, with gridsample and with SimpleITK.
 
     python -m benchmarks.registration                   every case
-    python -m benchmarks.registration --case coffee     cases whose name holds a text
+    python -m benchmarks.registration --case coffee     cases whose name contains a text
     python -m benchmarks.registration --peer none       without SimpleITK
-    python -m benchmarks.registration --json FILE       where the figures go, too
+    python -m benchmarks.registration --json FILE       also write the figures
 
-The fixed image is a photo (512 x 512), sampled by cubic splines at known positions: an offset of a
-fifth of the image, and the rest of the model.  What is outside the photo is missing (NaN).  The
+The fixed image is a photo (512 x 512), sampled by cubic splines under a known map of the model,
+with an offset of a fifth of the image.  Pixels outside the photo are missing (NaN).  The
 moving image is the photo itself.  The error is the mean and the largest distance between the
 positions found and the known ones, over the pixels that show the photo; the time is that of one
-call after a first small one, which loads kernels.
+call, after a small first call that loads the kernels.
 
-SimpleITK gets the averages of the channels, a mask for what is missing, the same kind of model, the
+SimpleITK gets the averages of the channels, a mask for missing pixels, the same kind of model, the
 mean squares metric, a pyramid, and its gradient descent with regular steps and scales from physical
 shifts; for fields, its symmetric demons after its affine registration.  It starts from the
 geometric centre, as in its examples; with `--start near` from the known mean shift plus a twentieth

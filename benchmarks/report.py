@@ -1,4 +1,4 @@
-"""What is kept beside the figures: a page with the tables, and a chart."""
+"""The report of a run: a page with tables, and a chart."""
 
 from __future__ import annotations
 

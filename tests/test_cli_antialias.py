@@ -40,6 +40,23 @@ def test_a_shrunk_picture_is_averaged(photo: Any, capsys: pytest.CaptureFixture[
     assert off[0] < 0.5 and off[1] > 20
 
 
+def test_the_labels_of_a_shrunk_segmentation_vote(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tissue = np.full((1, 1, 48, 40), 5, np.int16)
+    tissue[..., 1::4, 1::4] = tissue[..., 2::4, 2::4] = 2  # what plain sampling would read
+    np.save("tissue.npy", tissue[0, 0])
+    how = ("--scale", 0.25, "--size", "10x12", "--mode", "label")
+    assert run("warp", "tissue.npy", "plain.npy", *how) == 0
+    assert capsys.readouterr().err.endswith("skips pixels; --antialias counts all labels\n")
+    assert run("warp", "tissue.npy", "votes.npy", *how, "--antialias") == 0
+    assert HINT not in capsys.readouterr().err
+    plain, votes = np.load("plain.npy"), np.load("votes.npy")
+    assert (plain == 2).all() and votes.dtype == tissue.dtype
+    assert (votes[1:-1, 1:-1] == 5).all()
+
+
 def test_no_hint_where_little_shrinks(photo: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("warp", "photo.npy", "same.npy", "--scale", 0.7, "--rotate", 20) == 0
     assert HINT not in capsys.readouterr().err

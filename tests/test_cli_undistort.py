@@ -131,7 +131,7 @@ def test_errors(photo: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (["small.npz"], "is for photos of 64x50 pixels, but"),
         (["bad.npz"], "mtx has 6 numbers; accepted: 9"),
         (["none.npz"], "has no distortion coefficients: none of its entries (mtx) is named"),
-        (["x.json"], "the file holds no object with names"),
+        (["x.json"], "the file does not hold a JSON object"),
         (["y.json"], "as a calibration: "),
         (["photo.png"], "unknown kind of calibration file"),
         (["nothing.yaml"], "No such file"),

@@ -137,7 +137,10 @@ def test_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "x.npy", np.ones((4, 5)))
     np.save(tmp_path / "flat.npy", np.eye(3))
     for words, message in (
-        ([tmp_path / "x.npy", out, "--like", a], "need NIfTI files, which know where their voxels"),
+        (
+            [tmp_path / "x.npy", out, "--like", a],
+            "need NIfTI files, which store the voxels'",
+        ),
         ([a, out, "--like", flat], "flat.nii is 2-D, but the input is 3-D"),
         ([a, out, "--like", tmp_path / "x.npy"], "x.npy"),
         ([a, out, "--like", tmp_path / "none.nii"], "none.nii"),

@@ -370,9 +370,9 @@ y axis: 4 pixels, linear, reflection
   (0, 3)                1 *      0.9 =    0.9 *    12 = 10.8
   (1, 3)                0 *      0.9 =    0.0 *    13 =  0.0
 
-  value         what the taps add = 11.6
-  d value / dx  0 * 1             = 0      slope x * the sum with d weight x / dt
-  d value / dy  -2 * 4            = -8     slope y * the sum with d weight y / dt"""
+  value         the sum of the taps = 11.6
+  d value / dx  0 * 1               = 0      slope x * the sum with d weight x / dt
+  d value / dy  -2 * 4              = -8     slope y * the sum with d weight y / dt"""
     )
 
 
@@ -392,7 +392,7 @@ y axis: 4 pixels, linear, reflection
         (((4,), (-19.0,), "linear", "reflection"), "9 times about -0.5 and 3.5"),
         (((1,), (9.0,), "linear", "zeros", True), "position    the only pixel's centre = 0"),
         (((1,), (nan,), "linear", "zeros", True), "position    (nan + 1) / 2 * (1 - 1) = nan"),
-        (((3,), (inf,), "linear", "reflection"), "nowhere: mirrors fold it for ever"),
+        (((3,), (inf,), "linear", "reflection"), "nowhere: the folds never end"),
     ],
 )
 def test_lines_of_the_table(arguments, line):
@@ -405,7 +405,7 @@ def test_lines_of_the_table(arguments, line):
         (((4,), (1.5,)), {"coords": "pixel"}, "position    1.5        = 1.5"),
         (((4,), (1.5,)), {"coords": "pixel"}, "0 is the centre of the first pixel"),
         (((4,), (-0.5,)), {"coords": "displacement", "index": [2]}, "position    -0.5 + 2   = 1.5"),
-        (((4,), (-0.5,)), {"coords": "displacement", "index": [2]}, "from the output's place (2)"),
+        (((4,), (-0.5,)), {"coords": "displacement", "index": [2]}, "from the output's pixel (2)"),
         (((4,), (-0.5,)), {"coords": "displacement"}, "slope       1           = 1"),
         (((4,), (9,)), {"extrapolate": False, "fill_value": 3},
          "outside in x: value = fill value = 3, gradient = 0"),

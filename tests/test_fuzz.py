@@ -173,7 +173,7 @@ guarded = pytest.mark.skipif(
 @pytest.mark.parametrize(
     ("side", "every"),
     [
-        ("after", 4),
+        ("after", 16),
         pytest.param("after", 1, marks=pytest.mark.slow),
         pytest.param("before", 1, marks=pytest.mark.slow),
     ],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import runpy
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,9 @@ import pytest
 
 import gridsample
 from gridsample import fields
+from gridsample.definitions import links
 from gridsample.definitions.links import TRAPS, about, page
+from gridsample.doctor import RULES
 
 ROOT = Path(__file__).parents[1]
 IMAGE, GRID = np.zeros((1, 1, 4, 5)), np.zeros((1, 4, 5, 2))
@@ -25,7 +29,7 @@ def slugs(path: Path) -> set[str]:
 @pytest.mark.parametrize("trap", TRAPS)
 def test_pages_and_sections_exist(trap: str) -> None:
     name, anchor = TRAPS[trap]
-    path = ROOT / page(name)
+    path = ROOT / "docs" / f"{name}.md"
     assert path.is_file()
     assert not anchor or anchor in slugs(path)
 
@@ -56,3 +60,20 @@ def test_fields_with_components_second() -> None:
     with pytest.raises(ValueError) as caught:
         fields.jacobian(GRID.transpose(0, 3, 1, 2))
     assert str(caught.value).endswith(about("grid"))
+
+
+def test_the_address_is_that_of_the_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project.get("urls", {}).get("Documentation", "") == links.ADDRESS
+    monkeypatch.setattr(links, "ADDRESS", "https://x.org/g/")
+    assert page("doctor", "gs001") == "https://x.org/g/doctor.html#gs001"
+    monkeypatch.setattr(links, "ADDRESS", "")
+    assert page("doctor", "gs001") == "docs/doctor.md#gs001"
+
+
+def test_the_rules_in_the_package_are_those_of_the_page() -> None:
+    made = runpy.run_path(str(ROOT / "docs/make_rules.py"))
+    # `python docs/make_rules.py --update` copies them.
+    assert made["COPY"].read_text(encoding="utf-8") == made["rules"]()
+    for rule in RULES.values():
+        assert rule.explanation.startswith(f"**{rule.name}.**") and "](" not in rule.explanation

@@ -443,7 +443,7 @@ IMAGE, GRID = np.zeros((1, 2, 3, 4)), np.zeros((1, 5, 2))
     [
         ({"missing": "skip"}, "missing 'skip' is not known; accepted: 'propagate', 'ignore'"),
         ({"min_weight": 1, **IGNORE}, "min_weight must be at least 0 and below 1, got 1"),
-        ({"min_weight": 0.5}, "min_weight 0.5 is used by nothing here"),
+        ({"min_weight": 0.5}, "min_weight 0.5 has no effect here"),
         ({"weights": np.ones((1, 3, 3, 4))}, r"weights must be \(N or 1, 2 or 1, \*\(3, 4\)\)"),
         ({"weights": np.ones((2, 1, 3, 4))}, "weights must be"),
         ({"weights": np.full((1, 1, 3, 4), -1)}, "weights must be finite and not negative"),

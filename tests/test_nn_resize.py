@@ -133,7 +133,7 @@ def test_options_are_checked_when_given() -> None:
         PatchDownsample(3, 8, 4, rank=4)
     with pytest.raises(ValueError, match="stride needs one number"):
         PatchDownsample(3, 8, 4, (1, 2, 3))
-    with pytest.raises(ValueError, match="along x must rise"):
+    with pytest.raises(ValueError, match="along x must increase"):
         CenterPool([[0.5, 0.5]])
     with pytest.raises(ValueError, match="1 to 3 axes"):
         CenterPool([])

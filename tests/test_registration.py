@@ -260,7 +260,7 @@ GOOD = np.random.default_rng(0).normal(size=(12, 12))
         ((GOOD, GOOD[:, :4]), {}, ValueError, "moving is too small.*at least 5"),
         ((np.zeros((9, 9, 3)), np.zeros((9, 9, 3))), {}, ValueError, r"image\[None\]"),
         ((GOOD, GOOD * 0 + 3), {}, ValueError, r"moving is constant \(3\)"),
-        ((GOOD * np.nan, GOOD), {}, ValueError, "fixed has no pixels that count"),
+        ((GOOD * np.nan, GOOD), {}, ValueError, "fixed has no valid pixels"),
         ((GOOD, GOOD * 1j), {}, TypeError, "moving must hold real numbers"),
         ((GOOD, GOOD), {"model": "warp"}, ValueError, "model.*translation.*velocity"),
         ((GOOD, GOOD), {"loss": "msd"}, ValueError, "loss.*mse.*mi"),

@@ -18,6 +18,14 @@ const exact = (v, name) => `<data value="${v}"${name ? ` data-name="${name}"` : 
 let image = [[1, 3, 2, 4, 7, 5], [2, 6, 5, 8, 4, 3], [0, 4, 9, 6, 2, 1], [3, 7, 5, 1, 0, 2], [6, 2, 1, 3, 5, 8]];
 let cursor = [0, 0];
 
+// Screen readers hear one result once the controls rest, and nothing while the page loads.
+let used = false, rest = 0;
+for (const name of ["keydown", "pointerdown", "change"]) addEventListener(name, () => (used = true), true);
+function say(id) {
+  clearTimeout(rest);
+  if (used) rest = setTimeout(() => ($("said").textContent = $(id).textContent), 500);
+}
+
 const number = (id) => {
   const v = parseFloat($(id).value);
   return Number.isFinite(v) ? v : 0;
@@ -47,6 +55,7 @@ function showSample() {
     `${one.taps.length} tap${one.taps.length > 1 ? "s" : ""}, ${one.taps.length - read} dropped. ` +
     `Value ${exact(one.value, "value")}. Gradient ${exact(one.gradient[0], "gradient-x")} along x, ` +
     `${exact(one.gradient[1], "gradient-y")} along y.`;
+  say("summary");
   showSteps(one, at);
   showTaps(one);
   const size = `(${image[0].length}, ${image.length})`, words = [`"${given.method}"`, `"${given.boundary}"`];
@@ -71,7 +80,7 @@ function showSteps(one, at) {
     const both = one.steps.map((s, a) => `<td>${cell(s, a)}</td>`).join("");
     return `<tr><th scope="row">${name}</th>${both}</tr>`;
   });
-  $("steps").innerHTML = `<caption>Steps along each axis</caption><thead><tr><th></th><th scope="col">x</th><th scope="col">y</th></tr></thead><tbody>${cells.join("")}</tbody>`;
+  $("steps").innerHTML = `<caption>Steps along each axis</caption><thead><tr><td></td><th scope="col">x</th><th scope="col">y</th></tr></thead><tbody>${cells.join("")}</tbody>`;
 }
 
 function showTaps(one) {
@@ -90,7 +99,7 @@ function showTaps(one) {
     return `<tr><th scope="row">y ${tap.index}</th>${cells.join("")}</tr>`;
   });
   const what = TABLES.methods[$("method").value].prefilter > 1 ? "B-spline coefficient" : "value";
-  $("products").innerHTML = `<caption>Weight × ${what} of each tap</caption><thead><tr><th></th>${head}</tr></thead><tbody>${lines.join("")}</tbody>`;
+  $("products").innerHTML = `<caption>Weight × ${what} of each tap</caption><thead><tr><td></td>${head}</tr></thead><tbody>${lines.join("")}</tbody>`;
 }
 
 // Where a position is on a canvas, and back.
@@ -236,9 +245,11 @@ function showImage(words) {
   g.strokeStyle = "#ff9800";
   g.lineWidth = 3;
   g.strokeRect(f.x(cursor[0] - 0.5), f.y(cursor[1] - 0.5), f.cell, f.cell);
-  if (words) $("painted").textContent = words;
   showSurface();
   showSample();
+  if (!words) return;
+  $("painted").textContent = words;
+  say("painted");
 }
 
 function showSurface() {
@@ -331,6 +342,7 @@ function showWarp() {
   $("warped").textContent = `${$("corner").selectedOptions[0].text} corner at ${corners[k].map((v) => +v.toFixed(1)).join(", ")}. ` +
     `Antialiasing takes up to ${smooth.samples} sample${smooth.samples > 1 ? "s" : ""} a pixel. ` +
     `The two differ by ${rms} of 255 grey levels, root mean square.`;
+  say("warped");
 }
 
 const later = () => {

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample.chunked.strips import saturated
+from gridsample.definitions.integers import saturated
 from gridsample.definitions.plan import WIDE_TYPES
 
 

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends import backend_of
-from gridsample.chunked.strips import Positions, joined, sample, sample_axis, saturated
+from gridsample.chunked.strips import Positions, joined, sample, sample_axis
 from gridsample.definitions.checks import as_array, as_reals, check_constant, check_dense
+from gridsample.definitions.integers import saturated
 from gridsample.definitions.plan import NARROW_TYPES
 from gridsample.ops.affine import affine_sample
 from gridsample.ops.sampling import grid_sample

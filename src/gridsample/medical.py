@@ -1,10 +1,10 @@
-"""Resampling volumes to another spacing, as nnU-Net does it.
+"""Resampling volumes to another spacing, by the rules of nnU-Net.
 
     medical.resample(volume, spacing=(3.0, 0.8, 0.8), new_spacing=(1.0, 0.7, 0.7))
 
-Volumes are in the array's own terms: axes and spacings in the same order, channels first.
-`resample_data_or_seg_to_shape` has the signature of nnU-Net's function of that name, so that a plan
-can name it in its place.  docs/medical.md compares the two.
+Spacings are in the order of the array's axes, and channels come first.
+`resample_data_or_seg_to_shape` has the signature of nnU-Net's function of that name, so it can
+replace that function.  docs/medical.md compares the two.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def resample(
     """Resample a volume to another spacing.
 
     The result has ``round(n * spacing / new_spacing)`` voxels along an axis of n voxels, and covers
-    the same extent.  Images are interpolated by a spline through the voxels, beyond which the edge
-    continues, and are clipped to the range of the input, channel by channel.  Anisotropic volumes
-    are interpolated slice by slice, and then along the remaining axis.
+    the same extent.  Images are interpolated by a spline through the voxels and clipped to the
+    range of the input, channel by channel.  Outside, the edge voxels are repeated.  Anisotropic
+    volumes are interpolated slice by slice, and then along the remaining axis.
 
     A label map gets, at each voxel, the label with the largest share: each label's mask is resized
     like an image, and the smaller label wins a tie.
@@ -57,17 +57,17 @@ def resample(
         data: (*spatial) or (C, *spatial) with one spatial axis per spacing; an array or a tensor of
             any real dtype.
         spacing: the distance between voxels along each axis.
-        new_spacing: that of the result.
-        is_label: whether the numbers are labels, which are not averaged.
+        new_spacing: the distance between voxels of the result along each axis.
+        is_label: whether the voxels are labels, which are not averaged.
         order: the order of the spline, 0 (nearest) to 5.
-        separate_axis: the spatial axis that is interpolated apart; None for none.  "auto": the one
-            with the largest spacing, if that is more than three times the smallest, in ``spacing``
-            or else in ``new_spacing``, and no other axis has the same spacing.
+        separate_axis: the spatial axis that is interpolated separately; None for none.  "auto": the
+            axis with the largest spacing, if that is more than three times the smallest, in
+            ``spacing`` or else in ``new_spacing``, and no other axis has the same spacing.
         order_separate: the order along that axis.
 
     Returns:
-        The resampled volume, with the input's dtype; integers are rounded half to even.  An image
-        that is a tensor is differentiable.
+        The resampled volume, with the input's dtype; integers are rounded half to even.  For
+        tensors, the result is differentiable with respect to the image.
 
     Raises:
         TypeError: the dtype is complex.
@@ -114,26 +114,26 @@ def resample_data_or_seg_to_shape(
     """Resample a volume to a shape, like nnU-Net's function of this name.
 
     Images are resampled as by `resample`.  For an anisotropic volume, each slice is clipped to its
-    own range, as in nnU-Net.  In label maps, each label's mask is resized like an image.  Where it
-    is at least 1/2, the voxel gets the label, the largest label if there are several, and 0 if
-    there is none; along the axis that is interpolated apart, it must be more than 1/2.  This is the
-    rule of batchgenerators up to version 0.25.1.
+    own range, as in nnU-Net.  In label maps, each label's mask is resized like an image.  A voxel
+    gets the largest label whose mask is at least 1/2 there, or 0 if there is none.  Along the axis
+    that is interpolated separately, the mask must be more than 1/2.  This is the rule of
+    batchgenerators up to version 0.25.1.
 
     Args:
         data: (C, x, y, z), an array or a tensor of any real dtype.
         new_shape: the shape of the result without channels.
         current_spacing: the distance between voxels along each axis.
-        new_spacing: that of the result.
-        is_seg: whether the numbers are labels.
+        new_spacing: the distance between voxels of the result along each axis.
+        is_seg: whether the voxels are labels.
         order: the order of the spline, 0 to 5.
-        order_z: the order along the axis that is interpolated apart.
-        force_separate_z: whether the axis with the largest current spacing is interpolated apart;
-            None for yes if the volume is anisotropic.
+        order_z: the order along the axis that is interpolated separately.
+        force_separate_z: whether the axis with the largest current spacing is interpolated
+            separately; None to do so if the volume is anisotropic.
         separate_z_anisotropy_threshold: how many times the smallest spacing the largest has to
             exceed in an anisotropic volume, before or after.
 
     Returns:
-        (C, *new_shape), with the input's dtype and library; the input itself if its shape stays.
+        (C, *new_shape), with the input's dtype and library; the input itself if nothing changes.
 
     Raises:
         TypeError: the dtype is complex.
@@ -236,7 +236,8 @@ def resampled(
         raise TypeError(f"data must be real, got dtype {name}")
     if 0 in volume.shape or min(shape) < 1:
         raise ValueError(
-            f"data and result must have a voxel along each axis: {tuple(volume.shape)}, {shape}"
+            f"data and result must have at least one voxel along each axis, got the shapes "
+            f"{tuple(volume.shape)} and {tuple(shape)}"
         )
     if tuple(shape) == tuple(volume.shape[1:]):
         return duplicate(volume)

@@ -58,7 +58,7 @@ class GridSample(nn.Module):
         extrapolate: False to use the fill value wherever the position itself is outside.
         prefilter: whether splines first compute coefficients from the input.
         channel_axis: 1, or -1 for channels-last input and output.
-        missing: "propagate" NaN pixels, or "ignore" them, so that other pixels make up for them.
+        missing: "propagate" NaN pixels, or "ignore" them and take the mean of the other pixels.
         min_weight: a result is missing unless more than this share of its weight counts.
         antialias: whether a result is the mean over its point's footprint.
         max_samples: the maximum number of samples along a side of a footprint.

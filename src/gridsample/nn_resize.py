@@ -278,7 +278,7 @@ class CenterPool(nn.Module):
                 or not -1 <= axis[0] <= axis[-1] <= 1
                 or any(a >= b for a, b in itertools.pairwise(axis))
             ):
-                raise ValueError(f"centers along {name} must rise from -1 to 1, got {axis}")
+                raise ValueError(f"centers along {name} must increase, from -1 to 1, got {axis}")
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the averages."""

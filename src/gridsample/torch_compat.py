@@ -204,7 +204,7 @@ class patch:
         """Replace the functions immediately."""
         footprint = as_footprint(antialias, max_samples)
         if strict and footprint is not None:
-            raise ValueError("strict=True samples like torch, which has no antialias=True")
+            raise ValueError("strict=True accepts what torch does, which has no antialias=True")
         most = 0 if footprint is None else footprint.most
         self.before = contacts.install(StandIns(Manner(bool(strict), 5, most)))
 

@@ -315,7 +315,8 @@ def sample(
         fill_value: The value outside, as in `grid_sample`.
         missing: "propagate" or "ignore", as in `grid_sample`; missing results are NaN, whatever the
             fill value. Only a floating-point or complex image has missing pixels.
-        antialias: Whether a result is the mean over its pixel's footprint, as in `grid_sample`.
+        antialias: Whether a result is the mean over its pixel's footprint, or its most frequent
+            label, as in `grid_sample`.
         alpha: The alpha channel, if colours (of the image and of the fill) are to be multiplied by
             it before sampling and divided by it afterwards; see `gridsample.alpha`. Nearest always
             copies whole pixels, and labels are no colours: neither uses it.

@@ -1,8 +1,8 @@
-"""World coordinates: volumes and pictures whose voxels have a place in millimetres.
+"""World coordinates: volumes and pictures whose voxels have positions in millimetres.
 
-An affine is a (D + 1, D + 1) matrix that maps the indices of a voxel to its place in the world.
-Transforms are in millimetres, too.  They map points of the *output's* world to points of the
-*image's* world: an output voxel shows the image at its transformed place.  This is ITK's
+An affine is a (D + 1, D + 1) matrix that maps the indices of a voxel to its position in the
+world.  Transforms are in millimetres, too.  They map points of the *output's* world to points of
+the *image's* world: an output voxel shows the image at its transformed position.  This is ITK's
 convention.
 
 All affines and transforms of a call must refer to the same axes of the world.  NIfTI files and
@@ -70,7 +70,7 @@ def resample(
     return_weight: bool = False,
     threads: int | None = None,
 ) -> Any:
-    """Resample an image to the voxels of another one, through the world that both are in.
+    """Resample an image to the voxels of another one, in the world coordinates of both.
 
     The output voxel with the indices v shows the image at the voxel coordinates
 
@@ -81,8 +81,8 @@ def resample(
     in float32.  Where the output's voxels are larger than the image's, voxels are skipped, unless
     antialias=True.
 
-    For torch tensors, the result is a tensor with derivatives of any order in the image, the
-    affines and the transforms; see `resample_vjp` for NumPy arrays.
+    For torch tensors, the result is a tensor with derivatives of any order with respect to the
+    image, the affines and the transforms; see `resample_vjp` for NumPy arrays.
 
     Args:
         image: (*spatial), (C, *spatial) or (N, C, *spatial) with D = 1 to 3 spatial axes, of any
@@ -120,8 +120,8 @@ def resample(
         With return_weight=True, a tuple of that and the weight, of the same shape.
 
     Raises:
-        TypeError: an argument does not hold real numbers, is from another library than the image,
-            or is not accepted by `grid_sample`.
+        TypeError: an argument does not hold real numbers, is not from the image's library, or
+            is not accepted by `grid_sample`.
         ValueError: the shapes do not match, a matrix is not affine or singular, or a name is
             unknown.
 
@@ -175,7 +175,7 @@ def resample_vjp(
     min_weight: float = 0.0,
     threads: int | None = None,
 ) -> Any:
-    """Compute the gradient of `resample` in the image: the exact transpose.
+    """Compute the gradient of `resample` with respect to the image: the exact transpose.
 
     Args:
         grad_output: the upstream gradient, of the shape of the result.

@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
 def test_other_devices() -> None:
     """A device that is registered with torch stays, and not all of torch can do with this one."""
     file = Path(__file__).with_name("far_devices.py")

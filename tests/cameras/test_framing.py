@@ -67,9 +67,9 @@ def test_errors() -> None:
     for arguments, message in (
         ((SIZE, matrix[:2], [0, 0, 0, 0]), r"intrinsics must have the shape \(3, 3\)"),
         ((SIZE, matrix, [0, 0, 0, 0], 2), "alpha must be from 0 to 1, got 2"),
-        ((SIZE, matrix, [-2.0, 0, 0, 0]), "the lens model images no ray in front of the camera"),
+        ((SIZE, matrix, [-2.0, 0, 0, 0]), "the lens model maps no ray in front of the camera"),
     ):
         with pytest.raises(ValueError, match=message):
             cameras.optimal_intrinsics(*arguments)
-    with pytest.raises(ValueError, match="centred is for the model 'opencv'"):
+    with pytest.raises(ValueError, match="centred is accepted for the model 'opencv' only"):
         cameras.optimal_intrinsics(SIZE, matrix, [0] * 4, centred=True, model="fisheye")

@@ -286,6 +286,7 @@ print((status("VmHWM") - before) / (cost.numel() * 4))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is reset by a file of Linux's")
 def test_a_sweep_and_its_gradients_take_the_memory_of_one_volume() -> None:
     run = subprocess.run(

@@ -59,7 +59,7 @@ def test_shifts_are_those_of_the_operator() -> None:
         assert numbers == pytest.approx(seen, abs=5e-3)
 
 
-def test_the_mended_call_is_right() -> None:
+def test_the_fixed_call_is_right() -> None:
     for name in ("split coordinates", "half pixels with corners", "affine_grid and grid_sample"):
         code = HEAD + WRONG[name][1]
         (one,) = examine(code).findings
@@ -70,9 +70,9 @@ def test_the_mended_call_is_right() -> None:
             if isinstance(node, ast.Call) and node.lineno == one.line
             and node.col_offset == one.column - 1
         ]  # fmt: skip
-        mended = code.replace(ast.get_source_segment(code, call) or "", one.mend)
-        assert mended != code
-        assert not examine(mended).findings
+        fixed = code.replace(ast.get_source_segment(code, call) or "", one.fix)
+        assert fixed != code
+        assert not examine(fixed).findings
 
 
 @pytest.mark.parametrize(
@@ -162,6 +162,15 @@ def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for wrong in (["none.py"], [str(path), "--select", "GS999"], [str(path), "--size", "1"], []):
         assert main(["doctor", *wrong]) == 2
         assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_rules_are_explained_without_a_page(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--explain", "gs001,GS004"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("GS001\n\n**grid spans") and "align_corners=True" in out
+    assert "\nGS004\n" in out and "](" not in out
+    assert main(["doctor", "--explain", "GS999"]) == 2
+    assert "no rule has the code 'GS999'" in capsys.readouterr().err
 
 
 def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

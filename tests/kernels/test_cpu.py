@@ -62,6 +62,16 @@ def test_options_and_shapes_compile_nothing():
     assert compiled() == before > 0
 
 
+@pytest.mark.parametrize("channels", [1, 2])
+def test_points_far_apart_have_the_values_that_they_have_alone(channels):
+    """Kernels read pixels in another way where 16 points are spread over a large volume."""
+    rng = cases.generator("far apart", channels)
+    volume = cases.pixels(rng, (1, channels, 40, 64, 64), "float32")
+    grid = rng.uniform(-1.1, 1.1, (1, 40, 3)).astype("float32")
+    alone = [gridsample.grid_sample(volume, grid[:, k : k + 1]) for k in range(40)]
+    assert np.array_equal(gridsample.grid_sample(volume, grid), np.concatenate(alone, 2))
+
+
 @pytest.mark.slow
 def test_a_hundred_thousand_calls_leave_nothing_behind():
     process = psutil.Process()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -196,6 +197,46 @@ def test_the_first_failure_is_raised_and_no_more_is_started() -> None:
         assert len(done) < 999
 
 
+@pytest.mark.parametrize("when", ["queued", "closed"])
+def test_an_interrupted_call_waits_for_other_threads(
+    when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise they would write into arrays that no longer exist."""
+    started, ends = threading.Event(), threading.Event()
+    left, done, close = [when], list[int](), pool.Job.close
+
+    def interrupt(here: str) -> None:
+        if here in left:
+            left.clear()
+            assert started.wait(60)
+            raise KeyboardInterrupt
+
+    class Queue(queue.SimpleQueue[pool.Job]):
+        def put(self, job: pool.Job) -> None:  # type: ignore[override]
+            super().put(job)
+            interrupt("queued")
+
+    def closed(job: pool.Job) -> None:
+        interrupt("closed")
+        ends.set()
+        close(job)
+
+    def task() -> None:
+        if threading.current_thread() is not threading.main_thread():
+            started.set()
+            ends.wait(60)
+            done.append(1)
+        else:
+            assert started.wait(60)
+
+    mine = pool.Pool()
+    mine.jobs = Queue()
+    monkeypatch.setattr(pool.Job, "close", closed)
+    with pytest.raises(KeyboardInterrupt):
+        mine.run([task] * 2, 2)
+    assert done == [1]
+
+
 def test_tasks_may_run_tasks() -> None:
     total: list[int] = []
 
@@ -223,4 +264,4 @@ def test_a_job_that_is_done_keeps_no_array_alive(monkeypatch: pytest.MonkeyPatch
     assert not late.jobs.empty()
     del array
     assert alive() is None
-    late.jobs.get().work()  # and what comes too late finds nothing to do
+    late.jobs.get().help()  # and what comes too late finds nothing to do

@@ -50,7 +50,6 @@ press("plain", "ArrowRight", { shiftKey: true });
 FOUND.keys.corners = corners;
 showWarp();
 FOUND.keys.warped = $("warped").textContent;
-FOUND.live = [...document.querySelectorAll("[aria-live=polite]")].map((one) => one.id);
 $("boundary").value = "antimirror";
 signal("boundary", "input");
 FOUND.keys.refused = [...$("method").options].filter((one) => one.disabled).map((one) => one.value);

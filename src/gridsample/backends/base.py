@@ -231,9 +231,10 @@ class Backend(Protocol):
     def affine(
         self, image: Array, theta: Array, out: Shape, how: Options, dtype: Type
     ) -> Array | None:
-        """Gather at the points of affine maps, (N, D, D + 1), without a grid, or footprints.
+        """Gather at the points of affine maps, (N, D, D + 1), without a grid.
 
-        The result is None if the backend cannot do this; the operation then creates a grid.
+        The result is None if the backend cannot do this for these arrays and options, of which
+        ``how.footprint`` is one; the operation then creates a grid (`backends.maps.through_grid`).
         """
         return None
 

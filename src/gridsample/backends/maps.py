@@ -7,7 +7,9 @@ for derivatives of higher order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from gridsample.backends.base import Array, Backend
 from gridsample.definitions.options import Options
@@ -63,3 +65,76 @@ def gradient_along(
         along = backend.line(n, align_corners, wide, by_grid).reshape(-1, 1)
         columns.insert(0, total(sums * along, 1))
     return backend.astype(backend.xp.stack([*columns, total(sums, 1)], -1), backend.type(name))
+
+
+class ThroughGrid(NamedTuple):
+    """Affine maps as a grid, for a call that no kernel for maps can compute.
+
+    Footprints are differences between neighbours in the grid.  Therefore, an axis of the output
+    with a single point has one more point on either side of it in the grid.
+
+    Attributes:
+        backend: the backend.
+        theta: the maps.
+        how: the options of sampling on the grid.
+        change: a matrix that is multiplied to the maps, or None.
+        out: the shape of the grid.
+        lone: the axes that are longer than those of the result.
+    """
+
+    backend: Backend
+    theta: Array
+    how: Options
+    change: Any
+    out: Sequence[Any]
+    lone: Sequence[int]
+
+    def grid(self) -> Array:
+        """Compute the grid (N, *out, D)."""
+        theta = self.theta
+        if self.change is not None:
+            change = self.backend.asarray(self.change, theta)
+            theta = theta @ self.backend.astype(change, theta.dtype)
+        return grid_of(self.backend, theta, self.out, self.how)
+
+    def cut(self, values: Array) -> Array:
+        """Remove the added points from samples (N, C, *out)."""
+        for k in self.lone:
+            values = values[(*(slice(None),) * (2 + k), slice(1, 2))]
+        return values
+
+    def extend(self, values: Array) -> Array:
+        """Apply the transpose of `cut` to upstream values."""
+        for k in self.lone:
+            nothing, shape = self.backend.xp.zeros_like(values), list(values.shape)
+            shape[2 + k] = 3
+            values = self.backend.xp.stack([nothing, values, nothing], 2 + k).reshape(tuple(shape))
+        return values
+
+    def gradient(self, by_grid: Array) -> Array:
+        """Compute the gradient of the maps from that of the grid."""
+        found = gradient_of(self.backend, by_grid, self.out, self.how)
+        if self.change is None:
+            return found
+        change = self.backend.asarray(self.change.T.copy(), self.theta)
+        return found @ self.backend.astype(change, found.dtype)
+
+
+def through_grid(backend: Backend, theta: Array, out: Sequence[Any], how: Options) -> ThroughGrid:
+    """Describe the grid on which an image is sampled in place of maps."""
+    if how.footprint is None:
+        return ThroughGrid(backend, theta, how, None, out, ())
+    rank, normalized = len(out), how.coords == "normalized"
+    # The coordinates -1 and 1 of a single corner pixel are the same place.
+    lone = [k for k, n in enumerate(out) if n == 1 and not (normalized and how.align_corners)]
+    if not lone:
+        return ThroughGrid(backend, theta, how, None, out, ())
+    change = np.eye(rank + 1)
+    for k in lone:  # coordinates of three points, of which the second is the lone one
+        column = rank - 1 - k
+        if normalized:
+            change[column, column] = 3
+        else:
+            change[column, rank] = -1
+    wide = tuple(3 if k in lone else n for k, n in enumerate(out))
+    return ThroughGrid(backend, theta, how.changed(), change, wide, lone)

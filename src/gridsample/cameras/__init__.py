@@ -1,13 +1,14 @@
-"""Cameras: where they see points, their lenses, and panoramas.
+"""Cameras: views of 3-D points, lenses and panoramas.
 
 Pixels are counted from the centre of the first pixel, x to the right, y down: the positions of
 ``gridsample.grid_sample(..., coords="pixel")``.  All grids that this package makes are in pixels.
 
-    project, sample_views                       where cameras see points, and what they show there
-    plane_sweep                                 compare views on planes at many depths
-    distort_points, undistort_grid, stereo_grids, optimal_intrinsics    lenses
-    convert_panorama, panorama_grid, panorama_rays  panoramas, between the projections
-    equirectangular, cubemap, perspective           that these functions describe
+    project, sample_views                           project points into views, and sample them there
+    plane_sweep                                     compare views on planes at many depths
+    distort_points, undistort_grid, stereo_grids    lens distortion
+    optimal_intrinsics                              the field of view of undistorted images
+    convert_panorama, panorama_grid, panorama_rays  conversions between projections
+    equirectangular, cubemap, perspective           describe these projections
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def from_list(name: str, given: Any) -> np.ndarray[Any, Any]:
     try:
         return np.array(given, np.float64)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise TypeError(f"{name} is not a list of real numbers, or an array: {error}") from None
+        raise TypeError(f"{name} must be an array or a list of real numbers: {error}") from None
 
 
 def taken(**given: Any) -> tuple[Backend, list[Any]]:

@@ -1,4 +1,4 @@
-"""What an undistorted image shows: the intrinsics of the ideal camera that takes it."""
+"""The field of view of undistorted images: the intrinsics of the ideal camera."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def optimal_intrinsics(
     centred: bool = False,
     model: str = "opencv",
 ) -> np.ndarray[Any, Any]:
-    """Choose the intrinsics of an undistorted image, between showing less and showing more.
+    """Choose the intrinsics of an undistorted image: how much of the distorted image it shows.
 
     With the model "opencv", this is `cv2.getOptimalNewCameraMatrix`: for alpha = 0, every pixel of
     the undistorted image is in the distorted one; for alpha = 1, every pixel of the distorted image
@@ -36,7 +36,7 @@ def optimal_intrinsics(
     `cv2.fisheye.estimateNewCameraMatrixForUndistortRectify`, whose ``balance`` is alpha: the field
     of view fits the sides of the image that are nearest to the centre, or those that are farthest.
 
-    OpenCV looks for the rays of the image's edges in a few steps; here, they are found exactly.
+    OpenCV approximates the rays of the image's edges in a few steps; here, they are exact.
 
     Args:
         size: (height, width) of the distorted image.
@@ -44,7 +44,8 @@ def optimal_intrinsics(
         distortion: (K,) coefficients, as in `distort_points`.
         alpha: from 0 to 1.
         new_size: (height, width) of the undistorted image; by default, size.
-        centred: whether the principal point is the middle of the image; for the model "opencv".
+        centred: whether the principal point is the middle of the image; only for the model
+            "opencv".
         model: "opencv" or "fisheye", as in `distort_points`.
 
     Returns:
@@ -72,7 +73,7 @@ def optimal_intrinsics(
         raise ValueError(f"alpha must be from 0 to 1, got {alpha!r}")
     if model == "fisheye":
         if centred:
-            raise ValueError("centred is for the model 'opencv'")
+            raise ValueError("centred is accepted for the model 'opencv' only")
         return fisheye_frame((height, width), target, matrix, k, alpha)
     across, along = np.linspace(0, width - 1, POINTS), np.linspace(0, height - 1, POINTS)
     pixels = np.stack(np.meshgrid(across, along), -1)
@@ -157,7 +158,7 @@ def undistorted(
     if missing.any():
         x, y = pixels[missing][0]
         raise ValueError(
-            f"the lens model images no ray in front of the camera at the pixel ({x:g}, {y:g}); "
-            "choose new_intrinsics in another way"
+            f"the lens model maps no ray in front of the camera to the pixel ({x:g}, {y:g}); "
+            "choose other new_intrinsics"
         )
     return rays

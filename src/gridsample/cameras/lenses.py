@@ -37,7 +37,7 @@ def distort_points(
     axes: str = "opencv",
     max_angle: float | None = None,
 ) -> Any:
-    """Compute where a lens images rays: normalized coordinates, or pixels if intrinsics are given.
+    """Project rays through a lens: to normalized coordinates, or to pixels if intrinsics are given.
 
     Normalized coordinates are (x / z, y / z) of a ray (x, y, z) in the camera's axes.  Let x, y be
     those of an ideal camera, and r2 = x^2 + y^2.  The model "opencv" is
@@ -55,7 +55,7 @@ def distort_points(
 
     Args:
         points: (..., P, 2) normalized coordinates, y down, or (..., P, 3) rays of any length, also
-            those with z <= 0, which a fisheye lens may image; or a single point, (2,) or (3,).
+            those with z <= 0, which a fisheye lens may see; or a single point, (2,) or (3,).
         distortion: (..., K) coefficients in OpenCV's order.  K is 0, 4, 5, 8, 12 or 14 for
             "opencv", 0 or 4 for "fisheye".
         intrinsics: (..., 3, 3), in pixels.  Its axes before the last two, and those of distortion
@@ -69,8 +69,8 @@ def distort_points(
     Returns:
         (..., P, 2): distorted normalized coordinates, or pixels, counted from the centre of the
         first pixel.  With the model "opencv", rays with z <= 0 are NaN.  With "fisheye", rays
-        beyond the field of the lens are NaN: those at angles at or beyond the first at which a'
-        does not grow.  Tensors are differentiable in all arguments.
+        beyond the field of the lens are NaN.  The field ends at the first angle at which a' stops
+        increasing.  For tensors, the result is differentiable with respect to all arguments.
 
     Raises:
         TypeError: an argument does not hold real numbers.
@@ -111,7 +111,7 @@ def undistort_grid(
     model: str = "opencv",
     max_angle: float | None = None,
 ) -> Any:
-    """Make the grid that removes the distortion of a lens, and optionally turns the camera.
+    """Make the grid that removes the distortion of a lens, and optionally rotates the camera.
 
     For each pixel of the ideal image, the grid holds the pixel of the distorted image that shows
     the same ray: `distort_points` of rotation^-1 new_intrinsics^-1 (x, y, 1).  It is the map of
@@ -135,7 +135,8 @@ def undistort_grid(
     Returns:
         (N, height, width, 2) pixels of the distorted image, x first; N is 1 without a leading
         axis.  Rays that the lens does not image are NaN, as in `distort_points`.  Float64 if an
-        argument is float64, otherwise float32.  Tensors are differentiable in all arguments.
+        argument is float64, otherwise float32.  For tensors, it is differentiable with respect to
+        all arguments.
 
     Raises:
         TypeError: an argument does not hold real numbers, or size does not consist of integers.
@@ -170,7 +171,9 @@ def undistort_grid(
     for name, one, axes in (("intrinsics", matrix, 2), ("distortion", coefficients, 1),
                             ("rotation", turn, 2), ("new_intrinsics", new, 2)):  # fmt: skip
         if one is not None and len(one.shape) not in (axes, axes + 1):
-            raise ValueError(f"{name} has too many or too few axes: {backend.shape(one)}")
+            raise ValueError(
+                f"{name} must have {axes} or {axes + 1} axes, got shape {backend.shape(one)}"
+            )
     centres = pixel_centres(backend, shape, matrix).reshape(-1, 2)
     flat = backend.xp.concatenate((centres, 0 * centres[:, :1] + 1), -1)
     rays = moved(backend, backend.xp.linalg.inv(ideal), flat)

@@ -1,8 +1,8 @@
 """Panoramas: grids between equirectangular, cubemap and perspective images, without seams.
 
-An image is first extended beyond its edges by what the directions of the pixels there show: other
-columns at the date line, the opposite meridian at the poles, the neighbouring faces of a cube.
-Sampling then reads across edges as it reads elsewhere.
+An image is first extended beyond its edges: with the columns of the other edge at the date line,
+with the opposite meridian at the poles, and with the neighbouring faces in a cube map.  Sampling
+then needs no special treatment of edges.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HALO = 32
 
 
 def look(yaw: float = 0, pitch: float = 0, roll: float = 0) -> np.ndarray[Any, Any]:
-    """Make the rotation of a view that is turned by angles in degrees.
+    """Compute the rotation of a view from angles in degrees.
 
     Args:
         yaw: to the right.

@@ -1,7 +1,7 @@
 """Plane sweeps: compare views on planes at many depths in front of a reference camera.
 
-Planes are processed a few at a time, and views one after the other.  Nothing as large as the result
-is needed besides the result, neither here nor in the gradients, which sample again.
+Planes are processed a few at a time, and views one after the other.  Besides the result, only small
+arrays are needed, here and in the gradients, which sample again.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def plane_sweep(
     of the reference, are reduced to one number per channel.  With "variance", the result is the
     cost volume of MVSNet (Yao et al., ECCV 2018): it is small at the depth of a surface.
 
-    Planes and views are processed one after the other, so the memory that is needed is that of the
-    result.  The gradients sample again instead of keeping what was sampled.  In transforms of
-    `torch.func`, in forward mode, and in compiled functions, torch keeps what was sampled.
+    Planes and views are processed one after the other, so little memory is needed besides the
+    result.  The gradients sample again instead of storing the samples.  In transforms of
+    `torch.func`, in forward mode, and in compiled functions, torch stores the samples.
 
     Args:
         reference: (N, C, H, W) features of the reference view; floating-point.
@@ -48,7 +48,7 @@ def plane_sweep(
         cameras: (intrinsics, world_to_camera): (N, V + 1, 3, 3), in pixels of the feature maps, and
             (N, V + 1, 4, 4) or (N, V + 1, 3, 4), as in `project`.  The first camera is the
             reference's.  Without the axis N, the cameras are the same for all items.
-        depths: (D,), (N, D), or (N, D, H, W) for planes that are curved, in the world's units along
+        depths: (D,), (N, D), or (N, D, H, W) for curved planes, in the world's units along
             the viewing direction of the reference, positive.  N may be 1.
         reduce: "variance" or "mean" over the reference and all sources; "none" to return the
             sampled features of the sources; or a function.  It is called for a few planes at a
@@ -62,8 +62,9 @@ def plane_sweep(
 
     Returns:
         (N, C, D, H, W) in the dtype of the features; (N, V, C, D, H, W) for "none".  Outside a
-        source, and behind its camera, its features are 0.  Tensors are differentiable, in any
-        order, in features, cameras and depths; for NumPy arrays, see `plane_sweep_vjp`.
+        source, and behind its camera, its features are 0.  For tensors, it is differentiable any
+        number of times with respect to features, cameras and depths; for NumPy arrays, see
+        `plane_sweep_vjp`.
 
     Raises:
         TypeError: features are not floating-point, or an argument does not hold real numbers.
@@ -112,7 +113,7 @@ def plane_sweep_vjp(
     mode: Mode = "bilinear",
     threads: int | None = None,
 ) -> tuple[Any, Any, Any]:
-    """Compute the gradients of `plane_sweep` in the features and the depths.
+    """Compute the gradients of `plane_sweep` with respect to the features and the depths.
 
     Args:
         grad_output: the upstream gradient, of the shape of the result.
@@ -156,7 +157,7 @@ def plane_sweep_vjp(
     if sweep.reduction.backward is None:
         raise ValueError(
             "reduce must be 'variance', 'mean' or 'none' in plane_sweep_vjp: the gradient of a "
-            "function is known for tensors only, by torch.autograd"
+            "function needs tensors and torch.autograd"
         )
     (upstream,) = backend.bring(grad_output=grad_output)
     expected = sweep.reduction.shape(sweep.shape, len(arrays) - 3)
@@ -180,7 +181,7 @@ def plane_sweep_vjp(
 
 
 class Sweep(NamedTuple):
-    """What a plane sweep is, apart from its arrays.
+    """The options and shapes of a plane sweep.
 
     Attributes:
         backend: the backend of all arrays.

@@ -1,4 +1,4 @@
-"""Views: where cameras see points, and what they show there."""
+"""Views: project points into cameras, and sample images and features there."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gridsample.ops.sampling import grid_sample, grid_sample_vjp
 
 
 class ViewSamples(NamedTuple):
-    """What views show at points; ``*points`` are the axes of the points, V is the number of views.
+    """Samples of views at points; ``*points`` are the axes of the points, V is the number of views.
 
     Attributes:
         colors: (*points, V, C) samples of the images; 0 where the mask is False.
@@ -69,7 +69,7 @@ def project(
         in front of the camera along its viewing direction, for both names of axes.  Pixels of
         points with depth <= 0 are NaN, and their derivatives are 0; so are those of rays along the
         image plane, with |x / z| or |y / z| above 1e9.  Float64 if an argument is float64,
-        otherwise float32.  Tensors are differentiable in all arguments.
+        otherwise float32.  For tensors, differentiable with respect to all arguments.
 
     Raises:
         TypeError: an argument does not hold real numbers.
@@ -120,7 +120,8 @@ def sample_views(
     Every point is projected into every view, as in `project`, and each view's image and features
     are sampled there.  Renderers that blend source views, such as IBRNet and GNT, start with this.
 
-    With a query pose, ``directions`` tells how differently the query camera and a view see a point.
+    With a query pose, ``directions`` compares the directions in which the query camera and a view
+    see a point.
     With the unit vectors q and v from the point to the centres of the two cameras, it is
 
         ((q - v) / |q - v|, q . v)
@@ -142,8 +143,8 @@ def sample_views(
 
     Returns:
         `ViewSamples`: colors, features, mask and directions.  Colours and features have the dtypes
-        of images and features.  Tensors are differentiable in all arguments; for NumPy arrays, see
-        `sample_views_vjp`.
+        of images and features.  For tensors, they are differentiable with respect to all arguments;
+        for NumPy arrays, see `sample_views_vjp`.
 
     Raises:
         TypeError: an argument does not hold numbers of an accepted dtype.
@@ -187,7 +188,7 @@ def sample_views_vjp(
     align_corners: bool = True,
     threads: int | None = None,
 ) -> tuple[Any, Any, Any]:
-    """Compute the gradients of `sample_views` in points, images and features.
+    """Compute the gradients of `sample_views` with respect to points, images and features.
 
     Args:
         grad_colors: the upstream gradient of colors, (*points, V, C); or None.

@@ -93,15 +93,3 @@ def sample_axis(image: Any, axis: int, positions: Any, **options: Any) -> Any:
     grid = positions.reshape(1, -1, 1)
     options |= {"coords": "pixel", "channel_axis": -1 if last else 1}
     return grid_sample(planes, grid, **options).reshape(*before, positions.shape[0], *after)
-
-
-def saturated(values: Any, dtype: np.dtype[Any]) -> Any:
-    """Convert integers stored as floats to an integer dtype; they saturate, and NaN becomes 0."""
-    low, high = float_limits(np.iinfo(dtype))
-    return np.where(np.isnan(values), 0, np.clip(values, low, high)).astype(dtype)
-
-
-def float_limits(limits: Any) -> tuple[float, float]:
-    """The smallest and largest float64 within the limits of an integer dtype."""
-    top = float(limits.max)
-    return float(limits.min), top if top <= limits.max else math.nextafter(top, 0)

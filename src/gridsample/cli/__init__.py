@@ -11,7 +11,7 @@ import contextlib
 import os
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -21,7 +21,7 @@ from gridsample._version import __version__
 from gridsample.cli import doctor, flow, panorama, register, undistort, warmup, words
 from gridsample.cli.files import resize_file, warp_file
 from gridsample.cli.terminal import Terminated, ending_cleanly, progress_bar, quiet_libraries
-from gridsample.definitions.plan import BOUNDARIES
+from gridsample.definitions.plan import BOUNDARIES, MISSING
 from gridsample.methods import names as method_names
 from gridsample.ops.missing import RULES
 
@@ -42,10 +42,10 @@ coordinates:
   Voxels are treated as cubes, whatever their physical size.
 
 millimetres:
-  --like takes the voxels of another NIfTI file: its size, and its place in the world. --transform
-  maps points of that world (without --like, of the input's own) to the points of the input's world
-  that they show, which is ITK's convention. The first of several is applied first. Accepted are
-  ITK's transforms (.tfm, .h5, .mat, .txt; linear ones and displacement fields), matrices (.npy,
+  --like takes the voxels of another NIfTI file: its size, and its position in the world.
+  --transform maps points of the output's world to the points of the input's world that are shown
+  there, which is ITK's convention. The first of several is applied first. Accepted are ITK's
+  transforms (.tfm, .h5, .mat, .txt; linear ones and displacement fields), matrices (.npy,
   .txt; 4x4, RAS), and displacement fields in millimetres (.nii, .nii.gz, .mha, .nrrd). ITK's own
   files are read by SimpleITK: pip install "gridsample[itk]".
 
@@ -54,7 +54,9 @@ size of the output:
   canvas is centred on the input, on half pixels if the sizes differ by an odd number. With --affine
   or --homography, whose numbers refer to output pixels, it starts at pixel (0, 0).
 
-{sampling}
+{modes}
+
+{boundaries}
 
 files:
   PNG, JPEG, TIFF, .npy, NIfTI (.nii, .nii.gz). ICC profiles, resolution (DPI) and EXIF tags are
@@ -107,18 +109,18 @@ alpha:
   Colours are multiplied by alpha before sampling and divided by it afterwards, so that the colours
   of transparent pixels do not bleed. Alpha is the last of 2 or 4 channels of a PNG file (input or
   output), or the channel that a TIFF file marks as alpha. The colours of a TIFF file with
-  associated alpha are multiplied already and are sampled as they are. --straight-alpha samples
-  alpha like any other channel."""
+  associated alpha are already multiplied by it, and are sampled as they are. --straight-alpha
+  samples alpha like any other channel."""
 
 _MISSING_NOTES = """\
 missing pixels:
-  NaN, and the value of --nodata or of a TIFF file's nodata tag. They count for nothing, and their
-  neighbours make up for them; a result that has no neighbours is missing, too, and gets the nodata
+  NaN, and the value of --nodata or of a TIFF file's nodata tag. They are ignored: a result is the
+  mean of the other pixels that it reads. A result without any is missing, too, and gets the nodata
   value, or NaN. With --missing propagate, every result that reads a missing pixel is missing.
-  Whole pixels are copied as they are. What is outside the image is not missing; gridsample warp
-  leaves it out with --padding missing."""
+  Modes that copy whole pixels copy missing ones, too. Outside the image, nothing is missing unless
+  --padding missing is given (gridsample warp)."""
 
-_EXPLAIN_NOTES = "{sampling}"
+_EXPLAIN_NOTES = "{modes}\n\n{boundaries}"
 
 _EXPLAIN_HELP = """\
 Explain one sample step by step: the coordinate, the position in pixels, the folds of the boundary,
@@ -127,21 +129,20 @@ coefficients are shown next to the pixels.
 """
 
 
-def _notes(text: str) -> str:
-    """The end of a help text, with the names that exist filled in."""
+def _notes(text: str, names: Iterable[str] = (*BOUNDARIES, MISSING)) -> str:
+    """The end of a help text, with the names of modes and boundaries filled in."""
     sampled, resized, boundaries = (
         textwrap.fill(f"{', '.join(some)}.", 100, initial_indent="  ", subsequent_indent="  ")
-        for some in (method_names(), method_names(resizing=True), BOUNDARIES)
+        for some in (method_names(), method_names(resizing=True), names)
     )
     modes = (
         "modes:\n{}\n  bilinear and bicubic are linear and cubic. label is for integers that name "
-        "classes: the value\n  with the largest sum of linear weights wins, so that no new ones "
+        "classes: the value\n  with the largest sum of linear weights wins, so no new values "
         "appear."
     )
-    sampling = f"{modes.format(sampled)}\n\nboundaries:\n{boundaries}"
     return text.format(
-        sampling=sampling, resizing=modes.format(resized), alpha=_ALPHA_NOTES,
-        missing=_MISSING_NOTES,
+        modes=modes.format(sampled), boundaries=f"boundaries:\n{boundaries}",
+        resizing=modes.format(resized), alpha=_ALPHA_NOTES, missing=_MISSING_NOTES,
     )  # fmt: skip
 
 
@@ -153,9 +154,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         The exit code: 0 for success, 1 if `doctor` found anything, 2 for an error, with one line on
-        stderr, and 128 + n if signal
-        n ended the command (130 interrupt, 143 termination, 129 closed terminal).  A partial output
-        file is always removed.
+        stderr, and 128 + n if signal n ended the command (130 interrupt, 143 termination, 129
+        closed terminal).  A partial output file is always removed.
 
     >>> main(["--version"])
     gridsample ...
@@ -438,14 +438,14 @@ def _add_missing(command: Any) -> None:
     command.add_argument(
         "--missing",
         choices=RULES,
-        help="propagate missing pixels, or ignore them, so that their neighbours make up for them "
-        "(default: ignore where a nodata value is known)",
+        help="propagate missing pixels, or ignore them and take the mean of the others (default: "
+        "ignore if there is a nodata value)",
     )
     command.add_argument(
         "--nodata",
         type=words.number,
         metavar="VALUE",
-        help="value of missing pixels, also of missing results (default: that of a TIFF file)",
+        help="value of missing pixels and missing results (default: the tag of a TIFF file)",
     )
 
 
@@ -494,7 +494,7 @@ def _add_explain(commands: Any) -> None:
         "explain",
         help="explain one sample, tap by tap",
         description=_EXPLAIN_HELP,
-        epilog=_notes(_EXPLAIN_NOTES),
+        epilog=_notes(_EXPLAIN_NOTES, BOUNDARIES),
     )
     command.set_defaults(run=_explain)
     command.add_argument(
@@ -554,7 +554,8 @@ def _add_antialias(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--antialias",
         action="store_true",
-        help="where the warp shrinks the input, average over all that an output pixel covers",
+        help="where the warp shrinks the input, average over the area of each output pixel; in "
+        "mode label, take the most frequent label",
     )
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from gridsample.doctor import RULES, Report, examine_files
 
 HELP = """\
-Read Python code, without running it, and find what goes wrong with grid sampling: grids that do
-not fit align_corners, coordinates in the wrong order or unit, lost precision, aliasing.
+Read Python code, without running it, and find misuse of grid sampling: grids that do not match
+align_corners, coordinates in the wrong order or unit, lost precision, aliasing.
 """
 
 NOTES = """\
@@ -20,17 +20,18 @@ rules:
 {rules}
 
 output:
-  For each finding, the file and line, what happens, the code that mends it, and the page that
-  explains it. A comment "# gridsample: ignore[GS001]" in the lines of a call hides its findings.
+  Each finding gives the file and line, the effect, and the code that fixes it. --explain prints
+  why. A comment "# gridsample: ignore[GS001]" on a line of the call hides the finding.
 
 exit code:
-  0 if nothing was found, 1 if anything was, 2 if the command cannot run. Files that cannot be read
-  or parsed are named on stderr, and do not change the exit code.
+  0 if nothing was found, 1 if anything was, 2 if the command could not run. Files that cannot be
+  read or parsed are named on stderr, and do not affect the exit code.
 
 examples:
   gridsample doctor src
   gridsample doctor warp.py --json
   gridsample doctor src --select GS001,GS002,GS008
+  gridsample doctor --explain GS001
 """
 
 
@@ -45,11 +46,14 @@ def add(commands: Any) -> None:
     )
     command.set_defaults(run=run)
     command.add_argument(
-        "paths", type=Path, nargs="+", metavar="PATH", help="a file, or a folder of Python files"
+        "paths", type=Path, nargs="*", metavar="PATH", help="a file, or a folder of Python files"
     )
     command.add_argument("--json", action="store_true", help="print one JSON object")
     command.add_argument(
         "--select", default="", metavar="CODES", help="report only these rules, such as GS001,GS002"
+    )
+    command.add_argument(
+        "--explain", default="", metavar="CODES", help="print what rules mean, such as GS001"
     )
     command.add_argument(
         "--size",
@@ -61,11 +65,15 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Examine files and print the findings; return the exit code."""
+    """Examine files and print the findings, or explain rules; return the exit code."""
+    if arguments.explain:
+        print("\n\n".join(explained(code) for code in codes_of(arguments.explain)))
+        return 0
+    if not arguments.paths:
+        raise ValueError("give at least one PATH, or --explain CODES")
     if arguments.size < 2:
         raise ValueError(f"--size must be at least 2, got {arguments.size}")
-    codes = [code.strip().upper() for code in arguments.select.split(",") if code.strip()]
-    report = examine_files(arguments.paths, size=arguments.size, codes=codes)
+    report = examine_files(arguments.paths, size=arguments.size, codes=codes_of(arguments.select))
     if arguments.json:
         print(json.dumps(as_record(report), indent=2))
     else:
@@ -75,6 +83,22 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"gridsample: {error}", file=sys.stderr)
         print(summary(report))
     return 1 if report.findings else 0
+
+
+def codes_of(text: str) -> list[str]:
+    """Return the codes in a list with commas.
+
+    >>> codes_of("gs001, GS004")
+    ['GS001', 'GS004']
+    """
+    return [code.strip().upper() for code in text.split(",") if code.strip()]
+
+
+def explained(code: str) -> str:
+    """Return the explanation of a rule, under its code."""
+    if code not in RULES:
+        raise ValueError(f"no rule has the code {code!r}; accepted: {', '.join(RULES)}")
+    return f"{code}\n\n{RULES[code].explanation}"
 
 
 def as_record(report: Report) -> dict[str, object]:

@@ -30,7 +30,9 @@ warping:
   frame 1 to frame 2, give frame 2: the output looks like frame 1. Where the flow is missing,
   pixels are 0, or NaN in floating-point images.
 
-{sampling}
+{modes}
+
+{boundaries}
 
 examples:
   gridsample flow flow.flo colours.png

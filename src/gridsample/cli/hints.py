@@ -71,8 +71,9 @@ class ShrinkHint:
     """Looks at the grid of a warp, and says so if most of it shrinks the input and skips pixels."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
-        """Nothing has been looked at; an antialiased warp and labels need no hint."""
-        self.watching = not arguments.antialias and not has_labels(arguments.mode)
+        """Nothing has been looked at; an antialiased warp needs no hint."""
+        self.watching = not arguments.antialias
+        self.remedy = "counts all labels" if has_labels(arguments.mode) else "averages over them"
         self.lengths: list[NDArray[Any]] = []
 
     def look(self, grid: NDArray[Any], size: tuple[int, ...], align_corners: bool) -> NDArray[Any]:
@@ -93,6 +94,6 @@ class ShrinkHint:
         if shrink > SHRINK:
             print(
                 f"gridsample: hint: the warp shrinks by a factor of {shrink:.2g} and skips pixels; "
-                "--antialias averages over them",
+                f"--antialias {self.remedy}",
                 file=sys.stderr,
             )

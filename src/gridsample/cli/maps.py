@@ -108,7 +108,7 @@ def of_world(image: io.Image, path: Path | None, transforms: Sequence[Path]) -> 
     header: Header | None = image.extras.get("nifti")
     if header is None:
         raise ValueError(
-            "--like and --transform need NIfTI files, which know where their voxels are; the input "
+            "--like and --transform need NIfTI files, which store the voxels' positions; the input "
             f"is {image.format}"
         )
     rank = len(image.size)

@@ -43,16 +43,16 @@ projections:
                    result) or --from-fov degrees (of the input)
 
 angles:
-  --yaw turns to the right, --pitch up, --roll clockwise. They say where a perspective picture
-  looks: the result, or else the input. A panorama or a cube map that is made of another is turned
-  in the same way: its forward is at these angles.
+  --yaw turns to the right, --pitch up, --roll clockwise. They give the direction in which
+  the perspective picture looks: the result or, if that is none, the input. Between panoramas and
+  cube maps, they give the direction in the input that is forward in the result.
 
 size of the result:
-  By default, its middle has the resolution of the input's middle. --size is one number for a cube
-  map, the edge of a face. Nothing is antialiased: before making a small picture of a large one,
-  use gridsample resize --antialias.
+  By default, the middle of the result has the resolution of the middle of the input. --size is one
+  number for a cube map, the edge of a face. There is no antialiasing: before you make a small
+  picture of a large one, use gridsample resize --antialias.
 
-{sampling}
+{modes}
 
 examples:
   gridsample panorama pano.jpg view.jpg --to perspective --fov 90 --yaw 30 --size 800x600

@@ -16,8 +16,8 @@ from gridsample.cli import words
 from gridsample.cli.terminal import progress_bar
 
 HELP = """\
-Find the transform that aligns the image MOVING with the image FIXED, and write the moving image as
-it looks on the pixels of the fixed one.
+Find the transform that aligns the image MOVING with the image FIXED, and write the moving image,
+resampled to the pixels of the fixed one.
 """
 
 NOTES = """\
@@ -38,11 +38,13 @@ transforms:
 files:
   PNG, JPEG, TIFF, .npy, NIfTI (.nii, .nii.gz). The output has the dtype of MOVING. If one image has
   colours and the other has none, the average of the colours is compared. NaN, the nodata value of a
-  TIFF file, and transparent pixels are missing, so that they do not count. For NIfTI files,
+  TIFF file, and transparent pixels are missing, and are ignored. For NIfTI files,
   rotations take the size of the voxels into account, and the output has the affines of FIXED; the
   affines' rotations and offsets are not used to align the images.
 
-{sampling}
+{modes}
+
+{boundaries}
 
 examples:
   gridsample register fixed.png moving.png out.png --model homography --plot report.png

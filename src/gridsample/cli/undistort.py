@@ -17,7 +17,7 @@ from gridsample.cli.maps import Map, canvas_of, possible
 from gridsample.io.calibration import Camera, read_camera, write_camera
 
 HELP = """\
-Remove the distortion of a lens from a photo, with the calibration of the camera by OpenCV.
+Remove lens distortion from a photo, with a calibration of the camera by OpenCV.
 """
 
 NOTES = """\
@@ -28,15 +28,17 @@ calibration:
   that the lens is a fisheye (distortion_model: equidistant); otherwise, give --fisheye. Pixels are
   counted from the centre of the first pixel, as in OpenCV.
 
-what the result shows:
+field of view of the result:
   Like cv2.undistort, the result has the camera matrix of the photo. --alpha chooses another one, as
-  cv2.getOptimalNewCameraMatrix does: 0 shows pixels of the photo only, 1 shows all of them. With a
-  fisheye, it is the balance of cv2.fisheye.estimateNewCameraMatrixForUndistortRectify. --fov
-  chooses a horizontal field of view, and the middle of the result as its centre. --save-camera
-  writes the camera matrix of the result. What the photo does not show is black, or as --padding
-  says.
+  cv2.getOptimalNewCameraMatrix does: with 0, the result has only pixels of the photo; with 1, it
+  shows all of them. For a fisheye lens, it is the balance of
+  cv2.fisheye.estimateNewCameraMatrixForUndistortRectify. --fov chooses a horizontal field of view
+  around the middle of the result. --save-camera writes the camera matrix of the result. Pixels
+  outside the photo are black, or as --padding says.
 
-{sampling}
+{modes}
+
+{boundaries}
 
 examples:
   gridsample undistort photo.jpg straight.png --camera camera.yaml

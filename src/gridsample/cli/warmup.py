@@ -19,7 +19,7 @@ _NOTES = """\
 covered calls:
   grid_sample, affine_sample and interpolate, for the modes that each of them has; contiguous images
   with channels first, or with channels last if there are 3, 4 or at least 8; float32 grids, or
-  float64 grids for float64 images; every boundary except antisymmetric and antimirror.
+  float64 grids for float64 images; every boundary that does not change signs.
 
 location of the kernels:
   The folder in GRIDSAMPLE_CACHE_DIR, if that is set, otherwise the user's cache folder. The last

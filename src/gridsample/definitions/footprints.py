@@ -146,6 +146,14 @@ def pixels_per_unit(spatial: Sequence[int], coords: str, align_corners: bool) ->
     return tuple((n - align_corners) / 2 for n in reversed(spatial))
 
 
+def tie(spatial: Sequence[int], rounding: float) -> float:
+    """The difference, per sample, within which the weights of two labels are equal.
+
+    It is the error of a position in pixels, if numbers are rounded by ``rounding`` relative to 1.
+    """
+    return rounding * max(spatial)
+
+
 @functools.lru_cache(maxsize=256)
 def halving(n: int) -> tuple[Array, Array]:
     """The pixels of each entry of a halved line, and their weights, both (m, 3).

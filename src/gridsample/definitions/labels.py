@@ -41,7 +41,7 @@ def check_labels(
         )
     if odd:
         raise ValueError(
-            f"padding_mode {odd[0]!r} changes the sign of pixels, but a label has no opposite; "
+            f"padding_mode {odd[0]!r} changes the sign of pixels, but labels have no sign; "
             "accepted with mode 'label': every other padding_mode"
         )
     return True

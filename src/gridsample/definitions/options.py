@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from gridsample.definitions.checks import as_array, check_constant, check_dense
 from gridsample.definitions.footprints import Footprint, check_footprint
-from gridsample.definitions.labels import refuse_labels
 from gridsample.definitions.plan import (
     BOUNDARIES,
     Shape,
@@ -179,8 +178,6 @@ def checked(options: Options, image: Shape, grid: Shape) -> Options:
     mode = per_axis(options.mode, rank, "mode")
     splines = [find_method(one).prefilter for one in mode]
     wanted = check_flag(options.prefilter, "prefilter")
-    if options.footprint is not None:
-        refuse_labels(mode, "labels have no mean over a footprint, for antialias=True")
     return Options(
         mode=mode,
         padding_mode=check_boundaries(per_axis(options.padding_mode, rank, "padding_mode")),

@@ -165,7 +165,7 @@ def _examine(module: Module, source: str, size: int) -> Report:
 
 
 def _ignored(lines: Sequence[str], one: Finding) -> bool:
-    """Whether a comment on one of the finding's lines says that it is to be ignored."""
+    """Whether a comment on one of the finding's lines hides it."""
     for line in lines[one.line - 1 : max(one.line, one.end)]:
         match = _IGNORE.search(line)
         if match is not None:

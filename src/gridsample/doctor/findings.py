@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from gridsample.definitions.links import page
 
@@ -26,6 +29,19 @@ class Rule:
     def link(self) -> str:
         """The section of the documentation on this rule."""
         return page("doctor", self.code.lower())
+
+    @property
+    def explanation(self) -> str:
+        """That section itself, as Markdown: what happens, why, and how to fix it."""
+        return _explanations()[self.code]
+
+
+@functools.cache
+def _explanations() -> dict[str, str]:
+    """Read the explanation of each rule from a file that docs/make_rules.py writes."""
+    text = Path(__file__).with_name("rules.md").read_text(encoding="utf-8")
+    parts = re.split(r"^### (GS\d+)\n", text, flags=re.MULTILINE)
+    return {code: part.strip() for code, part in zip(parts[1::2], parts[2::2], strict=True)}
 
 
 RULES = {
@@ -56,7 +72,7 @@ class Finding:
         column: the column, from 1.
         code: the code of its rule; see `RULES`.
         message: what happens, with the shift in pixels where there is one.
-        mend: the code that mends it.
+        fix: the code that fixes it.
         end: the last line of the call.
     """
 
@@ -65,7 +81,7 @@ class Finding:
     column: int
     code: str
     message: str
-    mend: str
+    fix: str
     end: int = 0
 
     @property
@@ -76,7 +92,7 @@ class Finding:
     def __str__(self) -> str:
         return (
             f"{self.path}:{self.line}:{self.column}: {self.code} {self.message}\n"
-            f"    mend: {self.mend}\n    see:  {self.rule.link}"
+            f"    fix:  {self.fix}\n    see:  gridsample doctor --explain {self.code}"
         )
 
     def record(self) -> dict[str, object]:
@@ -89,6 +105,6 @@ class Finding:
             "name": self.rule.name,
             "certain": self.rule.certain,
             "message": self.message,
-            "mend": self.mend,
+            "fix": self.fix,
             "link": self.rule.link,
         }

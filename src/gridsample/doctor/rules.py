@@ -49,12 +49,12 @@ class Rules:
         if not found and not kind.startswith("own") and align.value is None and align.known:
             self.check_missing(node, align)
 
-    def add(self, node: ast.Call, code: str, message: str, mend: str) -> bool:
+    def add(self, node: ast.Call, code: str, message: str, fix: str) -> bool:
         """Add a finding, once for each place."""
         place = (node.lineno, node.col_offset, code)
         if place not in self.findings:
             self.findings[place] = Finding(
-                self.module.path, node.lineno, node.col_offset + 1, code, message, mend,
+                self.module.path, node.lineno, node.col_offset + 1, code, message, fix,
                 node.end_lineno or node.lineno,
             )  # fmt: skip
         return True
@@ -121,8 +121,8 @@ class Rules:
                     "the grid is normalized, the flow in pixels: a flow of 1 px moves by "
                     f"{self.size / 2:g} px at width {self.size}"
                 )
-                mend = "grid + flow * 2 / size, or grid_sample(..., coords='displacement')"
-                return self.add(node, "GS005", message, mend)
+                fix = "grid + flow * 2 / size, or grid_sample(..., coords='displacement')"
+                return self.add(node, "GS005", message, fix)
         places = [
             scale
             for one in parts
@@ -134,8 +134,8 @@ class Rules:
                 "the grid holds pixels, and all but those from -1 to 1 are outside: at width "
                 f"{self.size}, {self.size - 2} of {self.size} columns"
             )
-            mend = "2 * (pixel + 0.5) / size - 1, or gridsample.grid_sample(..., coords='pixel')"
-            return self.add(node, "GS011", message, mend)
+            fix = "2 * (pixel + 0.5) / size - 1, or gridsample.grid_sample(..., coords='pixel')"
+            return self.add(node, "GS011", message, fix)
         return False
 
     def check_half(self, node: ast.Call, parts: list[Number]) -> bool:
@@ -150,7 +150,7 @@ class Rules:
         )
         grid = argument(node, "grid", 1)
         name = ast.unparse(grid) if grid is not None else "grid"
-        self.add(node, "GS006", message, f"keep {name} in float32; gridsample accepts a half input")
+        self.add(node, "GS006", message, f"keep {name} in float32; gridsample accepts half input")
         return False
 
     def check_order(self, node: ast.Call, grid: Value) -> bool:
@@ -165,11 +165,11 @@ class Rules:
             message = (
                 "the first component varies along the rows of the grid: the result is transposed"
             )
-            mend = "torch.meshgrid(..., indexing='ij') gives (y, x): torch.stack((x, y), -1)"
+            fix = "torch.meshgrid(..., indexing='ij') gives (y, x): torch.stack((x, y), -1)"
         else:
             message = f"{call} takes (x, y), x along the width, and the grid holds (y, x)"
-            mend = f"grid.flip(-1){', or stack the components in (x, y) order' * bool(grid.names)}"
-        return self.add(node, "GS004", f"{message} (shifts of up to the whole image)", mend)
+            fix = f"grid.flip(-1){', or stack the components in (x, y) order' * bool(grid.names)}"
+        return self.add(node, "GS004", f"{message} (shifts of up to the whole image)", fix)
 
     def check_shrinking(self, node: ast.Call, parts: list[Number], owner: str) -> None:
         """Find grids of the whole image that have less than half of its points."""
@@ -193,10 +193,10 @@ class Rules:
             "an axis: details alias"
         )
         own = ast.unparse(node.func).startswith("gridsample")
-        mend = with_keyword(node, "antialias", True)
-        if not own and "interpolate" not in mend:
-            mend = "gridsample.grid_sample(..., antialias=True)"
-        self.add(node, "GS007", message, mend)
+        fix = with_keyword(node, "antialias", True)
+        if not own and "interpolate" not in fix:
+            fix = "gridsample.grid_sample(..., antialias=True)"
+        self.add(node, "GS007", message, fix)
 
     def check_conventions(
         self, node: ast.Call, given: dict[str, Value], parts: list[Number], align: Flag,
@@ -227,8 +227,8 @@ class Rules:
             if (other.value is True) != mine:
                 message = (
                     f"interpolate has align_corners={other.value or False} here, and "
-                    f"{ast.unparse(node.func)} {align.value}: what they return is off by up to "
-                    "0.5 px of the coarser image at the edges"
+                    f"{ast.unparse(node.func)} has {align.value}: the results are misaligned by "
+                    "up to 0.5 px of the coarser image at the edges"
                 )
                 return self.add(node, "GS008", message, with_align(node, other.value is True))
         return False

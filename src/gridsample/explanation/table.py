@@ -51,7 +51,7 @@ def _meaning(one: Explanation) -> str:
         return "coords=pixel: coordinates are positions, 0 is the centre of the first pixel"
     if first.coords == "displacement":
         place = ", ".join(str(steps.index) for steps in one.axes)
-        return f"coords=displacement: coordinates count pixels from the output's place ({place})"
+        return f"coords=displacement: coordinates count pixels from the output's pixel ({place})"
     extremes = "centres" if first.align_corners else "outer edges"
     return f"align_corners={first.align_corners}: -1 and 1 are the {extremes} of the corner pixels"
 
@@ -141,7 +141,7 @@ def _position_formula(steps: AxisSteps) -> str:
 def _whereabouts(steps: AxisSteps) -> str:
     """Describe the position in words."""
     if steps.nowhere:
-        return "nowhere" if math.isnan(steps.position) else "nowhere: mirrors fold it for ever"
+        return "nowhere" if math.isnan(steps.position) else "nowhere: the folds never end"
     low, high = corners(steps.size, align_corners=False)
     return "" if low <= steps.position <= high else "outside the image"
 
@@ -203,7 +203,7 @@ def _tap_lines(one: Explanation) -> Iterator[str]:
 def _result_rows(one: Explanation) -> Iterator[Row]:
     """Yield the lines on the value and the gradient."""
     votes = any(steps.method.votes for steps in one.axes)
-    text = "the value with the largest sum of weights" if votes else "what the taps add"
+    text = "the value with the largest sum of weights" if votes else "the sum of the taps"
     yield "value", text, show(one.value), ""
     for steps, per_pixel, derivative in zip(one.axes, one.per_pixel, one.gradient, strict=True):
         formula = f"{show(steps.slope)} * {term(per_pixel)}"

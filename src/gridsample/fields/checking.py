@@ -1,4 +1,4 @@
-"""`check_grid`: what a grid does, in numbers, and what it looks like."""
+"""`check_grid`: measures a grid, and finds likely mistakes in it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 
 from gridsample.backends import Backend
 from gridsample.definitions import html
-from gridsample.definitions.links import page
 from gridsample.definitions.plan import AXES, Shape, find_coords
 from gridsample.fields.arrays import Array, Cells, check_size, components, determinant, take_wide
 from gridsample.fields.conversions import pixels_of
-from gridsample.fields.jacobians import difference
+from gridsample.ops.arrays import difference
 
 # The relative step between floating-point numbers just below 1.
 STEPS = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
@@ -33,9 +32,9 @@ class GridCheck:
         highest: the largest positions, in pixels.
         scale: pixels of the image per step along each axis of the output, the mean over all points;
             above 1 the image shrinks.  None for a list of points.
-        folded: the share of points where the map of pixels folds or mirrors, so that its Jacobian
-            determinant is not above 0.  None for a list of points.
-        hints: what the grid looks like, if that is not what it should be.
+        folded: the share of points where the map of pixels folds or mirrors: its Jacobian
+            determinant is 0 or negative.  None for a list of points.
+        hints: likely mistakes, such as pixels in place of normalized coordinates.
     """
 
     shape: tuple[int, ...]
@@ -83,10 +82,10 @@ def check_grid(
     *,
     coords: str = "normalized",
 ) -> GridCheck:
-    """Measure where a grid points, how it scales and folds, and whether it looks like a mistake.
+    """Measure where a grid points, how it scales and folds, and find likely mistakes in it.
 
-    Hints say that a grid looks like pixels where it should be normalized, like (y, x) order, like
-    the other align_corners, and so on.  They are guesses.
+    Hints say that the grid probably holds pixels instead of normalized coordinates, is in (y, x)
+    order, was made for the other align_corners, and so on.  They are guesses.
     `gridsample doctor` finds the same mistakes in code.
 
     Args:
@@ -113,7 +112,7 @@ def check_grid(
         positions x 31.5 to 2047.5, y 23.5 to 1151.5 px
         scale     x 32, y 24 px of the image per step
         folded    0 of all points
-        hint      this looks like pixels: use coords="pixel" (see docs/doctor.md#gs011)
+        hint      this looks like pixels: use coords="pixel" (see gridsample doctor --explain GS011)
     """
     backend, (given,) = take_wide(grid=grid)
     sizes = tuple(int(n) for n in check_size(size, None))
@@ -228,7 +227,7 @@ def _hints(seen: _Seen) -> Iterator[str]:
         return
     if _transposed(seen):
         order = "(y, x)" if len(seen.sizes) == 2 else "(z, y, x)"
-        yield f"this looks like {order}: x comes first (see {_link('GS004')})"
+        yield f"this looks like {order}: x comes first (see {_command('GS004')})"
         return
     other = _other_convention(seen)
     if other:
@@ -240,14 +239,15 @@ def _hints(seen: _Seen) -> Iterator[str]:
     if scale is not None and max(scale) > 2:
         yield (
             f"the image shrinks by {max(scale):.3g}: use antialias=True, or details alias "
-            f"(see {_link('GS007')})"
+            f"(see {_command('GS007')})"
         )
     if seen.found.outside == 1:
         yield "all points are outside"
 
 
-def _link(code: str) -> str:
-    return page("doctor", code.lower())
+def _command(code: str) -> str:
+    """Return the command that explains a rule."""
+    return f"gridsample doctor --explain {code}"
 
 
 def _units(seen: _Seen) -> Iterator[str]:
@@ -262,7 +262,7 @@ def _units(seen: _Seen) -> Iterator[str]:
         largest = max(high for _, high in ends)
         as_pixels = _outside(backend, seen.grid, widths)
         if largest > 2 and seen.found.outside > 0.5 and as_pixels < 0.2:
-            yield f'this looks like pixels: use coords="pixel" (see {_link("GS011")})'
+            yield f'this looks like pixels: use coords="pixel" (see {_command("GS011")})'
         if all(low >= 0 and 0.9 < high <= 1 and low < 0.1 for low, high in ends):
             yield "this looks like 0 to 1: normalized coordinates are 2 * x - 1"
     else:
@@ -306,7 +306,7 @@ def _other_convention(seen: _Seen) -> str:
         for (low, high), one, n in zip(ends, expected, seen.sizes[::-1], strict=True)
     ):
         code = "GS002" if seen.aligned else "GS001"
-        return f"this looks like align_corners={not seen.aligned} (see {_link(code)})"
+        return f"this looks like align_corners={not seen.aligned} (see {_command(code)})"
     return ""
 
 
@@ -320,4 +320,4 @@ def _rounding(backend: Backend, grid: Any, sizes: Shape, units: str) -> Iterator
     step = STEPS[kind] / 2
     error = step * most / 2 if units == "normalized" else step * most
     if error > 0.05:
-        yield f"{kind} rounds positions by up to {error:.2g} px (see {_link('GS006')})"
+        yield f"{kind} rounds positions by up to {error:.2g} px (see {_command('GS006')})"

@@ -538,7 +538,7 @@ def inverse(backend: Backend, matrix: Array, name: str) -> Array:
     try:
         return backend.xp.linalg.inv(matrix)
     except np.linalg.LinAlgError:  # torch has an error of its own, which says the same
-        raise ValueError(f"{name} is singular, so that it cannot be inverted") from None
+        raise ValueError(f"{name} is singular and cannot be inverted") from None
 
 
 def reordered(matrix: Array, rank: int) -> Array:

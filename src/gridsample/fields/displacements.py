@@ -37,7 +37,7 @@ class Inverse(NamedTuple):
 
     Attributes:
         field: the inverse, (N, *spatial, D), in the units of the field.
-        residual: how far field and inverse are from undoing each other, in pixels: (N, *spatial).
+        residual: the length of inverse(q) + field(q + inverse(q)) in pixels, (N, *spatial).
         converged: whether the residual is at most the tolerance, a bool for each point.
     """
 
@@ -63,9 +63,9 @@ def compose(
 
         result(p) = inner(p) + outer(p + inner(p))
 
-    To warp an image by ``outer``, and the result by ``inner``, is to warp the image by the
+    Warping an image by ``outer``, and the result by ``inner``, warps the image by the
     composition: ``flow_warp(flow_warp(image, outer), inner)`` is ``flow_warp(image, compose(outer,
-    inner))``, but for the interpolation.
+    inner))``, up to interpolation.
 
     Args:
         outer: (N, *spatial, D) in pixels, components in x, y, z order, D = 1 to 3.

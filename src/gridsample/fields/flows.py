@@ -22,7 +22,7 @@ class Consistency(NamedTuple):
     """The result of `consistency`.
 
     Attributes:
-        error: the distance in pixels between a pixel and where it returns to: (N, *spatial).
+        error: the distance in pixels between the start and the end of each pixel: (N, *spatial).
         consistent: whether the error is small and the pixel stays in the image, a bool for each.
     """
 
@@ -89,7 +89,7 @@ def consistency(
     absolute: float = 0.5,
     coords: str = "displacement",
 ) -> Consistency:
-    """Check whether two flows undo each other, which they do not where a pixel is occluded.
+    """Check whether two flows are inverse to each other; they are not where a pixel is occluded.
 
     With the displacement f of a pixel p by the forward flow, and the displacement b of p + f by the
     backward flow, the error is |f + b|.  A pixel is consistent if p + f is in the image and

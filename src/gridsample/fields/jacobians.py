@@ -19,6 +19,7 @@ from gridsample.fields.arrays import (
     give_back,
     take_wide,
 )
+from gridsample.ops.arrays import difference, part
 from gridsample.ops.derivatives import grid_gradient
 
 
@@ -184,24 +185,6 @@ def cells_of_map(
         cells = cells_of(slopes, rank)
     return backend, [[one + 1 if i == j else one for j, one in enumerate(row)]
                      for i, row in enumerate(cells)]  # fmt: skip
-
-
-def part(array: Array, axis: int, start: int | None, stop: int | None) -> Array:
-    """A slice of an array along one axis."""
-    return array[(*(slice(None),) * axis, slice(start, stop))]
-
-
-def difference(backend: Backend, array: Array, axis: int) -> Array:
-    """Central differences along an axis, one-sided at its ends; 0 if it has one entry."""
-    n = backend.shape(array)[axis]
-    if n == 1:
-        return array * 0
-    first = part(array, axis, 1, 2) - part(array, axis, 0, 1)
-    if n == 2:
-        return backend.xp.concatenate([first, first], axis)
-    inner = (part(array, axis, 2, None) - part(array, axis, None, -2)) * 0.5
-    last = part(array, axis, n - 1, None) - part(array, axis, n - 2, n - 1)
-    return backend.xp.concatenate([first, inner, last], axis)
 
 
 def bending(backend: Backend, field: Array) -> Array:

@@ -106,7 +106,7 @@ def _camera(found: dict[str, Any], path: Path) -> Camera:
     matrix = numbers(_MATRIX, "camera matrix", (9,)).reshape(3, 3)
     distortion = numbers(_DISTORTION, "distortion coefficients", (0, 1, 4, 5, 8, 12, 14))
     if distortion.size == 1:
-        raise FileError(f"{path}: one distortion coefficient is no model of OpenCV's")
+        raise FileError(f"{path}: OpenCV has no lens model with one distortion coefficient")
     model = re.sub(r"[_\s-]", "", str(found.get("distortionmodel", ""))).lower()
     fisheye = model in _FISHEYE or bool(np.any(_scalar(found.get("fisheyemodel", 0))))
     width, height = found.get("imagewidth"), found.get("imageheight")
@@ -125,7 +125,7 @@ def _of_json(text: str) -> dict[str, Any]:
     """Read an object; matrices are nested lists, or OpenCV's objects with their numbers as data."""
     found = json.loads(text)
     if not isinstance(found, dict):
-        raise FileError("the file holds no object with names")
+        raise FileError("the file does not hold a JSON object")
     return {
         key: one["data"] if isinstance(one, dict) and "data" in one else one
         for key, one in found.items()

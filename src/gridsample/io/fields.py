@@ -202,7 +202,7 @@ def _range_of(values: NDArray[Any]) -> str:
 def _read_flo(path: Path) -> Field:
     data = path.read_bytes()
     if data[:4] != _FLO or len(data) < 12:
-        raise FileError(f"{path} is not a .flo file, whatever its name")
+        raise FileError(f"{path} is not a .flo file, despite its name")
     width, height = struct.unpack("<ii", data[4:12])
     if min(width, height) < 0 or len(data) != 12 + 8 * width * height:
         raise FileError(
@@ -240,7 +240,7 @@ def _read_pfm(path: Path) -> Field:
             "the third is not used"
         )
     if magic != b"PF":
-        raise FileError(f"{path} is not a .pfm file, whatever its name")
+        raise FileError(f"{path} is not a .pfm file, despite its name")
     width, height, order = int(words[0]), int(words[1]), "<" if float(words[2]) < 0 else ">"
     if min(width, height) < 0 or len(data) != 12 * width * height:
         raise FileError(

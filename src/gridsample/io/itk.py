@@ -103,7 +103,7 @@ def _steps(transform: Any, path: Path) -> list[Transform]:
     if not transform.IsLinear():
         raise FileError(
             f"{path} holds a {name}; accepted: linear transforms and displacement fields, which "
-            "SimpleITK's TransformToDisplacementField makes of any transform"
+            "SimpleITK's TransformToDisplacementField makes from any transform"
         )
     # Whatever the parameters of a linear transform are, these points tell its matrix.
     origin = np.array(transform.TransformPoint([0.0] * rank))

@@ -76,12 +76,12 @@ def read_geometry(path: Path) -> tuple[tuple[int, ...], Header]:
     """Read the spatial size of a file, x first, and its header, but no voxels.
 
     Raises:
-        FileError: It is no NIfTI file.
+        FileError: The file is not a NIfTI file.
     """
     with path.open("rb"), one_line(f"cannot read {path} as NIfTI"):
         source = require("nibabel").load(path)
         if not path.name.lower().endswith((".nii", ".nii.gz")) or len(source.shape) < 2:
-            raise FileError(f"{path} is no NIfTI file, which knows where its voxels are")
+            raise FileError(f"{path} is not a NIfTI file, so its voxels have no known positions")
         return tuple(source.shape[:3]), Header(type(source), source.header.copy())
 
 

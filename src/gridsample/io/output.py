@@ -21,7 +21,7 @@ def check_output(path: Path, *, overwrite: bool) -> None:
     if path.is_dir():
         raise FileError(f"{path} is a folder; name a file to write")
     if not path.parent.is_dir():
-        raise FileError(f"there is no folder {path.parent} to write {path.name} in")
+        raise FileError(f"cannot write {path.name}: there is no folder {path.parent}")
     if path.exists() and not overwrite:
         raise FileError(f"{path} exists; --force replaces it")
 

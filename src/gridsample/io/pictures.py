@@ -34,7 +34,7 @@ def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
     with path.open("rb") as file:
         head = file.read(26)
         if not head.startswith((b"\x89PNG", b"\xff\xd8")):
-            raise FileError(f"{path} is neither a PNG nor a JPEG file, whatever its name")
+            raise FileError(f"{path} is neither a PNG nor a JPEG file, despite its name")
         file.seek(0)
         if head.startswith(b"\x89PNG") and head[24:25] == b"\x10" and head[25] != 0:
             array, about = _read_deep_png(path)

@@ -23,54 +23,57 @@ Worker = tuple[int, Callable[[int], None]]
 
 
 class Job:
-    """The tasks of one call.  Every free thread takes the next one."""
+    """The tasks of one call.  Every free thread takes the next one.
+
+    Only the calling thread can be interrupted, between any two of its instructions, because Python
+    handles signals in its main thread.  So what is counted here are the other threads.
+    """
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         """Keep the tasks, without starting any."""
         self.tasks = tasks
         self.lock = threading.Lock()
         self.taken = 0
-        self.running = 0
+        self.helping = 0
+        self.closed = False
         self.failure: BaseException | None = None
-        self.idle = threading.Event()  # set whenever no task runs and none is left
+        self.idle = threading.Event()  # set when no thread helps and none will
 
     def work(self) -> None:
-        """Take tasks until none is left or one has failed."""
+        """Run tasks until none is left or one has failed."""
         while True:
             with self.lock:
                 if self.failure is not None or self.taken == len(self.tasks):
-                    break
+                    return
                 task = self.tasks[self.taken]
                 self.taken += 1
-                self.running += 1
-            try:
-                task()
-            except BaseException as failure:  # every failure must reach the caller
-                self.failure = failure
-            finally:
-                with self.lock:
-                    self.running -= 1
+            task()
+
+    def help(self) -> None:
+        """Run tasks in another thread than the caller's, unless it comes too late."""
         with self.lock:
-            if self.running == 0:
+            if self.closed:
+                return
+            self.helping += 1
+        try:
+            self.work()
+        except BaseException as failure:  # every failure must reach the caller
+            self.failure = failure
+        with self.lock:
+            self.helping -= 1
+            if self.closed and self.helping == 0:
                 self.idle.set()
 
-    def finish(self) -> None:
-        """Wait for the tasks that other threads run.
+    def close(self) -> None:
+        """Let no more threads help, and wait for those that do.
 
-        After an interrupt, start no more tasks, but still wait for those that run.
-
-        The tasks write into the caller's arrays, so the caller must not continue while one runs.
+        Their tasks write into the caller's arrays, so the caller must not continue before.
         """
-        while True:
-            try:
-                self.idle.wait()
-                break
-            except BaseException as interruption:
-                self.failure = interruption
-        with self.lock:  # a thread that comes too late finds nothing, and keeps no array alive
-            self.tasks, self.taken = (), 0
-        if self.failure is not None:
-            raise self.failure
+        with self.lock:
+            self.closed = True
+            if self.helping == 0:
+                self.idle.set()
+        self.idle.wait()
 
 
 class Pool:
@@ -85,7 +88,7 @@ class Pool:
     def serve(self) -> None:
         """Process jobs for ever; each thread runs this."""
         while True:
-            self.jobs.get().work()
+            self.jobs.get().help()
 
     def grow(self, size: int) -> None:
         """Start threads until there are ``size``, or until no more can be started."""
@@ -110,13 +113,21 @@ class Pool:
             return
         self.grow(helpers)
         job = Job(tasks)
-        for _ in range(helpers):
-            self.jobs.put(job)
-        try:
-            job.work()
-        except BaseException as interruption:
-            job.failure = interruption
-        job.finish()
+        waiting = True
+        while waiting:
+            # All of it is in here, because an interrupt may come between any two lines.
+            try:
+                if job.failure is None and not job.closed:
+                    for _ in range(helpers):
+                        self.jobs.put(job)
+                    job.work()
+                job.close()
+                waiting = False
+            except BaseException as failure:
+                job.failure = failure
+        job.tasks = ()  # a thread that comes too late keeps no array alive
+        if job.failure is not None:
+            raise job.failure
 
 
 _pool = Pool()

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends import Backend, backend_of
-from gridsample.chunked.strips import float_limits
 from gridsample.definitions.checks import as_array, as_reals, check_dense
+from gridsample.definitions.integers import float_limits
 
 
 def check_rank(*shapes: Sequence[int]) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from gridsample.backends import Backend, backend_of, hand_over, is_overridden
-from gridsample.backends.maps import gradient_of, grid_of
+from gridsample.backends.maps import through_grid
 from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
 from gridsample.definitions.options import Averaging, Options
 from gridsample.definitions.plan import GRID_TYPES, Mode, Shape, check_flag
@@ -76,7 +74,7 @@ def affine_sample(
         extrapolate: whether to extend the image, as in `grid_sample`.
         prefilter: whether to prefilter splines, as in `grid_sample`.
         antialias: whether footprints are sampled, as in `grid_sample`.  Their sides are the columns
-            of the map, and the coordinates are stored.
+            of the map, times the distance between neighbours along the output's axes.
         max_samples: the maximum number of samples along a side, as in `grid_sample`.
         footprint: "attach" or "detach", as in `grid_sample`.
         missing: "propagate" or "ignore", as in `grid_sample`.
@@ -265,97 +263,25 @@ class OnMaps:
 
     def gather(self, image: Array, how: Options, dtype: Any) -> Array:
         """Sample an image, without a grid if the backend can."""
-        if how.footprint is not None:
-            return self.with_neighbours(how).gather(image, how, dtype)
         result = self.backend.affine(image, self.array, self.out, how, dtype)
         if result is None:
-            grid = grid_of(self.backend, self.array, self.out, how)
-            result = self.backend.gather(image, grid, how, dtype)
+            points = through_grid(self.backend, self.array, self.out, how)
+            result = points.cut(self.backend.gather(image, points.grid(), points.how, dtype))
         return result
 
     def backward(
         self, values: Array, image: Array, how: Options, needed: tuple[bool, bool], dtype: Any
     ) -> tuple[Array | None, Array | None]:
-        """Compute the needed gradients of image and maps."""
+        """Compute the needed gradients of image and maps, without a grid if the backend can."""
         backend, theta, out = self.backend, self.array, self.out
-        if how.footprint is not None:
-            return self.with_neighbours(how).backward(values, image, how, needed, dtype)
         found = backend.affine_backward(values, image, theta, out, how, needed, dtype)
         if found is None:
-            grid = grid_of(backend, theta, out, how)
-            found = backend.backward(values, image, grid, how, needed, dtype)
+            points = through_grid(backend, theta, out, how)
+            upstream = points.extend(values)
+            found = backend.backward(upstream, image, points.grid(), points.how, needed, dtype)
             if needed[1]:
-                found = found[0], gradient_of(backend, found[1], out, how)
+                found = found[0], points.gradient(found[1])
         return found
-
-    def with_neighbours(self, how: Options) -> Neighbours:
-        """Return the grid in which every point has the neighbours that its footprint needs."""
-        backend, rank = self.backend, len(self.out)
-        normalized = how.coords == "normalized"
-        lone = [
-            k for k, n in enumerate(self.out) if n == 1 and not (normalized and how.align_corners)
-        ]
-        change = np.eye(rank + 1)
-        for k in lone:  # coordinates of three points, of which the second is the lone one
-            column = rank - 1 - k
-            if normalized:
-                change[column, column] = 3
-            else:
-                change[column, rank] = -1
-        out = tuple(3 if k in lone else n for k, n in enumerate(self.out))
-        return Neighbours(backend, self.array, change if lone else None, out, lone)
-
-
-class Neighbours(NamedTuple):
-    """A grid of affine maps, in which axes of a single point have one more point on either side.
-
-    Attributes:
-        backend: the backend.
-        theta: the maps.
-        change: a matrix that is multiplied to the maps, or None.
-        out: the shape of the grid.
-        lone: the axes that are longer than those of the result.
-    """
-
-    backend: Backend
-    theta: Array
-    change: Any
-    out: Shape
-    lone: Sequence[int]
-
-    def maps(self) -> Array:
-        """The maps for the coordinates of this grid."""
-        if self.change is None:
-            return self.theta
-        change = self.backend.asarray(self.change, self.theta)
-        return self.theta @ self.backend.astype(change, self.theta.dtype)
-
-    def gather(self, image: Array, how: Options, dtype: Any) -> Array:
-        """Sample an image."""
-        grid = grid_of(self.backend, self.maps(), self.out, how)
-        result = self.backend.gather(image, grid, how.changed() if self.lone else how, dtype)
-        for k in self.lone:
-            result = result[(*(slice(None),) * (2 + k), slice(1, 2))]
-        return result
-
-    def backward(
-        self, values: Array, image: Array, how: Options, needed: tuple[bool, bool], dtype: Any
-    ) -> tuple[Array | None, Array | None]:
-        """Compute the needed gradients of image and maps."""
-        backend = self.backend
-        for k in self.lone:
-            nothing, shape = backend.xp.zeros_like(values), list(values.shape)
-            shape[2 + k] = 3
-            values = backend.xp.stack([nothing, values, nothing], 2 + k).reshape(tuple(shape))
-        grid = grid_of(backend, self.maps(), self.out, how)
-        some = how.changed() if self.lone else how
-        first, second = backend.backward(values, image, grid, some, needed, dtype)
-        if needed[1]:
-            second = gradient_of(backend, second, self.out, how)
-            if self.change is not None:
-                change = backend.asarray(self.change.T.copy(), self.theta)
-                second = second @ backend.astype(change, second.dtype)
-        return first, second
 
 
 def sample(

@@ -110,6 +110,27 @@ def as_grid(backend: Backend, grid: Array, options: Options) -> Array:
     return grid
 
 
+# Differences --------------------------------------------------------------------------------------
+
+
+def part(array: Array, axis: int, start: int | None, stop: int | None) -> Array:
+    """A slice of an array along one axis."""
+    return array[(*(slice(None),) * axis, slice(start, stop))]
+
+
+def difference(backend: Backend, array: Array, axis: int) -> Array:
+    """Central differences along an axis, one-sided at its ends; 0 if it has one entry."""
+    n = backend.shape(array)[axis]
+    if n == 1:
+        return array * 0
+    first = part(array, axis, 1, 2) - part(array, axis, 0, 1)
+    if n == 2:
+        return backend.xp.concatenate([first, first], axis)
+    inner = (part(array, axis, 2, None) - part(array, axis, None, -2)) * 0.5
+    last = part(array, axis, n - 1, None) - part(array, axis, n - 2, n - 1)
+    return backend.xp.concatenate([first, inner, last], axis)
+
+
 # The prefilter ------------------------------------------------------------------------------------
 
 

@@ -27,9 +27,9 @@ def spline_filter(
 
         sum over i of b(k - i) c[i]
 
-    and along several axes it is the tensor product of that.  The boundary determines c outside the
-    image.  The filter chooses c so that the value at every pixel k is that of the image.  The
-    modes "spline2" to "spline7" weigh such coefficients.  Source: M. Unser, A. Aldroubi, M. Eden,
+    and along several axes it is the tensor product of such sums.  The boundary determines c outside
+    the image.  The filter chooses c so that the value at every pixel k is that of the image.  The
+    modes "spline2" to "spline7" sample such coefficients.  Source: M. Unser, A. Aldroubi, M. Eden,
     "B-spline signal processing", IEEE Trans. Signal Processing 41, 1993.
 
     The filter makes one forward and one backward pass for each pole.  It is exact for every

@@ -15,7 +15,7 @@ from gridsample.definitions.plan import (
     check_flag,
     check_size,
 )
-from gridsample.ops.arrays import Array, as_grid
+from gridsample.ops.arrays import Array, as_grid, difference, part
 
 
 class Footprints(NamedTuple):
@@ -26,7 +26,8 @@ class Footprints(NamedTuple):
             output's axes.
         counts: the numbers of samples along the sides, (N, *out, D); their product is the number of
             samples of a point.
-        levels: how often the image is halved for the samples of a point, (N, *out).
+        levels: how often the image is halved for the samples of a point, (N, *out).  Labels are
+            never halved: sides that are too long then have ``max_samples`` samples.
     """
 
     lengths: Any
@@ -42,11 +43,11 @@ def footprint(
     coords: str = "normalized",
     max_samples: int = definitions.MOST,
 ) -> Footprints:
-    """Compute what each point of a grid covers in an image, for antialiased sampling.
+    """Compute the area that each point of a grid covers in an image, for antialiased sampling.
 
     `grid_sample` with antialias=True takes the mean of counts[..., 0] * counts[..., 1] * ...
-    samples, so that their sum is a measure of its time.  Where all lengths are at most 1, the grid
-    skips no pixels, and antialiasing changes nothing.
+    samples for each point.  Its time is proportional to the total number of samples.  Where all
+    lengths are at most 1, the grid skips no pixels, and antialiasing changes nothing.
 
     Args:
         grid: the coordinates, (N, *out, D), as in `grid_sample`, with as many axes in ``out`` as
@@ -113,25 +114,24 @@ def measured(
 
 
 def side_of(backend: Backend, grid: Array, k: int, displaced: bool) -> Array:
-    """The difference of a grid between the neighbours of each point along output axis ``k``."""
-    xp, n, rank = backend.xp, grid.shape[1 + k], grid.shape[-1]
-    before = (*(slice(None),) * (1 + k), slice(None, -1))
-    after = (*(slice(None),) * (1 + k), slice(1, None))
-    ends = [(*(slice(None),) * (1 + k), one) for one in (slice(None, 1), slice(n - 1, None))]
+    """The difference of a grid between the neighbours of each point along output axis ``k``.
+
+    A neighbour that is not finite is none.
+    """
+    xp, rank, axis = backend.xp, grid.shape[-1], 1 + k
     finite = xp.isfinite(grid)
     finite = functools.reduce(operator.and_, [finite[..., d] for d in range(rank)])[..., None]
-    place = backend.line(n, None, grid.dtype, grid).reshape(-1, *(1,) * (rank - k))
-    backward = finite & xp.concatenate([finite[ends[0]], finite[before]], 1 + k) & (place > 0)
-    forward = finite & xp.concatenate([finite[after], finite[ends[1]]], 1 + k) & (place < n - 1)
-    lower = xp.where(backward, xp.concatenate([grid[ends[0]], grid[before]], 1 + k), grid)
-    upper = xp.where(forward, xp.concatenate([grid[after], grid[ends[1]]], 1 + k), grid)
-    steps = backend.astype(backward, grid.dtype) + backend.astype(forward, grid.dtype)
-    apart = steps > 0
-    nothing = 0 * steps
-    side = xp.where(apart, (upper - lower) / xp.clip(steps, 1, 2), nothing)
+    known = part(finite, axis, 1, None) & part(finite, axis, None, -1)
+    steps = part(grid, axis, 1, None) - part(grid, axis, None, -1)
+    steps = xp.where(known, steps, xp.zeros_like(steps))
+    # Of the steps to each point and from it, those that are known.
+    none, no_step = xp.zeros_like(part(finite, axis, 0, 1)), xp.zeros_like(part(grid, axis, 0, 1))
+    before, after = xp.concatenate([none, known], axis), xp.concatenate([known, none], axis)
+    only = xp.concatenate([no_step, steps], axis) + xp.concatenate([steps, no_step], axis)
+    side = xp.where(before & after, difference(backend, grid, axis), only)
     if not displaced:
         return side
-    own = [
-        xp.where(apart, 1 + nothing, nothing) if d == rank - 1 - k else nothing for d in range(rank)
-    ]
+    # Displacements are relative to points that are one pixel apart.
+    apart = backend.astype(before | after, grid.dtype)
+    own = [apart if d == rank - 1 - k else 0 * apart for d in range(rank)]
     return side + xp.concatenate(own, -1)

@@ -69,7 +69,7 @@ def as_rule(
 
     Raises:
         TypeError: an option has the wrong type.
-        ValueError: a name is unknown, or ``min_weight`` is out of range or used by nothing.
+        ValueError: a name is unknown, or ``min_weight`` is out of range or has no effect.
     """
     plain = missing is RULES[0] and weights is None and return_weight is False
     named = type(padding_mode) is str and padding_mode != MISSING
@@ -88,7 +88,7 @@ def as_rule(
     rule = Rule(missing == "ignore", weights, float(min_weight), weighted, outside)
     if rule.least and not rule.counts():
         raise ValueError(
-            f"min_weight {min_weight!r} is used by nothing here; accepted with missing='ignore', "
+            f"min_weight {min_weight!r} has no effect here; accepted with missing='ignore', "
             f"weights, or padding_mode {MISSING!r}"
         )
     return rule if rule.counts() or rule.weighted else None
@@ -251,18 +251,18 @@ def check_rule(methods: Sequence[Method], boundaries: Sequence[str], prefilter: 
     for one in methods:
         if one.votes:
             raise ValueError(
-                "mode 'label' counts every pixel once; accepted with missing='ignore', weights or "
+                "mode 'label' does not average pixels; accepted with missing='ignore', weights or "
                 f"padding_mode {MISSING!r}: modes that blend pixels, and 'nearest'"
             )
         if not one.normalized:
             raise ValueError(
-                f"mode {one.name!r} has weights that do not sum to one, so that they "
-                "make no mean; accepted with missing='ignore', weights or padding_mode "
+                f"mode {one.name!r} has weights that do not sum to one, so they "
+                "give no mean; accepted with missing='ignore', weights or padding_mode "
                 f"{MISSING!r}: methods that are normalized"
             )
     if "dst1" in boundaries:
         raise ValueError(
-            "padding_mode 'dst1' has zeros between the images, which are no pixels; accepted with "
+            "padding_mode 'dst1' has zeros beside the image, which are not pixels; accepted with "
             f"missing='ignore' and weights: every other boundary, and {MISSING!r}"
         )
 

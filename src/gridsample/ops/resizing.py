@@ -195,15 +195,15 @@ def interpolate(
 ) -> Any:
     """Resize an image to a size or by a factor.
 
-    The arguments are those of `torch.nn.functional.interpolate`, and so are the results wherever it
-    supports the call.  The step is the distance between two outputs in input pixels.  Output i has
-    the position
+    The arguments are those of `torch.nn.functional.interpolate`, and the results are the same
+    wherever it supports the call.  The step is the distance between two outputs in input pixels.
+    Output i has the position
 
         i * (inputs - 1) / (outputs - 1)       align_corners=True
         (i + 1/2) * step - 1/2                 align_corners=False; the step is inputs / outputs,
                                                or 1 / scale_factor if that is given
 
-    and is a weighted sum of the pixels around it, along one axis after the other.  The method
+    and is a weighted sum of the pixels around that, along one axis after the other.  The method
     determines the weights.  Every mode of `grid_sample` is accepted, and also "area", "gaussian"
     and "nearest-exact".  If s is the distance of a pixel from the position along an axis:
 
@@ -221,13 +221,13 @@ def interpolate(
     "area"                    the mean of all pixels that the output pixel overlaps
     "gaussian"                exp(-2 s^2), divided by the sum of all
     "label"                   for labels, bool or integers: the value with the largest sum of the
-                              weights of "linear", the smallest of those that tie
+                              weights of "linear"; the smallest value wins a tie
     ========================  ==================================================================
 
-    Outside the image, methods except splines use the edge pixel.  The result of any method other
-    than "nearest", "nearest-exact", "area" and "gaussian" is therefore that of `grid_sample` at
-    these positions with padding_mode="border" (for splines "symmetric", or "mirror" with
-    align_corners=True).
+    Outside the image, all methods except splines repeat the edge pixel.  Without antialias, the
+    result of any method other than "nearest", "nearest-exact", "area" and "gaussian" is therefore
+    that of `grid_sample` at these positions with padding_mode="border" (for splines "symmetric", or
+    "mirror" with align_corners=True).
 
     Every method works with any number of axes.
 
@@ -236,14 +236,14 @@ def interpolate(
 
         out = sum(w m v) / sum(w m)
 
-    and it is NaN (0 in integers) where sum(w m) is not above ``min_weight``.  An image without NaN
-    and weights gives the same bits as plain resizing.
+    and it is NaN (0 in integers) where sum(w m) is not above ``min_weight``.  Without NaN pixels
+    and weights, the result is bitwise that of plain resizing.
 
     Args:
         input: the image, (N, C, *spatial) with 1 to 3 spatial axes; an array or a tensor of
             bool, any integer dtype, float16 to float64 (tensors also bfloat16), complex64 or
             complex128; any strides.  bool and integers are rounded and saturate.  uint8 images are
-            summed in fixed point; the result is within 1 of the exact result, rounded.
+            summed in fixed point; the result is within 1 of the rounded exact result.
         size: the output's spatial shape, slowest axis first; a single number applies to all axes.
         scale_factor: outputs per input, a single number or one per axis, slowest first.  The size
             is then floor(inputs * scale_factor).
@@ -266,12 +266,12 @@ def interpolate(
             height if the image loses more than twice as many rows as columns, whereas PyTorch
             always begins with the width.  Floating-point images are not rounded.  On a GPU,
             PyTorch's own functions are used, which round once.
-        missing: what a NaN pixel does: "propagate", so that every result that reads it is NaN, or
-            "ignore", so that it counts for nothing and other pixels make up for it.
+        missing: how NaN pixels are treated: "propagate" makes every result that reads one NaN,
+            "ignore" takes the mean of the other pixels.
         weights: how much each pixel counts, (N or 1, C or 1, *spatial), in the layout of the input:
-            finite numbers of any real dtype, not negative, or bool.
+            finite, non-negative numbers of any real dtype, or bool.
         min_weight: a result is missing unless more than this share of its weight, from 0 to below
-            1, is on pixels that count.
+            1, falls on pixels that are not ignored.
         return_weight: whether to also return sum(w m).
         channel_axis: 1, or -1 for channels-last input and output, (N, *spatial, C).
         threads: the maximum number of threads; None for one per core or, for tensors, torch's

@@ -61,12 +61,12 @@ def grid_sample(
 
     The results are those of `torch.nn.functional.grid_sample` wherever it supports the call.
 
-    With mode="label", the pixels of a bool or integer image are labels, numbers that stand for
-    names.  The taps vote: the weights of "linear" are summed for each value among them, and the
-    value with the largest sum is the result, the smallest one if several tie.  That is the argmax
-    over L of grid_sample(input == L), for any number of labels, without an image of each.  A tap
-    outside votes for 0 under "zeros", and for the fill value under "constant".  Along other axes,
-    the mode may be "nearest".  Labels have no gradient, and that of the grid is 0.
+    With mode="label", the pixels of a bool or integer image are labels: names of classes.  The taps
+    vote: the weights of "linear" are summed for each value among them, and the value with the
+    largest sum is the result.  The smallest value wins a tie.  The result is the argmax over all
+    labels L of grid_sample(input == L), but no one-hot image is made.  A tap outside votes for 0
+    under "zeros", and for the fill value under "constant".  Other axes may have the mode "nearest".
+    Labels have no gradient, and the gradient of the grid is 0.
 
     With missing="ignore", weights, or the boundary "missing", a result is a weighted mean.  Let w
     be the weights of its taps, and m the entry of ``weights`` (1 if not given) of a pixel v, or 0
@@ -75,14 +75,14 @@ def grid_sample(
         out = sum(w m v) / sum(w m)
 
     Where sum(w m) is not above ``min_weight``, the result is missing: the fill value if the call
-    has one (see ``fill_value``), otherwise NaN; in integers, it is the fill value.  What is outside
-    counts with m = 1 under "zeros" and "constant", where it is known, and not at all under
-    "missing".  An image without NaN and weights gives the same bits as plain sampling.
+    has one (see ``fill_value``), otherwise NaN; in integers, it is the fill value.  Taps outside
+    count with m = 1 under "zeros" and "constant", whose values are known, and are ignored under
+    "missing".  Without NaN pixels and weights, the result is bitwise that of plain sampling.
 
     With antialias=True, a result is the mean over the footprint of its point, so that no pixel is
     skipped where the grid shrinks the image.  The footprint is the parallelogram (in 3-D, the
     parallelepiped) whose sides are the differences of the grid along the output's axes: half the
-    difference between both neighbours, or at an end, the whole difference from the only one.  Side
+    difference between the two neighbours or, at an end, the difference from the only one.  Side
     k, which is l_k pixels long, is sampled at the middles of n_k = ceil(l_k - 1/64) equal parts:
 
         out = mean over all j_k in 0 .. n_k - 1 of
@@ -90,7 +90,9 @@ def grid_sample(
 
     Where n_k would be larger than ``max_samples``, all samples of the point are from a copy of the
     image that is halved by area as often as necessary.  Where no side is longer than a pixel, the
-    result has the same bits as plain sampling.
+    result has the same bits as plain sampling.  For mode="label", the result is the label with the
+    largest weight over all samples, the smallest one if several tie within the rounding of
+    coordinates.  Labels are never halved: a longer side has ``max_samples`` samples, further apart.
 
     For torch tensors (also bfloat16), the result is a tensor with derivatives of any order.  Memory
     is not copied, and channels-last inputs give channels-last results.  The result of an integer
@@ -108,43 +110,43 @@ def grid_sample(
             are converted to float32 (8 and 16 bits) or float64 and have no gradient.
         mode: the interpolation method: "nearest" (ties to even), "bilinear" (also "linear",
             "trilinear"), "bicubic" (also "cubic", "tricubic": Keys, a = -0.75), "label" (see
-            below), or any other of `gridsample.methods.names()`, for every number of axes; or a
+            above), or any other of `gridsample.methods.names()`, for every number of axes; or a
             `gridsample.methods.Method`; or a tuple with one per axis, in x, y, z order.
         padding_mode: the boundary, which determines the values outside the image: "zeros",
             "constant" (``fill_value``), "border" (the edge pixel), "reflection" (mirrored about the
             points -1 and 1), "symmetric" (mirrored, repeating the edge pixel), "mirror" (mirrored
             without repeating it), "wrap" (periodic), or "antisymmetric", "antimirror", "dst1"
             (mirrored with the opposite sign about the outer edges, the edge pixels, or zeros next
-            to the image); or "missing" (nothing, which other pixels make up for); or a tuple with
-            one per axis.
+            to the image); or "missing" (taps outside are ignored, see above); or a tuple with one
+            per axis.
         align_corners: the meaning of -1 and 1, see above.
         coords: the units of coordinates: "normalized", from -1 to 1; "pixel", pixels from the
             centre of the first pixel; or "displacement", pixels from the output's own position.  A
             displacement grid of zeros is the identity; ``out`` then has as many axes as the image.
         fill_value: the value outside for "constant" and extrapolate=False: a number, or one per
             channel; complex only for a complex image.  For tensors, it must be exact in float64.
-            Missing results have it, too, unless it is 0 and used by nothing else.
+            Missing results are the fill value, too, unless it is 0 and has no other use.
         extrapolate: False to return the fill value wherever the position itself is outside the
             image.  The image ends at the centres of its outermost pixels, or at their outer edges
             with normalized coordinates and align_corners=False.
         prefilter: whether "spline2" to "spline7" first compute B-spline coefficients from the
             image, so that the spline passes through the pixels (`spline_filter`).  Set it to False
             if the input already holds such coefficients.
-        antialias: whether a result is the mean over its point's footprint, see below.  The grid
-            must have as many axes between the first and the last as the image, and the mode cannot
-            be "label".  The time is proportional to the number of samples.
+        antialias: whether a result is the mean over its point's footprint, see above.  The grid
+            must have as many axes between the first and the last as the image.  The time is
+            proportional to the number of samples.
         max_samples: the maximum number of samples along a side of a footprint, 1 to 64.
         footprint: "attach" for the exact gradient of the grid, in which the sides of footprints
             move with their grid points, or "detach" to treat them as constants.  The numbers of
             samples are constants in both.
-        missing: what a NaN pixel does: "propagate", so that every point that reads it is NaN, or
-            "ignore", so that it counts for nothing and other pixels make up for it, see below.
+        missing: how NaN pixels are treated: "propagate" makes every result that reads one NaN,
+            "ignore" takes the mean of the other pixels, see above.
         weights: how much each pixel counts, (N or 1, C or 1, *spatial), or with the channels last
-            for channel_axis=-1: finite numbers of any real dtype, not negative, or bool.
+            for channel_axis=-1: finite, non-negative numbers of any real dtype, or bool.
         min_weight: a result is missing unless more than this share of its weight, from 0 to below
-            1, is on pixels that count.
+            1, falls on pixels that are not ignored.
         return_mask: whether to also return the share of each point's weight that is on the image.
-        return_weight: whether to also return the weight of each result, sum(w m) below.
+        return_weight: whether to also return the weight of each result, sum(w m) above.
         channel_axis: 1, or -1 for channels-last input and output, (N, *spatial, C) and
             (N, *out, C).
         out: an array for the result, with its shape and dtype, which shares no memory with the
@@ -168,8 +170,8 @@ def grid_sample(
         ValueError: shapes do not match, a name is unknown or ambiguous, a weight is negative or not
             finite, a fill value other than 0 or a min_weight is given but not used, a spline would
             have to be prefiltered although pixels may be missing or weighted, or "label" is
-            combined with a mode other than "nearest", with a boundary that changes signs, with
-            missing pixels or weights, or with antialias.
+            combined with a mode other than "nearest", with a boundary that changes signs, or with
+            missing pixels or weights.
 
     Example:
         >>> import numpy as np, gridsample
@@ -257,9 +259,9 @@ def grid_sample_vjp(
 
     d position / d coordinate is size / 2 or (size - 1) / 2, or 1 for coordinates in pixels, times
     the sign of the boundary's fold; it is 0 where the boundary clamps.  The grid's gradient is zero
-    for "nearest".  For a complex image, grad_grid is the real part of conj(g) times the above.  If
-    the image is prefiltered, v are the coefficients, and grad_input is the transpose of the filter,
-    applied to the above.
+    for "nearest" and "label".  For a complex image, grad_grid is the real part of conj(g) times the
+    above.  If the image is prefiltered, v are the coefficients, and the transpose of the filter is
+    applied to grad_input.
 
     Args:
         grad_output: the upstream gradient, of the output's shape; floating-point, or complex for a
@@ -270,7 +272,7 @@ def grid_sample_vjp(
         mode: the interpolation method, as in `grid_sample`.
         padding_mode: the boundary, as in `grid_sample`.
         align_corners: the meaning of -1 and 1, as in `grid_sample`.
-        coords: the units of coordinates, as in `grid_sample`.  grad_grid is per unit of the grid.
+        coords: the units of coordinates, as in `grid_sample`; grad_grid is per unit.
         fill_value: the value outside, as in `grid_sample`.
         extrapolate: whether to extend the image, as in `grid_sample`.
         prefilter: whether to prefilter splines, as in `grid_sample`.

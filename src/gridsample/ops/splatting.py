@@ -83,13 +83,13 @@ def splat(
         prefilter: whether to apply the transpose of the prefilter; False adds to the coefficients
             of a spline.
         antialias: whether each value is spread evenly over the footprint of its point, as in
-            `grid_sample`, so that an image that is enlarged has no gaps.
+            `grid_sample`, so that an enlarged image has no gaps.
         max_samples: the maximum number of samples along a side, as in `grid_sample`.
         footprint: "attach" or "detach", as in `grid_sample`.
-        missing: what a NaN value does: "propagate", or "ignore", so that it adds nothing, and does
-            not count for ``normalize`` either.
+        missing: how NaN values are treated: "propagate", or "ignore" to add nothing for them, and
+            not to count them for ``normalize``.
         weights: how much each value counts, (N or 1, C or 1, *out), in the layout of the values:
-            finite numbers of any real dtype, not negative, or bool.  Values are multiplied by them.
+            finite, non-negative numbers of any real dtype, or bool.  Values are multiplied by them.
         normalize: whether to divide by the sum of weights on each pixel where that is not 0, so
             that the result of equal values is that value.  It is `splat_count` if every value
             counts once.

@@ -71,16 +71,16 @@ class Inputs:
 
 
 def _moments(image: Tensor, known: Tensor, name: str) -> tuple[float, float]:
-    """The mean and the standard deviation of the pixels that count, or an error."""
+    """The mean and the standard deviation of the valid pixels, or an error."""
     values = image[:, known > 0].double()
     if not values.numel():
         raise ValueError(
-            f"{name} has no pixels that count: all of them are NaN or infinite, or excluded by "
+            f"{name} has no valid pixels: all of them are NaN or infinite, or excluded by "
             f"{name}_mask"
         )
     mean, width = float(values.mean()), float(values.std(correction=0))
     if width <= _FLAT * max(float(values.abs().max()), 1e-30):
-        raise ValueError(f"{name} is constant ({mean:g}), so that it cannot be aligned")
+        raise ValueError(f"{name} is constant ({mean:g}), and cannot be aligned")
     return mean, width
 
 

@@ -22,14 +22,14 @@ def draw_report(result: Registration, fixed: Any, moving: Any, path: str | Path)
     """Draw a registration: before, after, a checkerboard, the field, and the loss.
 
     The fixed image is red and the other one cyan in the first two panels, so that grey means
-    agreement.  The tiles of the checkerboard are from both images in turn.  The field is drawn as
-    the lines of a regular grid of the fixed image, where they are on the moving image.  For
+    agreement.  The tiles of the checkerboard are taken from both images alternately.  The field is
+    drawn as a regular grid of the fixed image, mapped onto the moving image.  For
     volumes, the panels show the middle slice; for a batch, the first pair.
 
     Args:
         result: the result of `register`.
         fixed: the fixed image, as it was given to `register`.
-        moving: the moving image, likewise.
+        moving: the moving image, as it was given to `register`.
         path: the file to write; its extension determines the format, such as `.png` or `.pdf`.
 
     Returns:

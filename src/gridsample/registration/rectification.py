@@ -1,6 +1,6 @@
-"""Losses of grids that are compared with a known one, as a rectification grid is learned.
+"""Losses that compare a grid with a known one, for learning rectification grids.
 
-`grid_distance` compares positions; `rectified_distance` compares what the image shows there.
+`grid_distance` compares positions; `rectified_distance` compares the samples there.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def grid_distance(
     """Compute the mean squared distance between the points of two grids, in pixels.
 
     loss = mean over all points of |grid - target|^2, where the components are converted to pixels
-    of the image that is sampled.  Points at which a coordinate of either grid is NaN do not count;
-    without any other point, the loss is NaN.
+    of the image that is sampled.  Points at which a coordinate of either grid is NaN are ignored;
+    if no point remains, the loss is NaN.
 
     Args:
         grid: (N, *out, D), D = 1 to 3, in x, y, z order.
@@ -77,7 +77,7 @@ def grid_distance_vjp(
     *,
     coords: str = "normalized",
 ) -> Any:
-    """Compute the gradient of `grid_distance` along ``grid``, times ``grad_output``.
+    """Compute the gradient of `grid_distance` with respect to ``grid``, times ``grad_output``.
 
     Args:
         grad_output: the upstream gradient, a number.
@@ -127,13 +127,13 @@ def rectified_distance(
     """Compute the mean squared difference between an image sampled with two grids.
 
     loss = mean of (grid_sample(image, grid) - grid_sample(image, target))^2 over all points and
-    channels.  Pixels that are NaN in either sample do not count; without any other, the loss is
+    channels.  Pixels that are NaN in either sample are ignored; if none remains, the loss is
     NaN.
 
     Args:
         image: (N, C, *spatial), floating-point.
         grid: (N, *out, D), as in `grid_sample`.
-        target: likewise, with the same number of points.
+        target: the grid to compare with, with the same number of points.
         mode: the interpolation method, as in `grid_sample`.
         padding_mode: the boundary, as in `grid_sample`.
         align_corners: the meaning of -1 and 1, as in `grid_sample`.
@@ -175,7 +175,7 @@ def rectified_distance_vjp(
     *,
     coords: str = "normalized",
 ) -> Any:
-    """Compute the gradient of `rectified_distance` along ``grid``, times ``grad_output``.
+    """Compute the gradient of `rectified_distance` with respect to ``grid``, times ``grad_output``.
 
     Args:
         grad_output: the upstream gradient, a number.

@@ -73,7 +73,7 @@ def register(
     "mi"             minus the mutual information in nats, for images of different kinds: Mattes et
                      al., IEEE Transactions on Medical Imaging 22 (2003), with 32 x 32 bins
     callable         loss(w, f, weight) of tensors (1, C, *spatial) and (1, 1, *spatial), where the
-                     weight is 1 for pixels that count, else 0; returns a tensor with one number
+                     weight is 1 for valid pixels, else 0; returns a tensor with one number
     ===============  =============================================================================
 
     The start is a search over rotations, scales and all translations by which the images overlap,
@@ -85,25 +85,25 @@ def register(
         weight / 2 * mean |L D^2 u|^2       "bending": D^2 u are the second derivatives, and L is
                                             half of the longest side of the fixed image
 
-    Both are the same for an image at another resolution.
+    Neither depends on the resolution of the images.
 
     Args:
-        fixed: the image whose pixels stay: (N, C, H, W) or (N, C, D, H, W), or (H, W) or (D, H, W)
-            without these axes; real numbers of any dtype, at least 5 pixels along each axis.  NaN
-            and infinite pixels count as missing.
+        fixed: the image to which moving is aligned: (N, C, H, W) or (N, C, D, H, W), or (H, W) or
+            (D, H, W) without these axes; real numbers of any dtype, at least 5 pixels along each
+            axis.  NaN and infinite pixels count as missing.
         moving: the image that is warped, with the same number of channels and of axes; its size may
             differ.  Each of the N pairs is registered on its own; one of the images may have N = 1.
         model: the name of the model.
         loss: the name of the loss, or a function.
-        fixed_mask: (H, W) or (D, H, W), 0 for pixels that do not count, or a batch (N, 1, ...).
-        moving_mask: likewise, for the moving image.
+        fixed_mask: (H, W) or (D, H, W), 0 for pixels to ignore, or a batch (N, 1, ...).
+        moving_mask: the same for the moving image.
         initial: "search", "identity", or a matrix from fixed to moving pixels, (D + 1, D + 1) or
             (D, D + 1) or a batch, x first, such as `Registration.matrix`.  With the last two, there
-            is no search, and fields start without finding A.  The result is the initial matrix
-            after a map of the model; so a matrix may also hold a reflection that no rotation has.
+            is no search, and fields start without finding A.  The result is a map of the model
+            followed by the initial matrix, which may therefore hold a reflection.
         mode: the method that interpolates the moving image, as in `grid_sample`.
         regularization: "bending" or "diffusion", for fields.
-        weight: its weight; by default 0.005 for bending and 0.1 for diffusion.
+        weight: the weight of the regularization; by default 0.005 (bending) or 0.1 (diffusion).
         smoothing: the standard deviation, in pixels, of a Gaussian that smooths each step of a
             field.
         levels: the number of levels of the pyramid, each with half the resolution of the next.
@@ -112,8 +112,8 @@ def register(
             pixels of the level; by default 0.001, and 0.01 for fields.
         steps: the number of compositions of the exponential, for "velocity".
         spacing: the distances between the pixels of the fixed image in the order of its axes, such
-            as (3.0, 0.8, 0.8), so that rotations are rotations where voxels are no cubes.
-        moving_spacing: those of the moving image; by default those of the fixed image.
+            as (3.0, 0.8, 0.8), so that rotations are true rotations if voxels are not cubes.
+        moving_spacing: the distances in the moving image; by default those of the fixed image.
         channel_axis: 1, or -1 for (N, H, W, C) or (N, D, H, W, C).
         progress: a function that is called with the share of the work that is done.
 
@@ -124,7 +124,7 @@ def register(
         ImportError: torch is not installed.
         TypeError: an image does not hold real numbers, or an option has the wrong type.
         ValueError: shapes, channels or options do not match, a name is unknown, an image is too
-            small, constant or has no pixels that count, or the images hardly overlap at the start.
+            small, constant or has no valid pixels, or the images hardly overlap at the start.
 
     Example:
         >>> import numpy as np
@@ -141,7 +141,7 @@ def register(
     for one in listed(mode):
         method = find_method(one)
         if method.taps == 1 or method.votes:
-            raise ValueError(f"mode {method.name!r} has no gradient; choose another, as 'bilinear'")
+            raise ValueError(f"mode {method.name!r} has no gradient; use 'bilinear', for example")
     kind = check_name(regularization, PENALTIES, "regularization")
     inputs = take_images(fixed, moving, fixed_mask, moving_mask, channel_axis)
     if weight is not None and weight != 0:

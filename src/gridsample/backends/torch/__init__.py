@@ -23,6 +23,7 @@ from gridsample.backends.torch import (
     derivatives,
     elsewhere,
     filtering,
+    footprints,
     onnx,
     operators,
     resizing,
@@ -33,6 +34,7 @@ from gridsample.backends.torch.quick import TYPES
 from gridsample.backends.torch.schemas import flat
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions.checks import check_dense
+from gridsample.definitions.labels import has_labels
 from gridsample.definitions.options import (
     Averaging,
     Options,
@@ -104,7 +106,7 @@ def with_fill(how: Options, options: Options, image: Tensor) -> Options:
         return how
     if any([isinstance(one, int) and int(float(one)) != one for one in fill]):
         raise ValueError(
-            f"fill_value of tensors must be exact in float64, got {options.fill_value!r}"
+            f"fill_value for tensors must be exact in float64, got {options.fill_value!r}"
         )
     parts = [float(one) for one in fill] if not image.is_complex() else [
         part for one in fill for part in (complex(one).real, complex(one).imag)
@@ -271,6 +273,8 @@ class Torch(Backend):
             result = onnx.gather_as_node(image, grid, *flat(how))
         elif how.plan is not None:
             result = derivatives.plain_gather(image, grid, how, how.plan)
+        elif how.footprint is not None and image.device.type != "cpu" and has_labels(how.mode):
+            result = footprints.vote(derivatives.gather, image, grid, how)
         else:
             result = gather_fully(image, grid, *flat(how))
         if result.dtype == dtype:

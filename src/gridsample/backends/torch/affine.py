@@ -89,7 +89,8 @@ def can_fuse(image: Tensor, theta: Tensor, how: Options, dtype: torch.dtype) -> 
         image.dtype != dtype and not (dtype.is_floating_point or dtype.is_complex)
     ):
         return False
-    known = how.extrapolate and how.coords == "normalized"  # supported by the GPU kernels
+    # What the GPU kernels support.
+    known = how.extrapolate and how.coords == "normalized" and how.footprint is None
     return image.device.type == "cpu" or (image.device.type in cuda.DEVICES and known)
 
 
@@ -120,11 +121,11 @@ def gradients_by_grid(
     """
     from gridsample.backends.torch import BACKEND
 
-    points = maps.grid_of(BACKEND, theta, out, how)
-    first, second = derivatives.backward(values, image, points, need_image, need_theta, how)
-    if need_theta:
-        second = maps.gradient_of(BACKEND, second, out, how)
-    return first, second
+    points = maps.through_grid(BACKEND, theta, out, how)
+    first, second = derivatives.backward(
+        points.extend(values), image, points.grid(), need_image, need_theta, points.how
+    )
+    return first, points.gradient(second) if need_theta else second
 
 
 def run_backward(

@@ -5,6 +5,8 @@ such grids as the largest footprint has samples.  Memory is therefore that of a 
 outputs, but everything is read several times; the CPU kernels (`gridsample.kernels.cpu.footprints`)
 are faster.  GPUs sample footprints in this way, and so do derivatives of higher order and
 transforms, because every function here can be differentiated if plain sampling can.
+
+Labels are counted one label at a time (`vote`), again without arrays of all samples.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from torch import Tensor
 
 from gridsample.backends.torch import contacts
 from gridsample.definitions import footprints as definitions
+from gridsample.definitions.labels import has_labels, without_labels
 from gridsample.definitions.options import Options
 
 Maybe = Tensor | None
@@ -134,7 +137,8 @@ class Footprints:
         pixels = self.grid.new_tensor(unit)
         lengths = [(side * pixels).square().sum(-1, keepdim=True).sqrt() for side in sides]
         longest = functools.reduce(torch.maximum, lengths)
-        deepest = definitions.deepest(self.spatial)
+        # Labels are never halved.
+        deepest = 0 if has_labels(how.mode) else definitions.deepest(self.spatial)
         self.level = torch.zeros_like(longest)
         for n in range(deepest):
             self.level = self.level + (longest * 0.5**n - definitions.SLACK > most)
@@ -322,3 +326,93 @@ def backward_along(
         return found
 
     return summed(feet, image, needed, both)
+
+
+# Labels -------------------------------------------------------------------------------------------
+
+
+def vote(gather: Callable[..., Tensor], image: Tensor, grid: Tensor, how: Options) -> Tensor:
+    """Find the label with the largest weight over all samples of each point.
+
+    ``gather`` is plain sampling.
+
+    A round over all samples sums the weights of one label per point, and finds the point's next
+    greater label.  There are as many rounds as a footprint has different labels, and one more.
+    """
+    feet = Footprints(grid, image.shape[2:], how)
+    margin = definitions.tie(feet.spatial, torch.finfo(feet.grid.dtype).eps)
+    margins = torch.where(feet.share < 1, margin, 0.0).movedim(-1, 1)
+    key: Maybe = None
+    winner, most = image.new_zeros((), dtype=torch.int64), -feet.grid.new_ones(())
+    while True:
+        total, more, following = torch.zeros_like(most), None, None
+        for keys, weights in ballots(gather, image, feet):
+            above = (weights > 0).expand_as(keys)
+            if key is not None:
+                total = total + torch.where(keys == key, weights, 0)
+                above = above & (keys > key)
+            if more is None or following is None:
+                more, following = above, keys
+            else:
+                better = above & (~more | (keys < following))
+                more, following = more | above, torch.where(better, keys, following)
+        if key is not None:
+            wins = total > most + margins
+            winner, most = torch.where(wins, key, winner), torch.where(wins, total, most)
+        if more is None or following is None or not bool(more.any()):
+            return of_keys(winner, image.dtype)
+        key = following if key is None else torch.where(more, following, key)
+
+
+def ballots(
+    gather: Callable[..., Tensor], image: Tensor, feet: Footprints
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the labels of each tap of each sample, (N, C, *out), and their weights, (N, 1, *out).
+
+    The taps of a sample are its neighbours along the axes that vote, read by "nearest".
+    """
+    how = feet.how
+    voting = [d for d, one in enumerate(how.mode) if has_labels(one)]
+    mode = without_labels(how.mode, "nearest")
+    nearest = how.changed(mode=mode, coords="pixel", extrapolate=True, footprint=None)
+    for one in feet.samples():
+        places = in_pixels(one, feet)
+        base = torch.where(places.isfinite(), places.floor(), places)
+        t = torch.where(places.isfinite(), places - base, 0)
+        for bits in itertools.product((0, 1), repeat=len(voting)):
+            at, weight = list(places.unbind(-1)), one.share * one.here
+            for d, upper in zip(voting, bits, strict=True):
+                at[d] = base[..., d] + upper
+                weight = weight * (t[..., d] if upper else 1 - t[..., d])
+            keys = gather(image, torch.stack(at, -1), nearest)
+            yield as_keys(keys), weight.unsqueeze(1)
+
+
+def as_keys(labels: Tensor) -> Tensor:
+    """Convert labels to int64 in the same order."""
+    if labels.dtype == torch.uint64:
+        return labels.view(torch.int64) ^ -(1 << 63)
+    return labels.to(torch.int64)
+
+
+def of_keys(keys: Tensor, dtype: torch.dtype) -> Tensor:
+    """Apply the inverse of `as_keys`."""
+    if dtype == torch.uint64:
+        return (keys ^ -(1 << 63)).view(dtype)
+    return keys.to(dtype)
+
+
+def in_pixels(one: Sample, feet: Footprints) -> Tensor:
+    """The positions of samples in the image, (N, *out, D); NaN where a sample has no taps."""
+    sizes, corners = one.grid.new_tensor(feet.spatial[::-1]), feet.how.align_corners
+    normalized = one.how.coords == "normalized"
+    places = one.grid
+    if normalized and corners:
+        places = (places + 1) * 0.5 * (sizes - 1)
+    elif normalized:
+        places = ((places + 1) * sizes - 1) * 0.5
+    if feet.how.extrapolate:
+        return places
+    rim = 0.5 if normalized and not corners else 0.0
+    inside = ((places >= -rim) & (places <= sizes - 1 + rim)).all(-1, keepdim=True)
+    return torch.where(inside, places, torch.nan)

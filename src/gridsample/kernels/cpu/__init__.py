@@ -71,7 +71,9 @@ def gather(
     to its coordinates.  With ``means``, NaN pixels do not count; this is for plans that `averages`.
     """
     if plan.footprint is not None:
-        over_footprints().gather(plan, image, grid, out, fill=fill, threads=threads)
+        over_footprints().gather(
+            plan, image, grid, out, fill=fill, affine=affine, threads=threads
+        )  # fmt: skip
         return
     order = order or (0,) * len(plan.spatial)
     if vanishes(plan, order):
@@ -219,7 +221,7 @@ def backward(
     if plan.footprint is not None:
         how = {"need_image": need_image, "need_grid": need_grid, "fill": fill, "dtype": dtype}
         found: tuple[Array | None, Array | None] = over_footprints().backward(
-            plan, values, image, grid, **how, threads=threads
+            plan, values, image, grid, **how, affine=affine, threads=threads
         )
         return found
     order, count = order or (0,) * len(plan.spatial), threads or pool.cores()

@@ -166,6 +166,7 @@ def sweep_gather(
         fours = quick and plan.methods[0].taps == 4
         together = pixels_together(plan, source) if few else 1
         direct = linear and not run and bits == 32 and samples_directly(plan, source, points, image)
+        direct &= image.itemsize < 8  # two doubles are a register: lists of taps load them faster
         name = ("gather_means" if means else "gather") + (
             "_runs" if run else "_direct" if direct else ""
         )

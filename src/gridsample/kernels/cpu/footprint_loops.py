@@ -1,9 +1,10 @@
 """Loops over the footprints of output points; see `gridsample.kernels.cpu.footprints`.
 
 A grid is (points, D) here, with the points of all items one after the other, in the order of their
-axes.  Points are processed in pieces of a row, because the neighbours of all points of a row are
-equally far away, and loops over them vectorise.  The sides of a piece's footprints are in an array
-(3, D, points), with one entry for each of the output's last three axes, of which there are D.
+axes; `footprint_maps` has the functions for affine maps in place of a grid.  Points are processed
+in pieces of a row, because the neighbours of all points of a row are equally far away, and loops
+over them vectorise.  The sides of a piece's footprints are in an array (3, D, points), with one
+entry for each of the output's last three axes, of which there are D.
 
 The samples of a run, which are points with equal numbers of samples, are in this order: first the
 first sample of every point, then the second one of every point, and so on.  All functions are
@@ -41,6 +42,8 @@ class Frame(NamedTuple):
         most: the maximum number of samples along a side.
         displaced: whether coordinates are relative to the output point's own index.
         attached: whether the sides have a gradient.
+        origin: the coordinates of the first output point that affine maps are applied to, x first.
+        spacing: the differences of these coordinates between neighbours.
     """
 
     shape: Array
@@ -53,6 +56,8 @@ class Frame(NamedTuple):
     most: int
     displaced: bool
     attached: bool
+    origin: Array
+    spacing: Array
 
 
 class Piece(NamedTuple):
@@ -215,16 +220,14 @@ def find_levels(sides: Array, n: int, frame: Frame, levels: Array) -> None:
         levels[i] = level
 
 
-def find_footprints(grid: Array, p: int, n: int, frame: Frame, piece: Piece) -> bool:
-    """Store the sides, numbers of samples and levels of a piece; return whether it is regular."""
+def find_footprints(grid: Array, p: int, n: int, frame: Frame, piece: Piece) -> None:
+    """Store the sides, numbers of samples and levels of a piece."""
     span_row(grid, p, n, frame.shape, frame.steps, piece.sides, frame.displaced)
-    regular = is_regular(grid, p, n, piece.sides)
-    if not regular:
+    if not is_regular(grid, p, n, piece.sides):
         for i in range(n):
             find_ends(grid, p + i, frame.shape, frame.steps, piece.ends)
             span(grid, p + i, i, piece.ends, piece.sides, frame.displaced)
     count_row(piece.sides, n, frame, piece.counts, piece.levels)
-    return regular
 
 
 def row_end(p: int, last: int, frame: Frame, piece: Piece) -> int:
@@ -235,7 +238,7 @@ def row_end(p: int, last: int, frame: Frame, piece: Piece) -> int:
 
 
 def survey(grid: Array, frame: Frame, piece: Piece, found: Array) -> None:
-    """Find the deepest level of all points, and the most samples of a point."""
+    """Find the levels of all points, as bits, and the most samples of a point."""
     found[0], found[1] = 0, 1
     p, last = 0, len(grid)
     while p < last:
@@ -243,7 +246,7 @@ def survey(grid: Array, frame: Frame, piece: Piece, found: Array) -> None:
         find_footprints(grid, p, n, frame, piece)
         counts = piece.counts
         for i in range(n):
-            found[0] = max(found[0], piece.levels[i])
+            found[0] |= 1 << piece.levels[i]
             found[1] = max(found[1], counts[0, i] * counts[1, i] * counts[2, i])
         p += n
 
@@ -330,8 +333,8 @@ def spread(
     at, p, r, room, stopped = 0, first, 0, samples.shape[1], False
     while p < last and not stopped:
         n = row_end(p, last, frame, piece)
-        find_footprints(grid, p, n, frame, piece)
         copy_base(grid, p, n, frame.displaced, frame, piece.base)
+        find_footprints(grid, p, n, frame, piece)
         i = 0
         while i < n and not stopped:
             q = run_length(i, n, room - at, frame, piece)

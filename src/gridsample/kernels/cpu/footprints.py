@@ -9,7 +9,8 @@ The mean M over each point's samples is linear, too.  Hence, with plain sampling
 and all derivatives are those of A, with M and E, or their transposes, before and after.  A few
 thousand samples are made at a time, sampled by the plain kernels, and reduced, while they are in
 the cache; no array of all samples exists.  Points whose sides are too long are sampled in a
-smaller copy of the image, which is linear in the image.
+smaller copy of the image, which is linear in the image.  Affine maps take the place of a grid in
+E, so that no grid exists either.  Labels have no mean: see `footprint_labels`.
 """
 
 from __future__ import annotations
@@ -24,14 +25,18 @@ import numba
 import numpy as np
 
 from gridsample.definitions import footprints as definitions
+from gridsample.definitions.integers import saturated
 from gridsample.definitions.plan import Plan
-from gridsample.kernels import cpu
+from gridsample.kernels import axes, cpu
 from gridsample.kernels import threads as pool
 from gridsample.kernels.compile import jit
 from gridsample.kernels.compile.lower import fingerprint, lower, rebind
+from gridsample.kernels.cpu import footprint_labels as labels
 from gridsample.kernels.cpu import footprint_loops as loops
+from gridsample.kernels.cpu import footprint_maps as maps
 from gridsample.kernels.cpu.calls import plan_shadow
 from gridsample.kernels.cpu.footprint_loops import Frame, Piece
+from gridsample.kernels.cpu.halving import Halves
 from gridsample.kernels.cpu.layouts import complex_of
 from gridsample.kernels.memory import as_float, converted, is_even, layout_of, plain
 
@@ -54,21 +59,39 @@ PARTS = (
     loops.measure, loops.find_levels, loops.count_row, loops.find_footprints, loops.row_end,
     loops.along, loops.copy_base, loops.lay_out, loops.run_length, loops.add_slopes,
 )  # fmt: skip
+# For affine maps.
+MAP_PARTS = (
+    loops.measure, loops.find_levels, loops.count_row, maps.own_place, maps.find_sides,
+    maps.find_footprints, loops.row_end, loops.along, maps.copy_base, loops.lay_out,
+    loops.run_length, loops.add_slopes, maps.add_to_map,
+)  # fmt: skip
 LINES = loops.line_up, loops.copy, loops.add, loops.divide
+VOTES = labels.add_vote, labels.take_winner
+
+DRIVERS = {
+    (one.__name__, affine): one
+    for affine, several in (
+        (False, (loops.survey, loops.spread, loops.spread_moves, loops.collect)),
+        (True, (maps.survey, loops.spread, maps.collect)),
+    )
+    for one in (*several, loops.average, loops.repeat, labels.locate, labels.elect)
+}
 
 
 @functools.cache
-def driver(name: str, rank: int, real: np.dtype[Any]) -> Driver:
-    """Compile a loop for a rank and a dtype."""
-    tag = f"{rank}_{real.name}_{fingerprint()}"
+def driver(name: str, rank: int, real: np.dtype[Any], affine: bool) -> Driver:
+    """Compile a loop for a rank and a dtype, over a grid or affine maps."""
+    tag = f"{rank}_{real.name}_{'maps_' if affine else ''}{fingerprint()}"
     names: dict[str, Any] = {
         "RANK": rank, "real": numba.float32 if real.itemsize == 4 else numba.float64,
         "ZERO": real.type(0), "HALF": real.type(0.5), "ONE": real.type(1),
         "SLACK": real.type(definitions.SLACK), "HUGE": real.type(1e9),
+        "NOWHERE": real.type(math.nan), "floor": np.floor,
     }  # fmt: skip
     names.update(lower(LINES, names, jit.compile_piece, tag))
-    names.update(lower(PARTS, names, jit.compile_inner, tag))
-    return jit.compile_driver(rebind(getattr(loops, name), names, f"footprints_{name}_{tag}"))
+    parts = (*(MAP_PARTS if affine else PARTS), *VOTES)
+    names.update(lower(parts, names, jit.compile_inner, tag))
+    return jit.compile_driver(rebind(DRIVERS[name, affine], names, f"footprints_{name}_{tag}"))
 
 
 class Call(NamedTuple):
@@ -76,22 +99,27 @@ class Call(NamedTuple):
 
     Attributes:
         plan: the plan.
-        points: the grid as (points, D) in the dtype of the sums, with all items.
+        points: the grid as (points, D), with all items, or affine maps (items, D, D + 1), in the
+            dtype of the sums.
+        affine: whether these are maps.
         frame: what footprints have in common, for level 0.
-        levels: the image and its halved copies, as many as points need.
+        levels: the image and its halved copies, down to the smallest that a point needs.
+        used: the levels that points need.
         largest: the most samples of a point.
     """
 
     plan: Plan
     points: Array
+    affine: bool
     frame: Frame
     levels: tuple[definitions.Level, ...]
+    used: tuple[int, ...]
     largest: int
 
     @property
     def shrinks(self) -> bool:
         """Whether any point has more than one sample, or one in a smaller copy."""
-        return self.largest > 1 or len(self.levels) > 1
+        return self.largest > 1 or self.used != (0,)
 
     def frame_at(self, level: int) -> Frame:
         """The frame for the samples of a level."""
@@ -100,31 +128,62 @@ class Call(NamedTuple):
             gain=np.array(how.gain, real), shift=np.array(how.shift, real), level=level
         )
 
+    def loop(self, name: str) -> Driver:
+        """The driver of a name for this call."""
+        return driver(name, len(self.plan.spatial), self.plan.real, self.affine)
 
-def prepare(plan: Plan, grid: Array) -> Call:
+    def halves(self, threads: int | None) -> Halves:
+        """What halves images for this call."""
+        spatial = tuple(level.spatial for level in self.levels)
+        return Halves(spatial, self.used, self.plan.real, threads or pool.cores())
+
+    def no_slopes(self) -> Array:
+        """Allocate the gradient of the points; that of maps is a sum in double precision."""
+        return np.zeros(self.points.shape, np.float64 if self.affine else self.plan.real)
+
+
+def prepare(plan: Plan, grid: Array, affine: bool = False) -> Call:
     """Prepare a call, and find out what its points need."""
     assert plan.footprint is not None
     rank, real = len(plan.spatial), plan.real
-    points = np.ascontiguousarray(as_float(plain(grid)), real).reshape(-1, rank)
+    points = np.ascontiguousarray(as_float(plain(grid)), real)
+    points = points if affine else points.reshape(-1, rank)
+    frame = frame_of(plan, affine)
+    found: Array = np.zeros(2, np.int64)
+    if len(points):
+        survey = driver("survey", rank, real, affine)
+        survey(points, *frame, *new_piece(rank, real), found)
+    bits, largest = found.tolist()
+    used = tuple(n for n in range(64) if bits >> n & 1) or (0,)
+    levels = definitions.levels(plan.spatial, plan.coords, plan.align_corners, used[-1])
+    return Call(plan, points, affine, frame, levels, used, largest)
+
+
+def frame_of(plan: Plan, affine: bool) -> Frame:
+    """Return what the footprints of a call have in common; labels are never halved."""
+    assert plan.footprint is not None
+    rank, real = len(plan.spatial), plan.real
     shape = np.array(plan.out[-rank:])
     unit = definitions.pixels_per_unit(plan.spatial, plan.coords, plan.align_corners)
-    frame = Frame(
+    own = [axes.describe(plan, d, 0).measures for d in range(rank)] if affine else []
+    # The coordinates -1 and 1 of a single corner pixel are the same place.
+    corners = plan.align_corners and plan.coords == "normalized"
+    alone = [corners and plan.out[-1 - d] == 1 for d in range(rank)]
+    spacing = [0.0 if one else m.step for m, one in zip(own, alone, strict=False)]
+    return Frame(
         shape=shape,
         steps=np.array([math.prod(shape[k + 1 :]) for k in range(rank)]),
         unit=np.array(unit, real),
         gain=np.ones(rank, real),
         shift=np.zeros(rank, real),
-        levels=definitions.deepest(plan.spatial),
+        levels=0 if plan.votes else definitions.deepest(plan.spatial),
         level=0,
         most=plan.footprint.most,
         displaced=plan.coords == "displacement",
         attached=plan.footprint.attached,
+        origin=np.array([m.start for m in own], real),
+        spacing=np.array(spacing, real),
     )
-    found: Array = np.zeros(2, np.int64)
-    driver("survey", rank, real)(points, *frame, *new_piece(rank, real), found)
-    deepest, largest = found.tolist()
-    levels = definitions.levels(plan.spatial, plan.coords, plan.align_corners, deepest)
-    return Call(plan, points, frame, levels, largest)
 
 
 def new_piece(rank: int, real: np.dtype[Any]) -> Piece:
@@ -182,8 +241,8 @@ def parts(
 ) -> Iterator[Part]:
     """Yield the samples of a range of points that belong to a level.
 
-    The arrays are overwritten by the next part.  Their length has few different values, so that
-    the plans for them are found in the cache.
+    A sample needs scratch memory for ``channels`` numbers.  The arrays are overwritten by the next
+    part.  Their length has few different values, so that the plans for them are found in the cache.
     """
     rank, real = len(call.plan.spatial), call.plan.real
     room = max(min(SAMPLES, NUMBERS // max(channels, 1)), 256, call.largest)
@@ -193,13 +252,15 @@ def parts(
     found: Array = np.zeros(3, np.int64)
     frame, piece = call.frame_at(level), new_piece(rank, real)
     while first < last:
-        driver("spread", rank, real)(call.points, *frame, *piece, first, last, samples, runs, found)
+        call.loop("spread")(
+            call.points, *frame, *piece, first, last, samples, runs, found
+        )  # fmt: skip
         stop, count, used = found.tolist()
         if used:
             size = padded(used, room)
             samples[:, used:size] = samples[:, used - 1 : used]
             if moved is not None:
-                driver("spread_moves", rank, real)(
+                call.loop("spread_moves")(
                     call.points, moves, *frame, *piece, first, runs[:count], moved
                 )
             yield Part(
@@ -280,67 +341,34 @@ def items_of(plan: Plan) -> list[Item]:
     ]
 
 
-def pyramid(image: Array, call: Call) -> list[Array]:
-    """Return the image and its halved copies."""
-    found = [image]
-    for _ in call.levels[1:]:
-        found.append(halve(found[-1], call.plan.real))
-    return found
-
-
-def halve(image: Array, real: np.dtype[Any]) -> Array:
-    """Halve an image (N, C, *spatial) along all axes: see `definitions.halving`."""
-    kind = complex_of(real) if image.dtype.kind == "c" else real
-    result: Array = as_float(image).astype(kind)
-    for axis in range(2, image.ndim):
-        result = weighed(result, axis, *definitions.halving(image.shape[axis]))
-    return result
-
-
-def unhalve(image: Array, spatial: tuple[int, ...]) -> Array:
-    """Apply the transpose of `halve`."""
-    for axis, n in enumerate(spatial, start=2):
-        image = weighed(image, axis, *definitions.unhalving(n))
-    return image
-
-
-def weighed(image: Array, axis: int, places: Array, weights: Array) -> Array:
-    """Sum the entries at ``places`` along an axis, with ``weights``, both (entries, terms)."""
-    factors = weights.astype(image.real.dtype).reshape(
-        *weights.shape, *(1,) * (image.ndim - 1 - axis)
-    )
-    total: Array = image.take(places[:, 0], axis) * factors[:, 0]
-    for k in range(1, places.shape[1]):
-        total += image.take(places[:, k], axis) * factors[:, k]
-    return total
-
-
 # Sampling -----------------------------------------------------------------------------------------
 
 
 def gather(
     plan: Plan, image: Array, grid: Array, out: Array, *, fill: Array | None = None,
-    threads: int | None = None,
+    affine: bool = False, threads: int | None = None,
 ) -> None:  # fmt: skip
-    """Sample the image over the footprints of the grid's points, into ``out``."""
-    call = prepare(plan, grid)
+    """Sample the image over the footprints of the points of a grid or of maps, into ``out``."""
+    call = prepare(plan, grid, affine)
     if not call.shrinks:
-        cpu.gather(without(plan), image, grid, out, fill=fill, threads=threads)
+        cpu.gather(
+            without(plan), image, grid, out, fill=fill, affine=affine, threads=threads
+        )  # fmt: skip
         return
     image, count = plain(image), threads or pool.cores()
     target = out if is_even(out) else np.empty_like(out, order="C", subok=False)
-    tasks = []
-    for item in items_of(plan):
-        images = pyramid(image[item.images], call)
-        values = points_last(target[item.values])
-        share = max(TASK, -(-plan.points // (4 * count)))
-        tasks += [
+    share, compute = max(TASK, -(-plan.points // (4 * count))), vote if plan.votes else sample
+    for level, source in call.halves(count).of(image):
+        tasks = [
             functools.partial(
-                sample, call, item, images, values, fill, first, min(first + share, plan.points)
+                compute, call, item, level, source[item.images], points_last(target[item.values]),
+                fill, first, min(first + share, plan.points),
             )
+            for item in items_of(plan)
             for first in range(0, plan.points, share)
-        ]
-    pool.run(tasks, count)
+        ]  # fmt: skip
+        pool.run(tasks, count)
+        del tasks  # which hold the image of this level
     if target is not out:
         out[...] = target
 
@@ -351,24 +379,34 @@ def points_last(values: Array) -> Array:
 
 
 def sample(
-    call: Call, item: Item, images: list[Array], values: Array, fill: Array | None, first: int,
+    call: Call, item: Item, level: int, image: Array, values: Array, fill: Array | None, first: int,
     last: int,
 ) -> None:  # fmt: skip
-    """Sample a range of points of an item, on one thread."""
-    several = planes_of(call, len(values), values)
-    average = driver("average", len(call.plan.spatial), call.plan.real)
+    """Sample a range of points of an item that belong to a level, on one thread."""
+    several, average = planes_of(call, len(values), values), call.loop("average")
     channels = len(values) * call.plan.channels
-    for level, image in enumerate(images):
-        for part in parts(call, level, item.first + first, item.first + last, channels):
-            taken, flat = several.empty(part.samples.shape[1])
-            plan = plan_of_samples(
-                call.plan, call.levels[level], len(image), part.samples.shape[1], several.dtype
-            )
-            cpu.gather(plan, image, part.samples, taken, fill=fill, threads=1)
-            means, onto = several.empty(part.last - part.first)
-            average(flat, part.runs, several.size, onto)
-            here = slice(part.first - item.first, part.last - item.first)
-            store(means, fill, values[..., here], part.chosen() if len(images) > 1 else None)
+    for part in parts(call, level, item.first + first, item.first + last, channels):
+        taken, flat = several.empty(part.samples.shape[1])
+        plan = plan_of_samples(
+            call.plan, call.levels[level], len(image), part.samples.shape[1], several.dtype
+        )
+        cpu.gather(plan, image, part.samples, taken, fill=fill, threads=1)
+        means, onto = several.empty(part.last - part.first)
+        average(flat, part.runs, several.size, onto)
+        here = slice(part.first - item.first, part.last - item.first)
+        store(means, fill, values[..., here], part.chosen() if len(call.used) > 1 else None)
+
+
+def vote(
+    call: Call, item: Item, level: int, image: Array, values: Array, fill: Array | None, first: int,
+    last: int,
+) -> None:  # fmt: skip
+    """Find the labels of a range of points of an item, on one thread."""
+    ballot = labels.Ballot(call.plan, call.largest, call.loop)
+    numbers = 4 * ballot.taps * (len(values) * call.plan.channels + len(call.plan.spatial))
+    for part in parts(call, level, item.first + first, item.first + last, numbers):
+        here = slice(part.first - item.first, part.last - item.first)
+        values[..., here] = ballot.decide(image, part.samples[0].T, part.runs, fill)
 
 
 def store(means: Array, fill: Array | None, out: Array, chosen: Array | None) -> None:
@@ -389,71 +427,68 @@ def store(means: Array, fill: Array | None, out: Array, chosen: Array | None) ->
         out[..., chosen] = means[..., chosen]
 
 
-def saturated(whole: Array, kind: np.dtype[Any]) -> Array:
-    """Convert whole numbers to an integer dtype; what is out of range becomes its limit."""
-    low, high = np.iinfo(kind).min, np.iinfo(kind).max
-    with np.errstate(all="ignore"):
-        found = np.where(whole <= low, low, whole).astype(kind)
-    # The largest integer may not be representable as a float.
-    found[whole >= high] = high
-    return found
-
-
 # Derivatives --------------------------------------------------------------------------------------
 
 
 def backward(
     plan: Plan, values: Array, image: Array, grid: Array, *, need_image: bool, need_grid: bool,
-    fill: Array | None, dtype: np.dtype[Any] | None, threads: int | None,
+    fill: Array | None, dtype: np.dtype[Any] | None, affine: bool, threads: int | None,
 ) -> tuple[Array | None, Array | None]:  # fmt: skip
     """Compute both gradients of gather."""
-    call = prepare(plan, grid)
+    call = prepare(plan, grid, affine)
     if not call.shrinks:
         return cpu.backward(
             without(plan), values, image, grid, need_image=need_image, need_grid=need_grid,
-            fill=fill, dtype=dtype, threads=threads,
+            fill=fill, dtype=dtype, affine=affine, threads=threads,
         )  # fmt: skip
     image = plain(image)
     like = plan_shadow(plan, layout_of(image))
     shadow = like.zeros() if need_image else None
-    gradient = np.zeros(call.points.shape, plan.real) if need_grid else None
+    gradient = call.no_slopes() if need_grid else None
+    halves = call.halves(threads)
+    shadows = halves.zeros(image, shadow)
+    # Only the gradient of the grid depends on the image.
+    images = shadows if gradient is None else dict(halves.of(image))
     how: Any = {"fill": fill, "threads": threads}
     for item in items_of(plan):
-        onto = None if shadow is None else shadow[item.images]
-        differentiate(call, item, values[item.values], image[item.images], onto, gradient, how)
+        differentiate(call, item, values[item.values], (images, shadows), gradient, how)
+    halves.add_back(shadow, shadows)
     if shadow is not None and dtype is not None and dtype != shadow.dtype:
         result = like.of(dtype)
         cpu.store(shadow, result)
         shadow = result
-    return shadow, None if gradient is None else gradient.reshape(grid.shape)
+    return shadow, slopes_of(gradient, grid, plan)
+
+
+def slopes_of(gradient: Array | None, grid: Array, plan: Plan) -> Array | None:
+    """Return the gradient of points in the shape of the grid or the maps, or None."""
+    return None if gradient is None else gradient.reshape(grid.shape).astype(plan.real, copy=False)
 
 
 def differentiate(
-    call: Call, item: Item, values: Array, image: Array, shadow: Array | None,
+    call: Call, item: Item, values: Array, images: tuple[dict[int, Array], dict[int, Array]],
     gradient: Array | None, how: Any,
 ) -> None:  # fmt: skip
-    """Add both gradients of one item's samples."""
-    images = pyramid(image, call)
-    shadows = [shadow] + [None if shadow is None else np.zeros_like(one) for one in images[1:]]
+    """Add both gradients of one item's samples; ``images`` and their gradients are by level."""
     given = cpu.even_values(values).reshape(*values.shape[:2], -1)
     several = planes_of(call, len(given), given)
-    rank, real = len(call.plan.spatial), call.plan.real
-    piece = new_piece(rank, real)
-    for level, source in enumerate(images):
-        frame = call.frame_at(level)
+    piece = new_piece(len(call.plan.spatial), call.plan.real)
+    sources, shadows = images
+    for level in call.used:
+        frame, source = call.frame_at(level), sources[level][item.images]
+        onto = shadows[level][item.images] if shadows else None
         for part in parts(call, level, item.first, item.last, several.images * several.channels):
             size = part.samples.shape[1]
             upstream = shared_out(given, several, part, item, call)
             plan = plan_of_samples(call.plan, call.levels[level], len(source), size, several.dtype)
             _, slopes = cpu.backward(
-                plan, upstream, source, part.samples, need_image=shadow is not None,
-                need_grid=gradient is not None, onto=shadows[level], **how,
+                plan, upstream, source, part.samples, need_image=onto is not None,
+                need_grid=gradient is not None, onto=onto, **how,
             )  # fmt: skip
             if gradient is not None and slopes is not None:
-                driver("collect", rank, real)(
+                call.loop("collect")(
                     call.points, *frame, *piece, part.first, slopes[0], part.runs, gradient
                 )
-    add_back(shadows)
 
 
 def shared_out(given: Array, several: Planes, part: Part, item: Item, call: Call) -> Array:
@@ -461,18 +496,8 @@ def shared_out(given: Array, several: Planes, part: Part, item: Item, call: Call
     means, flat = several.empty(part.last - part.first)
     means[...] = as_float(given[..., part.first - item.first : part.last - item.first])
     upstream, onto = several.empty(part.samples.shape[1])
-    driver("repeat", len(call.plan.spatial), call.plan.real)(
-        flat, part.runs, several.size, onto
-    )  # fmt: skip
+    call.loop("repeat")(flat, part.runs, several.size, onto)
     return upstream
-
-
-def add_back(shadows: list[Array | None]) -> None:
-    """Add the gradients of halved images to that of the image."""
-    while len(shadows) > 1:
-        smaller, larger = shadows.pop(), shadows[-1]
-        if smaller is not None and larger is not None:
-            larger += unhalve(smaller, larger.shape[2:])
 
 
 def backward_twice(
@@ -490,63 +515,64 @@ def backward_twice(
     image = cpu.in_order(image, like.layout)
     upstream = None if upstream is None else cpu.in_order(upstream, like.layout)
     shadow = like.zeros() if need_image else None
-    gradient = np.zeros(call.points.shape, plan.real) if need_grid else None
+    gradient = call.no_slopes() if need_grid else None
     kind = complex_of(plan.real) if plan.dtype.kind == "c" else plan.real
     results = np.zeros(plan.shape, kind) if need_values else None
     along = np.ascontiguousarray(as_float(plain(moves)), plan.real).reshape(call.points.shape)
+    halves = call.halves(threads)
+    shadows, images = halves.zeros(image, shadow), dict(halves.of(image))
+    others = {} if upstream is None else dict(halves.of(upstream))
     for item in items_of(plan):
         second = Second(
-            values[item.values], image[item.images],
-            None if upstream is None else upstream[item.images], along,
-            None if results is None else points_last(results[item.values]),
-            None if shadow is None else shadow[item.images], gradient,
+            values[item.values], images, others, along,
+            None if results is None else points_last(results[item.values]), shadows, gradient,
         )  # fmt: skip
         differentiate_twice(call, item, second, threads)
-    return results, shadow, None if gradient is None else gradient.reshape(grid.shape)
+    halves.add_back(shadow, shadows)
+    return results, shadow, slopes_of(gradient, grid, plan)
 
 
 class Second(NamedTuple):
-    """The arrays of `backward_twice` for one item; what is not needed is None."""
+    """The arrays of `backward_twice` for one item; what is not needed is None, or empty.
+
+    The images, the upstream images and the gradients of images are by level, and have all items.
+    """
 
     values: Array
-    image: Array
-    upstream: Array | None
+    images: dict[int, Array]
+    upstream: dict[int, Array]
     moves: Array
     results: Array | None
-    shadow: Array | None
+    shadows: dict[int, Array]
     gradient: Array | None
 
 
 def differentiate_twice(call: Call, item: Item, one: Second, threads: int | None) -> None:
     """Add the second derivatives of one item's samples."""
-    images = pyramid(one.image, call)
-    others = [None] * len(images) if one.upstream is None else pyramid(one.upstream, call)
-    shadow = one.shadow
-    shadows = [shadow] + [None if shadow is None else np.zeros_like(img) for img in images[1:]]
     given = cpu.even_values(one.values).reshape(*one.values.shape[:2], -1)
     several = planes_of(call, len(given), given)._replace(last=False)
-    rank, real = len(call.plan.spatial), call.plan.real
-    piece = new_piece(rank, real)
+    piece = new_piece(len(call.plan.spatial), call.plan.real)
     entries = several.images * several.channels
-    for level, source in enumerate(images):
-        frame = call.frame_at(level)
+    for level in call.used:
+        frame, source = call.frame_at(level), one.images[level][item.images]
+        other = one.upstream[level][item.images] if one.upstream else None
+        onto = one.shadows[level][item.images] if one.shadows else None
         for part in parts(call, level, item.first, item.last, entries, one.moves):
             assert part.moved is not None
             size = part.samples.shape[1]
             plan = plan_of_samples(call.plan, call.levels[level], len(source), size, several.dtype)
             bar, _, slopes = cpu.backward_twice(
                 plan, shared_out(given, several, part, item, call), source, part.samples,
-                others[level], part.moved, need_values=one.results is not None,
-                need_image=shadow is not None, need_grid=one.gradient is not None,
-                onto=shadows[level], threads=threads,
+                other, part.moved, need_values=one.results is not None,
+                need_image=onto is not None, need_grid=one.gradient is not None,
+                onto=onto, threads=threads,
             )  # fmt: skip
             if one.results is not None and bar is not None:
-                means, onto = several.empty(part.last - part.first)
-                driver("average", rank, real)(several.view(bar), part.runs, several.size, onto)
+                means, lines = several.empty(part.last - part.first)
+                call.loop("average")(several.view(bar), part.runs, several.size, lines)
                 here = one.results[..., part.first - item.first : part.last - item.first]
                 store(means, None, here, part.chosen())
             if one.gradient is not None and slopes is not None:
-                driver("collect", rank, real)(
+                call.loop("collect")(
                     call.points, *frame, *piece, part.first, slopes[0], part.runs, one.gradient
                 )
-    add_back(shadows)

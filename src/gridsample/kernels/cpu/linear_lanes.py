@@ -37,6 +37,9 @@ from gridsample.kernels.cpu.vectors import I32, I64, Numbers, bytes_of, repeat, 
 Array = Any
 BIT, BYTE = ir.IntType(1), ir.IntType(8)
 
+# The distance between offsets in a volume beyond which pixels are loaded one by one.
+FAR = 1 << 16
+
 
 class Kind(NamedTuple):
     """The parameters of the emitted code.
@@ -181,14 +184,51 @@ class Emitter:
 
     def corners(self, plane: Any, strides: Any, at: Any) -> Any:
         """Load the pixels around each position, as nested pairs: the slowest axis is outermost."""
+        pixels = iter(self.pixels(plane, strides, at))
 
-        def along(a: int, first: Any) -> Any:
-            if a == 0:
-                return [Numbers(self.builder, one) for one in self.pairs(first, at)]
-            stride = self.builder.load(self.builder.gep(strides, [I64(a)]))
-            return [along(a - 1, first), along(a - 1, self.builder.gep(first, [stride]))]
+        def along(a: int) -> Any:
+            return [along(a - 1) if a else Numbers(self.builder, next(pixels)) for _ in range(2)]
 
-        return along(self.kind.rank - 1, plane)
+        return along(self.kind.rank - 1)
+
+    def pixels(self, plane: Any, strides: Any, at: Any) -> list[Any]:
+        """Load the pixels around each position, x fastest."""
+        builder, kind = self.builder, self.kind
+        rows = [plane]
+        for a in range(1, kind.rank):
+            stride = builder.load(builder.gep(strides, [I64(a)]))
+            rows += [builder.gep(row, [stride]) for row in rows]
+
+        def load(gathers: bool) -> list[Any]:
+            return [one for row in rows for one in self.pairs(row, at, gathers)]
+
+        # A gather instruction needs as many pixels as fill a register.
+        gathers = kind.gathers and self.count * bytes_of(plane.type.pointee) >= 32
+        if not gathers or kind.rank < 3:
+            return load(gathers)
+        with builder.if_else(self.far_apart(at)) as (far, near):
+            with far:
+                singly, first = load(False), builder.block
+            with near:
+                gathered, second = load(True), builder.block
+        found = []
+        for one, other in zip(singly, gathered, strict=True):
+            phi = builder.phi(one.type)
+            phi.add_incoming(one, first)
+            phi.add_incoming(other, second)
+            found.append(phi)
+        return found
+
+    def far_apart(self, at: Any) -> Any:
+        """Return whether some offsets are far apart, so that pixels are hardly in the caches.
+
+        Single loads then overlap better than gather instructions.  For images that did not pay.
+        """
+        builder, count = self.builder, self.count
+        other = shuffle(builder, at, at, [*range(count)][::-1])
+        apart = builder.icmp_signed(">", builder.sub(at, other), repeat(builder, I32(FAR), count))
+        whole = ir.IntType(count)
+        return builder.icmp_unsigned("!=", builder.bitcast(apart, whole), whole(0))
 
     def present(self, corners: Any, parts: list[Parts]) -> Any:
         """Replace the pixels that do not count by 0."""
@@ -232,14 +272,13 @@ class Emitter:
             shares = more
         return [value.kept(here) for value, here in shares]
 
-    def pairs(self, plane: Any, at: Any) -> list[Any]:
+    def pairs(self, plane: Any, at: Any, gathers: bool) -> list[Any]:
         """Load the pixels at some offsets, and the pixels after them."""
         builder, count = self.builder, self.count
         size = bytes_of(plane.type.pointee)
         if count == 1 or size == 8:
             found = [self.insert(plane, at, one) for one in (0, 1)]
         else:
-            gathers = self.kind.gathers and self.count * size >= 32  # enough pixels for a register
             lines = self.gather(plane, at) if gathers else self.insert_pairs(plane, at)
             found = [every(builder, lines, one) for one in (0, 1)]
         return [read(builder, one, self.kind.image, self.number) for one in found]

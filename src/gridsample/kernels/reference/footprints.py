@@ -89,9 +89,10 @@ def in_pixels(vector: Array, spatial: Sequence[int], align_corners: bool, coords
 
 
 def samples(
-    grid: Array, point: Index, spatial: Sequence[int], align_corners: bool, coords: str, most: int
-) -> Iterator[Sample]:
-    """Yield the samples of a point of one grid (*out, D)."""
+    grid: Array, point: Index, spatial: Sequence[int], align_corners: bool, coords: str, most: int,
+    halves: bool = True,
+) -> Iterator[Sample]:  # fmt: skip
+    """Yield the samples of a point of one grid (*out, D); ``halves`` allows halved images."""
     rank = grid.shape[-1]
     edges = sides(grid, point, coords)
     # A side without neighbours is 0, also where the point is infinite.
@@ -99,7 +100,7 @@ def samples(
     vectors = [e.weight * one + e.own for e, one in zip(edges, apart, strict=True)]
     lengths = [math.hypot(*in_pixels(v, spatial, align_corners, coords)) for v in vectors]
     level, sizes = 0, tuple(spatial)
-    while max(lengths) / 2**level - SLACK > most and max(sizes) > 1:
+    while halves and max(lengths) / 2**level - SLACK > most and max(sizes) > 1:
         level, sizes = level + 1, tuple((n + 1) // 2 for n in sizes)
     counts = [min(max(math.ceil(n / 2**level - SLACK), 1), most) for n in lengths]
     own = np.array(point[::-1], float) if coords == "displacement" else np.zeros(rank)
@@ -154,12 +155,13 @@ def halving(n: int) -> Array:
 
 
 def walk(
-    grid: Array, spatial: Sequence[int], align_corners: bool, coords: str, most: int
-) -> Iterator[tuple[int, Index, Sample]]:
+    grid: Array, spatial: Sequence[int], align_corners: bool, coords: str, most: int,
+    halves: bool = True,
+) -> Iterator[tuple[int, Index, Sample]]:  # fmt: skip
     """Yield all samples of all points of a grid (N, *out, D), with the item and the point."""
     for n in range(len(grid)):
         for point in np.ndindex(grid.shape[1:-1]):
-            for sample in samples(grid[n], point, spatial, align_corners, coords, most):
+            for sample in samples(grid[n], point, spatial, align_corners, coords, most, halves):
                 yield n, point, sample
 
 
@@ -172,11 +174,12 @@ def at(sample: Sample, align_corners: bool, coords: str) -> tuple[Array, str]:
 def gather(
     image: Array, grid: Array, modes: Sequence[Any], boundaries: Sequence[str],
     align_corners: bool, *, coords: str = "normalized", extrapolate: bool = True, fill: Any = 0,
-    most: int = 16,
+    most: int = 16, halves: bool = True,
 ) -> Array:  # fmt: skip
     """Sample an image like `gridsample.kernels.reference.gather`, over each point's footprint.
 
-    An integer image is rounded once, at the end.
+    An integer image is rounded once, at the end.  Unless it ``halves``, long sides have ``most``
+    samples of the image itself.
     """
     integer = image.dtype.kind in "biu"
     dtype = image.dtype
@@ -184,7 +187,7 @@ def gather(
     pyramid = [image]
     kind = complex if np.iscomplexobj(image) else float
     out = np.zeros((*image.shape[:2], *grid.shape[1:-1]), kind)
-    for n, point, sample in walk(grid, image.shape[2:], align_corners, coords, most):
+    for n, point, sample in walk(grid, image.shape[2:], align_corners, coords, most, halves):
         while len(pyramid) <= sample.level:
             pyramid.append(halve(pyramid[-1]))
         place, units = at(sample, align_corners, coords)
@@ -200,6 +203,35 @@ def gather(
     known = np.where(np.isnan(out), fills, out)
     whole = [saturate(value, dtype) for value in known.ravel().tolist()]
     return np.array(whole, dtype).reshape(out.shape)
+
+
+def vote(
+    image: Array, grid: Array, modes: Sequence[str], boundaries: Sequence[str],
+    align_corners: bool, *, coords: str = "normalized", extrapolate: bool = True, fill: int = 0,
+    most: int = 16, margin: float = 1e-9,
+) -> Array:  # fmt: skip
+    """Sample labels: the smallest of those whose images have the largest mean within ``margin``.
+
+    The image of a label is 1 where the image has it, and 0 elsewhere.  Dropped taps have the label
+    0 under "zeros", otherwise the fill; so do points with a coordinate that is NaN.
+    """
+    weights = ["linear" if mode == "label" else mode for mode in modes]
+    # Under "zeros", a dropped tap votes for 0.
+    names = ["constant" if name == "zeros" else name for name in boundaries]
+    known = sorted({int(value) for value in image.ravel().tolist()} | {0, int(fill)})
+    shares = []
+    for label in known:
+        outside = 0 if "zeros" in boundaries and extrapolate else fill
+        mean = gather(
+            (image == np.array(label, image.dtype)).astype(float), grid, weights, names,
+            align_corners, coords=coords, extrapolate=extrapolate, fill=float(label == outside),
+            most=most, halves=False,
+        )  # fmt: skip
+        shares.append(np.where(np.isnan(mean), float(label == fill), mean))
+    largest = np.max(shares, 0)
+    first = np.argmax([share >= largest - margin for share in shares], 0)
+    winners: Array = np.array(known, image.dtype)[first]
+    return winners
 
 
 def gradients(
