@@ -209,3 +209,12 @@ def test_a_spline_is_prefiltered_once_for_all_bands(monkeypatch, dtype, fill):
     made = warp.sample(image, lambda rows: grid[rows], (9, 7), **how)
     np.testing.assert_array_equal(made, whole)
     assert len([one for one in calls if one[0].size == image.size]) == 1
+
+
+def test_a_spline_has_no_coefficients_beside_missing_pixels():
+    image, grid = np.ones((3, 3, 1)), np.zeros((2, 2, 2))
+    for how in ({"padding_mode": "missing"}, {"missing": "ignore"}):
+        with pytest.raises(ValueError, match="prefilter"):
+            gridsample.grid_sample(image[None], grid[None], "spline3", channel_axis=-1, **how)
+        with pytest.raises(ValueError, match="prefilter"):
+            warp.sample(image, lambda rows: grid[rows], (2, 2), mode="spline3", **how)

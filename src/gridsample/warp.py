@@ -26,6 +26,7 @@ from gridsample.definitions.labels import has_labels
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Mode, find_method, per_axis
 from gridsample.ops.arrays import filtered, planes
+from gridsample.ops.missing import has_missing
 from gridsample.ops.sampling import grid_sample
 
 Matrix = NDArray[np.float64]
@@ -370,12 +371,17 @@ class _Source:
             footprint=as_footprint(how["antialias"], MOST),
         )  # fmt: skip
         methods = [find_method(one) for one in per_axis(how["mode"], image.ndim - 1, "mode")]
-        self.is_spline = any(method.prefilter > 1 for method in methods)
+        # With missing pixels, or a boundary of that name, `grid_sample` refuses what it must.
+        self.is_filtered = (
+            any(method.prefilter > 1 for method in methods)
+            and how["missing"] == "propagate"
+            and not has_missing(how["padding_mode"])
+        )
 
     def sample(self, grid: NDArray[Any], band: NDArray[Any]) -> None:
         """Sample at the grid of a band, into the band; missing results become NaN."""
-        ignore = self.how["missing"] == "ignore"
-        if not self.is_spline or ignore:
+        if not self.is_filtered:
+            ignore = self.how["missing"] == "ignore"
             made = grid_sample(
                 self.image, grid[None], return_weight=ignore, channel_axis=-1, out=band[None],
                 **self.how,
