@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import gridsample
 from gridsample import warp
+from gridsample.backends import numpy
 from gridsample.definitions.methods import Method
 
 SIZES = st.tuples(st.integers(1, 70), st.integers(1, 70))
@@ -186,3 +188,33 @@ def test_bands_cover_every_row_once(rows, width):
     for piece in pieces:
         assert piece.stop > piece.start
         assert (piece.stop - piece.start) * width <= max(width, 1 << 19)
+
+
+@pytest.mark.parametrize("fill", [0, 5])
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_a_spline_is_prefiltered_once_for_all_bands(monkeypatch, dtype, fill):
+    image = np.random.default_rng(1).integers(0, 255, (9, 7, 3)).astype(dtype)
+    grid = np.random.default_rng(2).uniform(-1.2, 1.2, (9, 7, 2))
+    how = {"mode": "spline3", "padding_mode": "constant", "fill_value": fill}
+    whole = gridsample.grid_sample(image[None], grid[None], channel_axis=-1, **how)[0]
+    calls = []
+
+    def counted(*given, **named):
+        calls.append(given)
+        return coefficients(*given, **named)
+
+    coefficients = numpy.coefficients
+    monkeypatch.setattr(numpy, "coefficients", counted)
+    monkeypatch.setattr(warp, "_BAND_POINTS", 14)
+    made = warp.sample(image, lambda rows: grid[rows], (9, 7), **how)
+    np.testing.assert_array_equal(made, whole)
+    assert len([one for one in calls if one[0].size == image.size]) == 1
+
+
+def test_a_spline_has_no_coefficients_beside_missing_pixels():
+    image, grid = np.ones((3, 3, 1)), np.zeros((2, 2, 2))
+    for how in ({"padding_mode": "missing"}, {"missing": "ignore"}):
+        with pytest.raises(ValueError, match="prefilter"):
+            gridsample.grid_sample(image[None], grid[None], "spline3", channel_axis=-1, **how)
+        with pytest.raises(ValueError, match="prefilter"):
+            warp.sample(image, lambda rows: grid[rows], (2, 2), mode="spline3", **how)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import numpy as np
 
+from gridsample.backends.base import Backend
 from gridsample.backends.maps import grid_along
 from gridsample.definitions import tables
 from gridsample.definitions.checks import as_array
-from gridsample.definitions.options import checked, fill_numbers
 from gridsample.definitions.plan import coordinates, find_method
 from gridsample.kernels import reference
 from gridsample.kernels.reference import splines
@@ -51,8 +50,10 @@ class Namespace:
         return Namespace(np.linalg)
 
     def __getattr__(self, name: str) -> Any:
+        function = getattr(self.module, name)
+
         def call(*given: Any, **named: Any) -> Any:
-            made = getattr(self.module, name)(*map(bare, given), **named)
+            made = function(*map(bare, given), **named)
             return [*map(Toy, made)] if isinstance(made, (list, tuple)) else Toy(made)
 
         return call
@@ -64,50 +65,33 @@ def as_reference(how: Any) -> tuple[Any, dict[str, Any]]:
     return given, {"coords": how.coords, "extrapolate": how.extrapolate}
 
 
-class ToyBackend:
-    """`gridsample.backends.base.Backend` over `gridsample.kernels.reference`."""
+class ToyBackend(Backend):
+    """A backend over `gridsample.kernels.reference`."""
 
-    xp, plain, quiet = Namespace(), False, contextlib.nullcontext
+    xp, plain = Namespace(), False
 
     def take(self, **given: Any) -> Any:
         return [one if isinstance(one, Toy) else Toy(as_array(one, k)) for k, one in given.items()]
 
-    bring = take
-    give = staticmethod(lambda result, like: result)
-    shape = staticmethod(lambda array: array.shape)
-    extents = staticmethod(lambda size: (size, None))
     type_name = staticmethod(lambda dtype, name="input": dtype.name)
-    type = staticmethod(np.dtype)
+    type = as_dtype = staticmethod(np.dtype)
+    asarray = staticmethod(lambda given, like: Toy(bare(given)))
+    empty = staticmethod(lambda shape, dtype, like: Toy(np.empty(shape, dtype)))
     promote = staticmethod(np.result_type)
     astype = staticmethod(lambda array, dtype: Toy(array.numbers.astype(dtype)))
     permute = staticmethod(lambda array, axes: Toy(array.numbers.transpose(axes)))
     full = staticmethod(lambda shape, number, dtype, like: Toy(np.full(shape, number, dtype)))
-    ratio = staticmethod(lambda a, b: Toy(a.numbers / np.where(b.numbers == 0, 1, b.numbers)))
-    inspects = staticmethod(lambda array: True)
-    whole = staticmethod(lambda image, grid, options: None)
-    affine = affine_backward = staticmethod(lambda *given: None)
-    averages = staticmethod(lambda *given: False)
     affine_grid = grid_along
 
     def line(self, size: int, align_corners: bool | None, dtype: Any, like: Toy) -> Toy:
         places = np.arange(size) if align_corners is None else coordinates(size, align_corners)
         return Toy(places.astype(dtype))
 
-    def settle(self, image: Toy, grid: Toy, options: Any) -> Any:
-        how = checked(options, image.shape, grid.shape)
-        channels = image.shape[-1 if how.channels_last() else 1]
-        fill = fill_numbers(options, "constant" in how.padding_mode, image.dtype, channels)
-        return how.changed(fill_value=fill)
-
     def gather(self, image: Toy, grid: Toy, how: Any, dtype: Any, out: None = None) -> Toy:
         given, more = as_reference(how)
         more["fill"] = how.fill_value or 0
         found = reference.gather(image.numbers, grid.numbers, *given, how.order, **more)
         return stored(found, dtype)
-
-    def gathers(self, image: Toy, grid: Toy, how: Any, orders: Any, dtype: Any) -> Toy:
-        every = (how.changed(order=one) for one in orders)
-        return self.xp.stack([self.gather(image, grid, one, dtype) for one in every], -1)
 
     def scatter(self, values: Toy, grid: Toy, spatial: Any, how: Any, dtype: Any) -> Toy:
         given, more = as_reference(how)

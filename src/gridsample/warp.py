@@ -20,8 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsample.alpha import Alpha, divide, multiply
+from gridsample.backends import backend_of
+from gridsample.definitions.footprints import MOST, as_footprint
 from gridsample.definitions.labels import has_labels
+from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Mode, find_method, per_axis
+from gridsample.ops.arrays import filtered, planes
+from gridsample.ops.missing import has_missing
 from gridsample.ops.sampling import grid_sample
 
 Matrix = NDArray[np.float64]
@@ -338,15 +343,16 @@ def sample(
         "mode": mode, "padding_mode": padding_mode, "align_corners": align_corners,
         "fill_value": fill_value, "missing": missing, "antialias": antialias, "threads": threads,
     }  # fmt: skip
+    source = _Source(image, how)
     for rows in bands(shape):
         band = output[rows] if alpha is None else np.empty_like(output[rows], image.dtype)
         # The footprints of a band's first and last rows reach to the rows next to them.
         more = slice(max(rows.start - antialias, 0), min(rows.stop + antialias, shape[0]))
         if more == rows:
-            _sample_band(image, grid_at(rows), band, how)
+            source.sample(grid_at(rows), band)
         else:
             wider = np.empty((more.stop - more.start, *band.shape[1:]), band.dtype)
-            _sample_band(image, grid_at(more), wider, how)
+            source.sample(grid_at(more), wider)
             band[...] = wider[rows.start - more.start :][: len(band)]
         if alpha is not None:
             output[rows] = divide(band, alpha, dtype)
@@ -354,16 +360,42 @@ def sample(
     return output
 
 
-def _sample_band(
-    image: NDArray[Any], grid: NDArray[Any], band: NDArray[Any], how: dict[str, Any]
-) -> None:
-    """Sample an image at the grid of a band, into the band; missing results become NaN."""
-    ignore = how["missing"] == "ignore"
-    weight = grid_sample(
-        image[None], grid[None], return_weight=ignore, channel_axis=-1, out=band[None], **how
-    )
-    if ignore:
-        band[weight[1][0] <= 0] = np.nan
+class _Source:
+    """An image that is sampled in bands; the coefficients of a spline are computed once."""
+
+    def __init__(self, image: NDArray[Any], how: dict[str, Any]) -> None:
+        self.image, self.how, self.coefficients = image[None], how, None
+        self.options = Options(
+            mode=how["mode"], padding_mode=how["padding_mode"], align_corners=how["align_corners"],
+            fill_value=how["fill_value"], channel_axis=-1, threads=how["threads"],
+            footprint=as_footprint(how["antialias"], MOST),
+        )  # fmt: skip
+        methods = [find_method(one) for one in per_axis(how["mode"], image.ndim - 1, "mode")]
+        # With missing pixels, or a boundary of that name, `grid_sample` refuses what it must.
+        self.is_filtered = (
+            any(method.prefilter > 1 for method in methods)
+            and how["missing"] == "propagate"
+            and not has_missing(how["padding_mode"])
+        )
+
+    def sample(self, grid: NDArray[Any], band: NDArray[Any]) -> None:
+        """Sample at the grid of a band, into the band; missing results become NaN."""
+        if not self.is_filtered:
+            ignore = self.how["missing"] == "ignore"
+            made = grid_sample(
+                self.image, grid[None], return_weight=ignore, channel_axis=-1, out=band[None],
+                **self.how,
+            )  # fmt: skip
+            if ignore:
+                band[made[1][0] <= 0] = np.nan
+            return
+        backend, points = backend_of(input=self.image, grid=grid), grid[None]
+        options = backend.settle(self.image, points, self.options)
+        if self.coefficients is None:
+            pixels = planes(backend, self.image, True)
+            self.coefficients = filtered(backend, pixels, points, options)
+        out = planes(backend, band[None], True)
+        backend.gather(self.coefficients, points, options, self.image.dtype, out)
 
 
 def _counted(name: str, numbers: Sequence[float], counts: set[int]) -> list[float]:

@@ -52,6 +52,10 @@ def test_files_have_at_most_600_lines() -> None:
     assert not {file: n for file, n in sizes.items() if n > FILE_LINES}
 
 
+def test_the_toy_backend_shows_how_little_a_backend_needs() -> None:
+    assert len((ROOT / "tests/toy_backend.py").read_text(encoding="utf-8").splitlines()) < 150
+
+
 # Functions ----------------------------------------------------------------------------------------
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -3,15 +3,20 @@
 The operations (`gridsample.ops`) are written once, over a `Backend`.  A backend receives images as
 (N, C, *spatial), values as (N, C, *out), grids as (N, *out, D), and the options as one checked
 `gridsample.definitions.options.Options`.  `gridsample.backends.register` makes a backend known.
+
+A backend derives from `Backend` and defines what is abstract.  The other functions have defaults,
+for a library on the CPU without derivatives or special kernels, and are overridden where the
+library can do more.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
-from gridsample.definitions.options import Averaging, Options
+from gridsample.definitions.options import Averaging, Options, checked, fill_numbers
 from gridsample.definitions.plan import Shape
 
 # An array of the backend's library, and a dtype as the library represents it.
@@ -34,6 +39,7 @@ class Backend(Protocol):
 
     # Arrays and types ------------------------------------------------------------------------
 
+    @abstractmethod
     def take(self, **given: Any) -> Sequence[Array]:
         """Convert the caller's arguments to arrays that the other functions accept.
 
@@ -45,15 +51,15 @@ class Backend(Protocol):
 
     def bring(self, **given: Any) -> Sequence[Array]:
         """Do the same as `take`, and copy the arrays to a device with kernels if necessary."""
-        ...
+        return self.take(**given)
 
     def give(self, result: Array | None, like: Any) -> Any:
         """Convert a result to the type and device of the argument ``like``; None stays None."""
-        ...
+        return result
 
     def shape(self, array: Array) -> Shape:
         """The shape of an array as integers, for checks."""
-        ...
+        return tuple(array.shape)
 
     def extents(self, size: Any) -> tuple[Any, Any]:
         """Return a size as numbers for checks, and as values for computations.
@@ -61,40 +67,49 @@ class Backend(Protocol):
         The second is None if both are the same.  They differ while a program is traced for
         arbitrary sizes.
         """
-        ...
+        return size, None
 
+    @abstractmethod
     def type_name(self, dtype: Type, name: str = "input") -> str:
         """The name of a dtype in NumPy, or "bfloat16"; errors mention the argument ``name``."""
         ...
 
+    @abstractmethod
     def as_dtype(self, given: Any) -> Type | None:
         """Convert a dtype of the library or of NumPy, or a name, to a dtype; None for an array."""
         ...
 
+    @abstractmethod
     def asarray(self, given: Any, like: Array) -> Array:
         """Convert an array of NumPy or of the library to an array on the device of ``like``."""
         ...
 
+    @abstractmethod
     def type(self, name: str) -> Type:
         """The library's dtype of that name."""
         ...
 
+    @abstractmethod
     def promote(self, *types: Type) -> Type:
         """The dtype of a product of these dtypes, by the library's own promotion rules."""
         ...
 
+    @abstractmethod
     def astype(self, array: Array, dtype: Type) -> Array:
         """Convert an array to another dtype, without rounding or saturating integers."""
         ...
 
+    @abstractmethod
     def permute(self, array: Array, axes: Sequence[int]) -> Array:
         """View an array with its axes in another order."""
         ...
 
+    @abstractmethod
     def full(self, shape: Sequence[int], number: float, dtype: Type, like: Array) -> Array:
         """Create an array of equal numbers on the device of ``like``, possibly a view."""
         ...
 
+    @abstractmethod
     def empty(self, shape: Sequence[int], dtype: Type, like: Array) -> Array:
         """Allocate a C-contiguous array on the device of ``like``, with any contents."""
         ...
@@ -104,12 +119,13 @@ class Backend(Protocol):
 
         They cannot while a program is traced or transformed, and waiting for a GPU is not cheap.
         """
-        ...
+        return True
 
     def ratio(self, values: Array, count: Array) -> Array:
         """Compute values / count, or values where count is 0; values may be overwritten."""
-        ...
+        return values / self.xp.where(count == 0, 1, count)  # so that no derivative is NaN
 
+    @abstractmethod
     def line(self, size: Any, align_corners: bool | None, dtype: Type, like: Array) -> Array:
         """Compute the coordinates of an axis's pixel centres, on the device of ``like``.
 
@@ -118,6 +134,7 @@ class Backend(Protocol):
         """
         ...
 
+    @abstractmethod
     def affine_grid(self, theta: Array, out: Sequence[Any], align_corners: bool | None) -> Array:
         """Create the grid (N, *out, D) of affine maps (N, D, D + 1) in their dtype.
 
@@ -127,7 +144,7 @@ class Backend(Protocol):
 
     def quiet(self) -> AbstractContextManager[Any]:
         """A context in which arithmetic does not warn."""
-        ...
+        return nullcontext()
 
     def streamed(
         self,
@@ -141,14 +158,14 @@ class Backend(Protocol):
         ``differentiate(upstream, needed, arrays)`` computes the gradients of the arrays, with
         functions that can be differentiated again; None for those that are not needed.
         """
-        ...
+        return compute(arrays, False)
 
     def recomputed(self, function: Callable[..., Array], arrays: Sequence[Array]) -> Array:
         """Compute a function of arrays, and again when its derivatives are needed.
 
         Unlike in `streamed`, the function may also depend on arrays that are not its arguments.
         """
-        ...
+        return function(*arrays)
 
     # Sampling --------------------------------------------------------------------------------
 
@@ -158,11 +175,14 @@ class Backend(Protocol):
         See `checked` and `fill_numbers` in `gridsample.definitions.options`.  The backend may store
         the results of expensive computations in the field ``plan``.
         """
-        ...
+        how = checked(options, self.shape(image), self.shape(grid))
+        channels = self.shape(image)[-1 if how.channels_last() else 1]
+        fill = fill_numbers(options, "constant" in how.padding_mode, image.dtype, channels)
+        return how.changed(fill_value=fill)
 
     def whole(self, image: Any, grid: Any, options: Options) -> Any:
         """Compute a plain `grid_sample` by a shortcut, or return None if there is none."""
-        ...
+        return None
 
     def check_out(self, out: Any, shape: Shape, image: Array, grid: Array) -> None:
         """Raise an error if ``out`` cannot store the result.
@@ -171,8 +191,9 @@ class Backend(Protocol):
             TypeError: the library does not support ``out``.
             ValueError: it has the wrong shape or dtype, or shares memory with the arguments.
         """
-        ...
+        raise TypeError("out is accepted with NumPy arrays only; a new array is returned")
 
+    @abstractmethod
     def gather(
         self, image: Array, grid: Array, how: Options, dtype: Type, out: Array | None = None
     ) -> Array:
@@ -189,14 +210,17 @@ class Backend(Protocol):
         self, image: Array, grid: Array, how: Options, orders: Sequence[Shape], dtype: Type
     ) -> Array:
         """Compute derivatives of samples of several orders: (N, C, *out, orders)."""
-        ...
+        every = [self.gather(image, grid, how.changed(order=one), dtype) for one in orders]
+        return self.xp.stack(every, -1)
 
+    @abstractmethod
     def scatter(
         self, values: Array, grid: Array, spatial: Shape, how: Options, dtype: Type
     ) -> Array:
         """Apply the transpose of gather, without a fill: (N, C, *spatial) in a dtype."""
         ...
 
+    @abstractmethod
     def backward(
         self, values: Array, image: Array, grid: Array, how: Options, needed: tuple[bool, bool],
         dtype: Type,
@@ -212,18 +236,18 @@ class Backend(Protocol):
         The result is None if the backend cannot do this for these arrays and options, of which
         ``how.footprint`` is one; the operation then creates a grid (`backends.maps.through_grid`).
         """
-        ...
+        return None
 
     def affine_backward(
         self, values: Array, image: Array, theta: Array, out: Shape, how: Options,
         needed: tuple[bool, bool], dtype: Type,
     ) -> tuple[Array | None, Array | None] | None:  # fmt: skip
         """Compute the needed gradients of `affine`; None if the backend cannot do this."""
-        ...
+        return None
 
     def averages(self, image: Array, places: Array, how: Options) -> bool:
         """Whether `average` supports these arrays and options."""
-        ...
+        return False
 
     def average(
         self, image: Array, places: Array, how: Options, averaging: Averaging, out: Shape | None
@@ -233,8 +257,9 @@ class Backend(Protocol):
         ``places`` is a grid, or affine maps if the spatial shape ``out`` of the result is given.
         The result is not differentiable.
         """
-        ...
+        raise TypeError(f"{type(self).__name__} has no kernels that average")
 
+    @abstractmethod
     def fill(self, image: Array, how: Options) -> Array:
         """The fill value in an image's dtype, (1, C or 1, 1, ...), so that it broadcasts over it.
 
@@ -242,6 +267,7 @@ class Backend(Protocol):
         """
         ...
 
+    @abstractmethod
     def prefilter(
         self, image: Array, order: int, boundaries: Sequence[str], axes: Sequence[int],
         align_corners: bool, adjoint: bool, threads: int | None,
@@ -249,6 +275,7 @@ class Backend(Protocol):
         """Compute B-spline coefficients along some axes, or the transpose, in the sums' dtype."""
         ...
 
+    @abstractmethod
     def resize(self, image: Array, how: Any, transposed: bool) -> Array:
         """Resize (N, C, *spatial), or apply the adjoint.
 

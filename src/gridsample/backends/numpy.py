@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gridsample.backends.base import Backend
 from gridsample.backends.maps import grid_along
 from gridsample.definitions import tables
 from gridsample.definitions.checks import as_array, check_dense, check_extent
@@ -98,8 +99,8 @@ def stand_in(theta: Array, out: Shape) -> Array:
 # The backend --------------------------------------------------------------------------------------
 
 
-class NumPy:
-    """`gridsample.backends.base.Backend` for NumPy arrays and objects that NumPy can convert."""
+class NumPy(Backend):
+    """The backend for NumPy arrays and objects that NumPy can convert."""
 
     xp: Any = np
     plain = True
@@ -108,19 +109,7 @@ class NumPy:
         """Convert each argument to an array."""
         return [one if type(one) is np.ndarray else as_array(one, k) for k, one in given.items()]
 
-    bring = take
-
-    def give(self, result: Any, like: Any) -> Any:
-        """Return the result unchanged."""
-        return result
-
-    def shape(self, array: Array) -> Shape:
-        """The shape of an array."""
-        return tuple(array.shape)
-
-    def extents(self, size: Any) -> tuple[Any, None]:
-        """Return the size unchanged."""
-        return size, None
+    bring = take  # rather than the default, which is one more call
 
     def type_name(self, dtype: DType, name: str = "input") -> str:
         """NumPy's name of a dtype, without its byte order, or "bfloat16"."""
@@ -154,10 +143,6 @@ class NumPy:
         """Create a broadcast view of one number."""
         return np.broadcast_to(np.array(number, dtype.newbyteorder("=")), tuple(shape))
 
-    def inspects(self, array: Array) -> bool:
-        """Return True."""
-        return True
-
     def ratio(self, values: Array, count: Array) -> Array:
         """Compute values / count where count is not 0, in place."""
         with np.errstate(all="ignore"):
@@ -185,10 +170,6 @@ class NumPy:
         """Compute a function; NumPy keeps nothing for derivatives."""
         return compute(arrays, True)
 
-    def recomputed(self, function: Callable[..., Array], arrays: Sequence[Array]) -> Array:
-        """Compute a function; NumPy has no derivatives of functions."""
-        return function(*arrays)
-
     def affine_grid(self, theta: Array, out: Sequence[Any], align_corners: bool | None) -> Array:
         """Create the grid of affine maps."""
         grid: Array = grid_along(self, theta, out, align_corners)
@@ -209,9 +190,6 @@ class NumPy:
         plan: Plan = how.plan
         fill = fill_numbers(options, plan.filled, image.dtype, plan.channels)
         return how._replace(fill_value=fill) if fill else how
-
-    def whole(self, image: Any, grid: Any, options: Options) -> None:
-        """Return None, because there is no shortcut."""
 
     def check_out(self, out: Any, shape: Shape, image: Array, grid: Array) -> None:
         """Raise an error if ``out`` cannot store the result or shares memory with the inputs."""

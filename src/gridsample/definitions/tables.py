@@ -236,7 +236,8 @@ def aligns(method: str) -> bool:
     return method not in UNALIGNED
 
 
-def votes(methods: Sequence[str]) -> bool:
+@functools.lru_cache
+def votes(methods: tuple[str, ...]) -> bool:
     """Whether inputs vote, by the methods of all axes in the spelling of `Axis.method`."""
     from gridsample.definitions.zooming import is_zoom  # which is written in terms of this module
 

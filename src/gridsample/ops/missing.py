@@ -71,6 +71,10 @@ def as_rule(
         TypeError: an option has the wrong type.
         ValueError: a name is unknown, or ``min_weight`` is out of range or has no effect.
     """
+    plain = missing is RULES[0] and weights is None and return_weight is False
+    named = type(padding_mode) is str and padding_mode != MISSING
+    if plain and named and type(min_weight) is float and min_weight == 0:
+        return None  # quickly
     if not isinstance(missing, str):
         raise TypeError(f"missing must be one of {', '.join(map(repr, RULES))}, got {missing!r}")
     if missing not in RULES:

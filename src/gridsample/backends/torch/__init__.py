@@ -7,7 +7,6 @@ the `Backend` that the operations use.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gridsample.backends.base import Backend
 from gridsample.backends.torch import (
     affine,
     batching,  # noqa: F401
@@ -117,8 +117,8 @@ def with_fill(how: Options, options: Options, image: Tensor) -> Options:
 # The backend --------------------------------------------------------------------------------------
 
 
-class Torch:
-    """`gridsample.backends.base.Backend` for torch's tensors."""
+class Torch(Backend):
+    """The backend for torch's tensors."""
 
     xp: Any = torch
     plain = False
@@ -198,10 +198,6 @@ class Torch:
         """Whether a tensor is plain."""
         return operators.is_plain(array)
 
-    def ratio(self, values: Tensor, count: Tensor) -> Tensor:
-        """Compute values / count; a count of 0 is replaced by 1, so that no derivative is NaN."""
-        return values / torch.where(count == 0, 1, count)
-
     def line(
         self, size: Any, align_corners: bool | None, dtype: torch.dtype, like: Tensor
     ) -> Tensor:
@@ -231,10 +227,6 @@ class Torch:
     def affine_grid(self, theta: Tensor, out: Sequence[Any], align_corners: bool | None) -> Tensor:
         """Create the grid of affine maps, recorded as a single operation."""
         return affine.grid(theta, out, align_corners)
-
-    def quiet(self) -> Any:
-        """An empty context, because torch's arithmetic does not warn."""
-        return contextlib.nullcontext()
 
     # Sampling
 
