@@ -65,6 +65,17 @@ def load_points(grid: Grid, item: Any, point: Any, there: Any, tile: Tile) -> An
     )
 
 
+def in_real(coordinates: Any, tile: Tile) -> Any:
+    """Convert coordinates to the type in which footprints are computed; 0 along absent axes."""
+    made: Any = ()
+    for axis in tl.static_range(3):
+        if axis < tile.RANK:
+            made = made + (coordinates[axis].to(tile.REAL),)
+        else:
+            made = made + (tl.full(coordinates[0].shape, 0, tile.REAL),)
+    return made
+
+
 def side(
     grid: Grid, item: Any, point: Any, own: Any, there: Any, work: Work, tile: Tile, AXIS: Static
 ) -> Any:
@@ -192,7 +203,7 @@ def base_of(coordinates: Any, point: Any, work: Work, tile: Tile) -> Any:
     out = (work.out_x, work.out_y, work.out_z)
     made: Any = ()
     for axis in tl.static_range(tile.RANK):
-        x = coordinates[axis].to(tile.REAL)
+        x = coordinates[axis]
         if tile.SOURCE == DISPLACED:
             x += place(point, out, axis).to(tile.REAL)
         made = made + (x,)
@@ -303,6 +314,6 @@ def keep_sums(
 
 # Ordered so that each function uses only those before it.
 FUNCTIONS = (
-    *(quotient, is_finite, load_points, side, pace, side_of_map, sides_of, count_samples),
+    *(quotient, is_finite, load_points, in_real, side, pace, side_of_map, sides_of, count_samples),
     *(base_of, places_along, gain, sample_at, none_yet, add_sample, keep_sums),
 )

@@ -31,6 +31,7 @@ from gridsample.kernels.gpu.footprints import (
     add_sample,
     base_of,
     count_samples,
+    in_real,
     is_finite,
     keep_sums,
     none_yet,
@@ -150,13 +151,14 @@ def gather(
         )
     units = work.units
     if tile.SPREAD:
-        there = present & is_finite(coordinates, tile.RANK)
-        sides = sides_of(grid, item, point, coordinates, there, work, tile)
+        own = in_real(coordinates, tile)
+        there = present & is_finite(own, tile.RANK)
+        sides = sides_of(grid, item, point, own, there, work, tile)
         level, counts = count_samples(sides, tile, feet)
         present = present & (level == feet.level)
         many = counts[0] * counts[1] * counts[2]
         most = tl.reduce(where(present, many, 0), 0, larger)
-        base = base_of(coordinates, point, work, tile)
+        base = base_of(own, point, work, tile)
         units = where(most > 0, units, 0)
     else:
         pixels, kept, scales, sure, near = find(coordinates, point, present, work, tile)
@@ -221,13 +223,14 @@ def backward(
         )
     units = work.units
     if tile.SPREAD:
-        there = present & is_finite(coordinates, tile.RANK)
-        sides = sides_of(grid, item, point, coordinates, there, work, tile)
+        own = in_real(coordinates, tile)
+        there = present & is_finite(own, tile.RANK)
+        sides = sides_of(grid, item, point, own, there, work, tile)
         level, counts = count_samples(sides, tile, feet)
         present = present & (level == feet.level)
         many = counts[0] * counts[1] * counts[2]
         most = tl.reduce(where(present, many, 0), 0, larger)
-        base = base_of(coordinates, point, work, tile)
+        base = base_of(own, point, work, tile)
         units = where(most > 0, units, 0)
         near = present
         sums = none_yet(tile)
