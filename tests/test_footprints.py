@@ -78,6 +78,25 @@ def test_results_and_gradients_are_those_of_the_reference(call: Any, last: bool)
     assert_close(third, only, 256 * ulp(float))
 
 
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float16", "float32"])
+def test_means_of_nearest_pixels(dtype: str, last: bool) -> None:
+    """Nearest pixels are copied in the image's dtype, and their mean is rounded once."""
+    rng = cases.generator("footprints", "nearest")
+    image = cases.pixels(rng, (1, 2, 12, 13), dtype)
+    image = np.ascontiguousarray(np.moveaxis(image, 1, -1)) if last else image
+    grid, fill = shrinking(rng, 1, (4, 4), (12, 13)), 1
+    how: Any = {"mode": "nearest", "padding_mode": "constant", "fill_value": fill}
+    how |= {"antialias": True, "channel_axis": -1 if last else 1}
+    found = gridsample.grid_sample(image, grid, **how)
+    exact = gridsample.grid_sample(image.astype(float), grid, **how)
+    assert found.dtype == image.dtype
+    if found.dtype.kind == "f":
+        assert_close(found, exact, ulp(found.dtype) + 8 * ulp(np.float32))
+    else:
+        np.testing.assert_array_equal(found, np.rint(exact))
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "float16", "complex128"])
 def test_every_dtype_is_rounded_once(dtype: str) -> None:
     rng = cases.generator("footprints", dtype)

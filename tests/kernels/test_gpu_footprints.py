@@ -267,3 +267,16 @@ def test_second_derivatives_are_those_of_the_cpu(case: Case) -> None:
     ours, theirs = cuda.twice_on_gpu(*given), operators.backward_twice_on_cpu(*given)
     for one, other in zip(ours, theirs, strict=True):
         close(one, other, case)
+
+
+def test_samples_vote_for_labels() -> None:
+    rng = cases.generator("gpu footprints", "labels")
+    labels = torch.tensor(rng.integers(0, 3, (1, 1, 6, 7)))
+    line = torch.linspace(-0.9, 0.9, 2, dtype=torch.float64)
+    grid = torch.stack(torch.meshgrid(line, line, indexing="xy"), -1)[None]
+    how = Options(
+        mode=("label",) * 2, padding_mode=("zeros",) * 2, fill_value=(), order=(0, 0),
+        footprint=Footprint(2),
+    )  # fmt: skip
+    ours, theirs = cuda.gather_on_gpu(labels, grid, how), operators.gather_on_cpu(labels, grid, how)
+    assert torch.equal(ours, theirs)

@@ -23,7 +23,6 @@ from gridsample.backends.torch import (
     derivatives,
     elsewhere,
     filtering,
-    footprints,
     onnx,
     operators,
     resizing,
@@ -34,7 +33,6 @@ from gridsample.backends.torch.quick import TYPES
 from gridsample.backends.torch.schemas import flat
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions.checks import check_dense
-from gridsample.definitions.labels import has_labels
 from gridsample.definitions.options import (
     Averaging,
     Options,
@@ -273,8 +271,6 @@ class Torch(Backend):
             result = onnx.gather_as_node(image, grid, *flat(how))
         elif how.plan is not None:
             result = derivatives.plain_gather(image, grid, how, how.plan)
-        elif how.footprint is not None and image.device.type != "cpu" and has_labels(how.mode):
-            result = footprints.vote(derivatives.gather, image, grid, how)
         else:
             result = gather_fully(image, grid, *flat(how))
         if result.dtype == dtype:

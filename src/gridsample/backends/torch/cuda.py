@@ -426,6 +426,8 @@ def export_is_on() -> bool:
 def gather_on_gpu(image: Tensor, grid: Tensor, how: Options) -> Tensor:
     """Compute gather for CUDA tensors."""
     call = call_for(image.shape, image, grid, how)
+    if call.plan.votes and call.plan.footprint is not None:
+        return footprints.vote(gather_on_gpu, image, grid, how)
     return run_gather(call, image, grid, how.fill_value)
 
 

@@ -387,10 +387,15 @@ def sample(
     channels = len(values) * call.plan.channels
     for part in parts(call, level, item.first + first, item.first + last, channels):
         taken, flat = several.empty(part.samples.shape[1])
+        # Nearest pixels are copied as they are stored.
+        copied = call.plan.nearest and image.dtype != taken.dtype
+        target = np.empty_like(taken, image.dtype) if copied else taken
         plan = plan_of_samples(
-            call.plan, call.levels[level], len(image), part.samples.shape[1], several.dtype
+            call.plan, call.levels[level], len(image), target.shape[2], target.dtype
         )
-        cpu.gather(plan, image, part.samples, taken, fill=fill, threads=1)
+        cpu.gather(plan, image, part.samples, target, fill=fill, threads=1)
+        if copied:
+            taken[...] = as_float(target)
         means, onto = several.empty(part.last - part.first)
         average(flat, part.runs, several.size, onto)
         here = slice(part.first - item.first, part.last - item.first)
