@@ -82,6 +82,7 @@ def test_types(dtype: str) -> None:
     np.testing.assert_array_equal(result, expected.astype(image.dtype))
 
 
+@pytest.mark.slow
 def test_tensors_have_every_derivative() -> None:
     torch = pytest.importorskip("torch")
     rng = cases.generator("dst1 derivatives")

@@ -150,6 +150,7 @@ def test_an_interrupt_while_sampling_ends_with_130(monkeypatch, capfd):
     assert [path.name for path in io.Path().iterdir()] == ["x.npy"]
 
 
+@pytest.mark.slow
 def test_every_name_in_the_help_is_taken(capsys):
     np.save("x.npy", noise(6, 8, 3, dtype=np.uint8))
     assert run("warp", "--help") == 0

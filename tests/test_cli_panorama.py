@@ -82,6 +82,7 @@ def test_sizes(panorama: Path, tmp_path: Path) -> None:
     assert run(panorama, out, "--to", "equirectangular", "--size", "30x10").shape == (10, 30, 3)
 
 
+@pytest.mark.slow
 def test_alpha(tmp_path: Path) -> None:
     """The colours of transparent pixels do not bleed."""
     pixels = np.full((32, 64, 4), 200, np.uint8)

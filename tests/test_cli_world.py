@@ -34,6 +34,7 @@ def run(*words: Any) -> int:
     return cli.main(["warp", *map(str, words)])
 
 
+@pytest.mark.slow
 def test_volumes_get_the_voxels_of_another(tmp_path: Path) -> None:
     a, b, out = tmp_path / "a.nii.gz", tmp_path / "b.nii", tmp_path / "c.nii.gz"
     image = volume(a, (9, 8, 7), SOURCE)

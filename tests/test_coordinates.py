@@ -101,6 +101,7 @@ def test_masking_the_loss_keeps_gradients_clean(mode, boundary):
 # Pixels that are not numbers --------------------------------------------------------------------
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("channels", [1, 8])
 @ALIGN
 @BOUNDARY
@@ -164,6 +165,7 @@ def test_reflection_counts_folds_however_far(mode, size, align_corners):
     assert_close(grad_grid, expected[1])
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.sweep(3)
 @ALIGN
 @RANK
@@ -252,6 +254,7 @@ def test_gradients_of_the_last_of_more_pixels_than_single_precision_counts():
         assert np.flatnonzero(grad_input).tolist() == [2**24]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 def test_an_axis_of_more_pixels_than_32_bits_count(mode):
     size = 2**31 + 100

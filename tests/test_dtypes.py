@@ -306,6 +306,7 @@ def in_full(array):
     return (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
 
 
+@pytest.mark.slow
 def test_bfloat16_in_gradients_and_filters():
     rng = cases.generator("bfloat16")
     numbers = [
@@ -376,6 +377,7 @@ def test_few_channels_side_by_side(image_type, channels, mode, boundary):
         assert_stored(out, exact, tolerance, oracles.magnitude(image))
 
 
+@pytest.mark.slow
 def test_bfloat16_side_by_side():
     rng = cases.generator("bfloat16", "few")
     image = in_full(upper_half(rng.standard_normal((1, 6, 7, 3)).astype(np.float32)))

@@ -326,6 +326,7 @@ def test_derivatives(
     assert gradcheck(splat, (values, grid)) and gradgradcheck(splat, (values, grid))
 
 
+@pytest.mark.slow
 def test_third_derivatives() -> None:
     rng = cases.generator("footprints", "third")
     image = torch.tensor(cases.pixels(rng, (1, 1, 7, 6)), requires_grad=True)

@@ -151,6 +151,7 @@ def test_many_points_any_memory_and_any_number_of_threads() -> None:
     assert np.array_equal(grid_sample(many, grids, "label"), np.concatenate(alone))
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_labels() -> None:
     rng = cases.generator("peak")
     image = rng.integers(0, 60000, (1, 1, 1500, 1500), np.uint16)

@@ -186,6 +186,7 @@ def calls(draw: st.DrawFn) -> tuple[Array, Array, tuple[Any, ...], dict[str, Any
     return image, grid, (modes, boundaries, draw(st.booleans())), more
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60))
 @given(calls())
 def test_any_mix_is_the_reference(

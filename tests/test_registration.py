@@ -164,6 +164,7 @@ def test_known_fields_are_found(model: str, options: dict[str, Any]) -> None:
         assert result.velocity is None
 
 
+@pytest.mark.slow
 def test_volumes_with_spacing() -> None:
     # A rotation in millimetres, in voxels that are 1.5 times as long along z.
     size, spacing = (20, 26, 28), (1.5, 1.0, 1.0)
@@ -236,6 +237,7 @@ def test_sizes_may_differ_and_a_start_may_be_given() -> None:
     np.testing.assert_allclose(near.matrix[0], np.eye(3), rtol=0, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_labels_are_warped() -> None:
     fixed, moving = images(MAPS["rigid"], SIDE, SIDE)
     result = register(fixed, moving, "rigid")

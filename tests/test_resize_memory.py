@@ -109,6 +109,7 @@ def test_what_is_stored_past_the_caches_is_the_same(monkeypatch: pytest.MonkeyPa
                 assert np.abs(out - expected.astype(float)).max() <= slack
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="protects pages as Linux does it")
 @pytest.mark.parametrize("side", [pytest.param("before", marks=pytest.mark.slow), "after"])
 def test_nothing_beside_an_array_is_touched(side: str) -> None:

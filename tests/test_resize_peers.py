@@ -79,6 +79,7 @@ def torch_cases() -> list[tuple[int, str, dict[str, Any]]]:
     return plain
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(("rank", "mode", "how"), torch_cases())
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 def test_torch_agrees_forward_and_backward(

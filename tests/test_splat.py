@@ -211,6 +211,7 @@ def test_axes_come_after_the_channels(channels: int) -> None:
         assert_close(np.moveaxis(found, 3, 1), function(planes, grid, "cubic"))
 
 
+@pytest.mark.slow
 def test_a_derivative_of_integers_is_no_integer() -> None:
     image = np.array([[[0, 3]]], np.uint8)
     for grid_type, expected in (("float32", "float32"), ("float64", "float64")):

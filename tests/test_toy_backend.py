@@ -145,6 +145,7 @@ def test_missing_pixels_and_weights(boundary: Any) -> None:
     np.testing.assert_array_equal(found.numbers, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", ["uint8", "int64", "float32", "complex128"])
 def test_every_kind_of_numbers(dtype: str) -> None:
@@ -168,6 +169,7 @@ def test_grids_and_resizing() -> None:
         pair("interpolate_vjp", upstream, image, (5, 3), mode=mode, antialias=antialias)
 
 
+@pytest.mark.slow
 def test_fields_of_every_rank() -> None:
     rng = cases.generator("toy", "fields")
     calls: dict[str, Callable[..., Any]] = {

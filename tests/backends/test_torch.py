@@ -163,6 +163,7 @@ def test_channels_last_stays_channels_last(rank: int) -> None:
     )
 
 
+@pytest.mark.slow
 def test_strided_tensors_are_read_as_they_lie() -> None:
     image, grid = image_and_grid(2)
     expected = gridsample.grid_sample(image, grid)

@@ -31,6 +31,7 @@ def check(name: str, *arguments: Any) -> None:
     assert set(results.values()) == {"SUCCESS"}
 
 
+@pytest.mark.slow
 def test_operators_keep_to_their_schemas() -> None:
     image, grid = tensors()
     values = torch.ones(2, 3, 4, 6)

@@ -43,6 +43,7 @@ def results(image: Tensor, grid: Tensor, options: dict[str, Any]) -> tuple[Tenso
     return out, *torch.autograd.grad(out, leaves, upstream)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("dtype", sorted(INFO.dtypes, key=str), ids=str)

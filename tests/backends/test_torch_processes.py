@@ -32,6 +32,7 @@ def run(*arguments: str) -> None:
     assert process.returncode == 0 and output.endswith("done\n"), output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_loaders_sample_in_their_workers(start: str) -> None:
     run("loader", start)

@@ -35,6 +35,7 @@ def test_intrinsics_are_opencvs(count: int) -> None:
                 np.testing.assert_allclose(found, expected, rtol=0, atol=0.02)
 
 
+@pytest.mark.slow
 def test_intrinsics_are_opencvs_for_fisheyes() -> None:
     for seed in range(5):
         rng = np.random.default_rng(seed)

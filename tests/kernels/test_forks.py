@@ -176,10 +176,12 @@ def test_a_child_of_a_fork_while_numba_is_imported_works() -> None:
     assert run(WHILE_IMPORTING) == "0.0\n"
 
 
+@pytest.mark.slow
 def test_a_child_of_a_fork_while_modules_are_loaded_works() -> None:
     assert run(WHILE_LOADING) == "0.0\n" * 3
 
 
+@pytest.mark.slow
 def test_a_child_of_a_fork_during_a_compilation_works(tmp_path: Path) -> None:
     assert run(WHILE_COMPILING, tmp_path) == "0.0 0\n"
 

@@ -268,6 +268,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_does_without_openmp():
     command = [sys.executable, "-W", "ignore", "-c", FORKED]

@@ -73,6 +73,7 @@ def check_threads(results: Callable[[int], list[Array]]) -> None:
             assert mine.tobytes() == single.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("mode", ["trilinear", "tricubic"])
 @pytest.mark.parametrize("kind", ["float16", "float32"])
