@@ -44,10 +44,10 @@ def ready_for_torch() -> None:
 
     A compiler cannot trace through the lock, but imports what the code after this call imports.
     """
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.compiler.is_compiling():
+    if "gridsample.backends.torch" in sys.modules:
         return
-    if "gridsample.backends.torch" not in sys.modules:
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.compiler.is_compiling():
         with forks.held():
             importlib.import_module("gridsample.backends.torch")
 
