@@ -62,6 +62,7 @@ def test_labels_stay_labels(suffix: str, capsys: Any) -> None:
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_a_hint_where_labels_are_blended(capsys: Any) -> None:
     photo = cases.pixels(cases.generator("photo"), (40, 50), np.uint8)
     smooth = np.add.outer(np.arange(40), np.arange(50)).astype(np.uint8)

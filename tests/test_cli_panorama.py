@@ -42,6 +42,7 @@ def laid_out(faces: Array, layout: str) -> Array:
     return np.concatenate([np.concatenate(row, 1) for row in rows])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["cross", "row", "column"])
 def test_cube_maps(layout: str, panorama: Path, tmp_path: Path) -> None:
     cube, back = tmp_path / "c.png", tmp_path / "b.png"

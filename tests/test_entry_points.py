@@ -246,6 +246,7 @@ def test_what_is_outside_is_a_number(name: str, cval: Any) -> None:
                 function(**given, mode=mode, cval=cval)
 
 
+@pytest.mark.slow
 def test_numbers_of_every_library_are_numbers() -> None:
     for seven in (7, np.float32(7), np.int8(7), np.array(7), torch.tensor(7)):
         found = ndimage.shift(PLANE, (6, 1), order=1, cval=seven)
@@ -305,6 +306,7 @@ def test_complex_images_are_resized(kind: str) -> None:
 POINTS = np.random.default_rng(1).integers(-2, 9, (2, 4, 6, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 @pytest.mark.parametrize("kind", ["int8", "int16", "int64", "uint8", "uint32"])

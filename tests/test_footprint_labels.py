@@ -27,6 +27,7 @@ CALLS = [
 ]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("call", CALLS, ids=str)
 def test_the_winner_is_that_of_antialiased_images_of_each_label(call: Any) -> None:
     shape, items, out, mode, boundary, corners, coords, most = call
@@ -101,6 +102,7 @@ def test_the_smallest_label_wins_a_tie(dtype: str, small: int, large: int) -> No
     assert (same.numpy() == found).all()
 
 
+@pytest.mark.slow
 def test_layouts_threads_and_maps_do_not_change_labels() -> None:
     rng = cases.generator("label footprints", "layouts")
     labels = rng.integers(0, 40, (2, 3, 33, 31), np.uint8)

@@ -107,6 +107,7 @@ def test_maps_that_are_not_finite_have_no_footprint() -> None:
     assert np.isnan(found[0]).all() and np.isfinite(found[3]).all()
 
 
+@pytest.mark.slow
 def test_tensors_and_derivatives_of_maps() -> None:
     rng = cases.generator("footprints of maps", "tensors")
     pixels, given, size = cases.pixels(rng, (2, 3, 17, 16)), turned(1.1), (1, 3, 5, 6)

@@ -104,6 +104,7 @@ def test_a_constant_image_stays_constant() -> None:
     np.testing.assert_allclose(small, 0.7, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint8", "complex64"])
 @pytest.mark.parametrize("boundary", ["zeros", "mirror"])

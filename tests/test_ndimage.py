@@ -400,6 +400,7 @@ def test_outputs_of_tensors():
         ndimage.zoom(image * 1j, 1.5, torch.empty(6, 8))
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "uint8", "complex64"])
 def test_tensors_keep_their_precision(kind):

@@ -180,6 +180,7 @@ def test_volumes_with_spacing() -> None:
     assert error(bent, matrix) < 0.2
 
 
+@pytest.mark.slow
 def test_layouts_dtypes_and_libraries_agree() -> None:
     fixed, moving = (one.astype(np.float32) for one in images(MAPS["rigid"], SIDE, SIDE))
     plain = register(fixed, moving, "rigid")

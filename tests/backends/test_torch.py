@@ -114,6 +114,7 @@ def test_types_differ(image_type: torch.dtype, grid_type: torch.dtype) -> None:
         assert (mine.to(truth.dtype) - truth).abs().max() <= 8 * error * truth.abs().max()
 
 
+@pytest.mark.slow
 def test_integer_image_has_a_gradient_in_the_grid() -> None:
     image = (torch.arange(24).reshape(1, 1, 4, 6) * 10).to(torch.uint8)
     grid = torch.tensor([[[[0.1, 0.2], [-0.3, 0.4]]]], requires_grad=True)

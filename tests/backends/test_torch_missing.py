@@ -47,6 +47,7 @@ def test_derivatives_of_both_orders(mode: str, boundary: Any, channels: int) -> 
     assert torch.autograd.gradgradcheck(sample, inputs, fast_mode=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "boundary"), [("bilinear", "zeros"), ("bicubic", "missing")])
 def test_derivatives_where_kernels_average(mode: str, boundary: str) -> None:
     rng = cases.generator("torch missing", "kernels", mode)
@@ -75,6 +76,7 @@ def test_derivatives_where_kernels_average(mode: str, boundary: str) -> None:
     np.testing.assert_array_equal(gridsample.grid_sample(*bare, mode, **how).numpy(), expected)
 
 
+@pytest.mark.slow
 def test_derivatives_of_affine_maps_resizing_and_splatting() -> None:
     rng = cases.generator("torch missing", "others")
     image, hole, weights = given(rng, (1, 2, 4, 5), (1, 1, 4, 5))

@@ -127,6 +127,7 @@ def test_sizes_left_open_stay_open() -> None:
     torch.testing.assert_close(run(exported, others)[0], model(*others), rtol=0, atol=3e-5)
 
 
+@pytest.mark.slow
 def test_modules_and_affine_grids() -> None:
     torch.manual_seed(0)
     image, grid = tensors((2, 5, 7, 3), (2, 4, 6, 2))

@@ -260,6 +260,7 @@ def test_kin_are_differentiable(mode: Any, boundary: Any, more: dict[str, Any]) 
     assert gradgradcheck(splat, (values, grid), **CHECKS)
 
 
+@pytest.mark.slow
 def test_normalized_splats_are_differentiable() -> None:
     values = torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(1, 2, 6).requires_grad_()
     grid = torch.tensor([[0.3], [0.8], [1.4], [2.1], [2.6], [0.1]], dtype=torch.float64)[None]

@@ -38,6 +38,7 @@ def test_loaders_sample_in_their_workers(start: str) -> None:
     run("loader", start)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_processes_sample_shared_memory(start: str) -> None:
     run("shared", start)
