@@ -210,6 +210,23 @@ def base_of(coordinates: Any, point: Any, work: Work, tile: Tile) -> Any:
     return made
 
 
+def find_feet(
+    grid: Grid, item: Any, point: Any, coordinates: Any, present: Any, work: Work, tile: Tile,
+    feet: Feet,
+) -> Any:  # fmt: skip
+    """Find the footprints of points.
+
+    Return what the coordinates of samples are relative to, the sides, the samples along each side,
+    their product, and which points are present and belong to the launch's level.
+    """
+    own = in_real(coordinates, tile)
+    there = present & is_finite(own, tile.RANK)
+    sides = sides_of(grid, item, point, own, there, work, tile)
+    level, counts = count_samples(sides, tile, feet)
+    many = counts[0] * counts[1] * counts[2]
+    return base_of(own, point, work, tile), sides, counts, many, present & (level == feet.level)
+
+
 def places_along(j: Any, counts: Any, tile: Tile) -> Any:
     """Return the place of sample ``j`` along each side, from -1/2 to 1/2."""
     made: Any = ()
@@ -315,5 +332,5 @@ def keep_sums(
 # Ordered so that each function uses only those before it.
 FUNCTIONS = (
     *(quotient, is_finite, load_points, in_real, side, pace, side_of_map, sides_of, count_samples),
-    *(base_of, places_along, gain, sample_at, none_yet, add_sample, keep_sums),
+    *(base_of, find_feet, places_along, gain, sample_at, none_yet, add_sample, keep_sums),
 )

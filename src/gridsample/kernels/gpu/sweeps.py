@@ -29,16 +29,12 @@ from gridsample.kernels.axes import COUNT
 from gridsample.kernels.gpu import footprints, sums
 from gridsample.kernels.gpu.footprints import (
     add_sample,
-    base_of,
-    count_samples,
-    in_real,
-    is_finite,
+    find_feet,
     keep_sums,
     none_yet,
     places_along,
     quotient,
     sample_at,
-    sides_of,
     survey,
 )
 from gridsample.kernels.gpu.parts import (
@@ -151,14 +147,10 @@ def gather(
         )
     units = work.units
     if tile.SPREAD:
-        own = in_real(coordinates, tile)
-        there = present & is_finite(own, tile.RANK)
-        sides = sides_of(grid, item, point, own, there, work, tile)
-        level, counts = count_samples(sides, tile, feet)
-        present = present & (level == feet.level)
-        many = counts[0] * counts[1] * counts[2]
+        base, sides, counts, many, present = find_feet(
+            grid, item, point, coordinates, present, work, tile, feet
+        )
         most = tl.reduce(where(present, many, 0), 0, larger)
-        base = base_of(own, point, work, tile)
         units = where(most > 0, units, 0)
     else:
         pixels, kept, scales, sure, near = find(coordinates, point, present, work, tile)
@@ -223,14 +215,10 @@ def backward(
         )
     units = work.units
     if tile.SPREAD:
-        own = in_real(coordinates, tile)
-        there = present & is_finite(own, tile.RANK)
-        sides = sides_of(grid, item, point, own, there, work, tile)
-        level, counts = count_samples(sides, tile, feet)
-        present = present & (level == feet.level)
-        many = counts[0] * counts[1] * counts[2]
+        base, sides, counts, many, present = find_feet(
+            grid, item, point, coordinates, present, work, tile, feet
+        )
         most = tl.reduce(where(present, many, 0), 0, larger)
-        base = base_of(own, point, work, tile)
         units = where(most > 0, units, 0)
         near = present
         sums = none_yet(tile)
