@@ -28,6 +28,15 @@ def page(name: str, anchor: str = "") -> str:
     return place + (f"#{anchor}" if anchor else "")
 
 
+def explanation(code: str) -> str:
+    """Return the command that explains a rule of the doctor.
+
+    >>> explanation("GS001")
+    'gridsample doctor --explain GS001'
+    """
+    return f"gridsample doctor --explain {code}"
+
+
 def about(trap: str) -> str:
     """Return the end of an error about one of `TRAPS`; for others, nothing.
 

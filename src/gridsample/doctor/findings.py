@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridsample.definitions.links import page
+from gridsample.definitions.links import explanation, page
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Finding:
     def __str__(self) -> str:
         return (
             f"{self.path}:{self.line}:{self.column}: {self.code} {self.message}\n"
-            f"    fix:  {self.fix}\n    see:  gridsample doctor --explain {self.code}"
+            f"    fix:  {self.fix}\n    see:  {explanation(self.code)}"
         )
 
     def record(self) -> dict[str, object]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from gridsample.backends import Backend
 from gridsample.definitions import html
+from gridsample.definitions.links import explanation
 from gridsample.definitions.plan import AXES, Shape, find_coords
 from gridsample.fields.arrays import Array, Cells, check_size, components, determinant, take_wide
 from gridsample.fields.conversions import pixels_of
@@ -227,7 +228,7 @@ def _hints(seen: _Seen) -> Iterator[str]:
         return
     if _transposed(seen):
         order = "(y, x)" if len(seen.sizes) == 2 else "(z, y, x)"
-        yield f"this looks like {order}: x comes first (see {_command('GS004')})"
+        yield f"this looks like {order}: x comes first (see {explanation('GS004')})"
         return
     other = _other_convention(seen)
     if other:
@@ -239,15 +240,10 @@ def _hints(seen: _Seen) -> Iterator[str]:
     if scale is not None and max(scale) > 2:
         yield (
             f"the image shrinks by {max(scale):.3g}: use antialias=True, or details alias "
-            f"(see {_command('GS007')})"
+            f"(see {explanation('GS007')})"
         )
     if seen.found.outside == 1:
         yield "all points are outside"
-
-
-def _command(code: str) -> str:
-    """Return the command that explains a rule."""
-    return f"gridsample doctor --explain {code}"
 
 
 def _units(seen: _Seen) -> Iterator[str]:
@@ -262,7 +258,7 @@ def _units(seen: _Seen) -> Iterator[str]:
         largest = max(high for _, high in ends)
         as_pixels = _outside(backend, seen.grid, widths)
         if largest > 2 and seen.found.outside > 0.5 and as_pixels < 0.2:
-            yield f'this looks like pixels: use coords="pixel" (see {_command("GS011")})'
+            yield f'this looks like pixels: use coords="pixel" (see {explanation("GS011")})'
         if all(low >= 0 and 0.9 < high <= 1 and low < 0.1 for low, high in ends):
             yield "this looks like 0 to 1: normalized coordinates are 2 * x - 1"
     else:
@@ -306,7 +302,7 @@ def _other_convention(seen: _Seen) -> str:
         for (low, high), one, n in zip(ends, expected, seen.sizes[::-1], strict=True)
     ):
         code = "GS002" if seen.aligned else "GS001"
-        return f"this looks like align_corners={not seen.aligned} (see {_command(code)})"
+        return f"this looks like align_corners={not seen.aligned} (see {explanation(code)})"
     return ""
 
 
@@ -320,4 +316,4 @@ def _rounding(backend: Backend, grid: Any, sizes: Shape, units: str) -> Iterator
     step = STEPS[kind] / 2
     error = step * most / 2 if units == "normalized" else step * most
     if error > 0.05:
-        yield f"{kind} rounds positions by up to {error:.2g} px (see {_command('GS006')})"
+        yield f"{kind} rounds positions by up to {error:.2g} px (see {explanation('GS006')})"
