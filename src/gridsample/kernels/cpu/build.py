@@ -64,7 +64,7 @@ class Spec(NamedTuple):
     values: str = "f4"
     displaced: bool = False  # coordinates are displacements
     signed: bool = False  # a boundary is odd
-    packed: int = 0  # the distance between points of the grid; 0 if it is an argument
+    packed: bool = False  # the points, or the coordinates along each axis, are contiguous
     pairs: bool = False  # pairs of taps are contiguous in an image's memory, and need no conversion
     joined: bool = False  # the same holds for the memory of the shadow
     linear: int = 0  # the rank if all axes are linear
@@ -73,7 +73,6 @@ class Spec(NamedTuple):
     few: int = 0  # the number of contiguous channels of a pixel, if they fit a register
     together: int = 1  # the number of contiguous pixels along x that are read together
     rows: int = 0  # the number of rows of such taps, or of four taps; 0 if it is an argument
-    in_place: bool = False
     planar: bool = False  # the points' coordinates along one axis are contiguous
     affine: bool = False  # the grid's memory holds affine maps
     pixel: int = 0  # bytes of a pixel that is read by words, or numbers of one that is copied; or 0
@@ -202,23 +201,6 @@ def storer(code: str) -> dict[str, Any]:
     return {"store": STORES.get(code, intrinsics.same)}
 
 
-@compile_inner
-def window_in_place(out: Any, scratch: Any) -> Any:
-    """Return the output itself as the working memory."""
-    return out
-
-
-@compile_inner
-def window_scratch(out: Any, scratch: Any) -> Any:
-    """Return scratch as the working memory."""
-    return scratch
-
-
-@compile_inner
-def settled(numbers: Any, out: Any, step: int, n: int) -> None:
-    """Do nothing: the numbers were computed in place."""
-
-
 def few_bits(code: str) -> tuple[int, int]:
     """Return the limits of an integer type whose values all have an exact real; otherwise 0."""
     return limits(code) if code in ("b1", "u1", "i1", "u2", "i2") else (0, 0)
@@ -256,12 +238,13 @@ def bindings(spec: Spec) -> dict[str, Any]:
         "SIGNED": spec.signed,
         "ROUNDED": 0 if spec.linear else 1 if spec.driver == "gather_nearest" else 2,
         "LINEAR": spec.linear,
+        **{f"RANK_{rank}": spec.linear in (0, rank) for rank in (1, 2, 3)},
         "FOURS": spec.fours,
         "BESIDE": spec.beside,
         "FEW": spec.few,
         "TOGETHER": spec.together,
         "ROWS": spec.rows,
-        "IN_PLACE": spec.in_place,
+        "IN_PLACE": spec.values == spec.real,
         "MEANS": "_means" in spec.driver,
         "EMPTY": real(0),
         "PIXEL": spec.pixel,
@@ -447,14 +430,12 @@ def make_body(spec: Spec, tag: str) -> Any:
     add(*runs.LOOPS, compile_=compile_piece)
     add(runs.dot, compile_=compile_sum, **load_image)
     add(runs.dot_outside, compile_=compile_sum)
-    names["window"] = window_in_place if spec.in_place else window_scratch
-    if spec.in_place:
-        names["settle"] = settled
     add(*runs.LISTS, runs.blend_present, runs.add_outside)
     add(runs.blend_inside, compile_=compile_separate)
     add(gradients.raises, sweeps.enough, gradients.chunk, compile_=compile_inline)
     add(blocks.next_block, blocks.next_piece, blocks.find_piece, compile_=compile_inline)
     add(*gradients.SUMS_OF, compile_=compile_sum)
+    add(sweeps.window)
     add(*taps.STEPS, *sweeps.STEPS, *gradients.PLANES, compile_=compile_loop)
     if "_means" in spec.driver:
         lower_means(spec, names, add)

@@ -152,7 +152,7 @@ def sweep_gather(
     """Prepare the sweep that gathers; ``types`` are those of the image and the values."""
     image, values = types
     group = group_items(plan, source, points, target, run, affine)
-    bits, real = index_bits(plan, source, group), code(plan.real)
+    bits = index_bits(plan, source, group)
     if kind is not None and plan.votes:
         return sweep_labels(plan, order, source, points, target, group, kind, affine, threads)
     if kind is not None:
@@ -180,11 +180,9 @@ def sweep_gather(
             together=together,
             rows=written_out(plan, 4 if fours else together) if few or fours else 0,
             pixel=bytes_of(source, image) if quick and linear else 0,
-            in_place=not few and code(values) == real and group.gap == 0
-            and (run > 0 or target.strides[0] == 1),
             affine=affine,
         )  # fmt: skip
-    slides = spec.linear > 0 and spec.packed > 0
+    slides = spec.linear > 0 and spec.packed
     work = organize(
         plan, order, 0 if kind is not None else 1, bits, run, group=group, slides=slides,
         means=means,
@@ -252,7 +250,7 @@ def samples_directly(plan: Plan, memory: Memory, points: GridLayout, image: np.d
     that taps outside are 0 or the edge pixel.
     """
     stored = code(image) in (code(plan.real), "f2", "V2") and code(plan.dtype)[0] in "fV"
-    usual = points.rank > 0 and is_quick(points, image) and plan.coords != "displacement"
+    usual = points.packed and is_quick(points, image) and plan.coords != "displacement"
     outside = plan.extrapolate and all(
         name == "zeros" or (name == "border" and folds)
         for name, folds in zip(plan.boundaries, plan.folds, strict=True)
@@ -422,7 +420,7 @@ def sweep_backward(
         affine=affine,
     )  # fmt: skip
     # The width does not depend on what is needed, because the order of sums depends on the blocks.
-    slides = spec.linear > 0 and spec.packed > 0
+    slides = spec.linear > 0 and spec.packed
     work = organize(plan, order, 1 + len(plan.spatial), bits, run, False, not affine, group, slides)
     width = CHUNK * work.width if affine else work.step
     each = 2 * MAP * -(-plan.points // width) if affine else plan.points * len(plan.spatial)

@@ -244,7 +244,8 @@ def gather_direct(
             for p in range(task.planes, task.end):
                 plane = tail(image.memory, image.starts[p] + item * image.item + moved)
                 values = tail(out.memory, out.starts[p] + item * out.item)
-                numbers = window(tail(values, begin * out.step), room)
+                onto = tail(values, begin * out.step)
+                numbers, stay = window(block.table, out.step, onto, room)
                 if MEANS:
                     bounds = least_of(around), absent_of(around, p)[0]
                     finite = average_placed(
@@ -267,7 +268,8 @@ def gather_direct(
                         plane, here, gap, block.measures, lattice.strides, within, share,
                         block.table[APART], numbers, n,
                     )  # fmt: skip
-                settle_block(block.table, numbers, values, begin, out.step, block.indices, many)
+                if not stay:
+                    settle_block(block.table, numbers, values, begin, out.step, block.indices, many)
             start, begins = next_block(start, begins, task.last - task.first, row, strip)
 
 

@@ -46,8 +46,8 @@ class GridLayout(NamedTuple):
     axis: int
     point: int
     code: str
-    rank: int  # the rank if points, or the coordinates along each axis, are contiguous; otherwise 0
-    planar: bool
+    packed: bool  # whether the points, or the coordinates along each axis, are contiguous
+    planar: bool  # whether the latter are
 
     @property
     def record(self) -> Points:
@@ -61,7 +61,7 @@ def read_points(grid: Layout, plan: Plan, affine: bool = False) -> GridLayout:
     axes, kind = len(plan.spatial), kind_of(dtype)
     if affine:
         item = axes * (axes + 1) if plan.grid_items > 1 else 0
-        return GridLayout(flat_of(grid, kind), 0, item, 0, 0, code(dtype), axes, True)
+        return GridLayout(flat_of(grid, kind), 0, item, 0, 0, code(dtype), True, True)
     upward, backward = grid, strides[-1] < 0
     if backward:
         upward = shape, (*strides[:-1], -strides[-1]), dtype
@@ -75,7 +75,7 @@ def read_points(grid: Layout, plan: Plan, affine: bool = False) -> GridLayout:
     item = item if plan.grid_items > 1 else 0
     return GridLayout(
         flat_of(upward, kind), begin, item, axis, point, code(dtype),
-        axes if usual or planar else 0, planar,
+        usual or planar, planar,
     )  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def specify(
         code(values),
         displaced=plan.coords == "displacement",
         signed=any(BOUNDARIES[name].odd for name in plan.boundaries),
-        packed=points.rank if is_quick(points, image) else 0,
+        packed=points.packed and is_quick(points, image),
         planar=points.planar and is_quick(points, image),
         **more,
     )

@@ -77,10 +77,11 @@ unsigned = int
 int64 = int
 ROUNDED = 0  # whether methods round positions to base indices: 0 none, 1 all, 2 some do
 DISPLACED = SIGNED = False  # whether coordinates are displacements; whether a boundary is odd
-PACKED = 0  # the distance between points of a grid, if it is always the same
+PACKED = False  # whether the points, or their coordinates along one axis, are contiguous
 PLANAR = False  # whether the points' coordinates along one axis are contiguous
 AFFINE = False  # whether a grid's memory holds affine maps, as rows of D + 1 numbers
 LINEAR = 0  # the rank if all axes are linear
+RANK_1 = RANK_2 = RANK_3 = True  # whether images may have this rank
 LINE = 16  # coordinates in a cache line
 
 
@@ -135,7 +136,7 @@ def place_sliding(
     slid: Array, x: Array, y: Array, z: Array, gap: int, n: int,
 ) -> None:  # fmt: skip
     """Place points as `place` does, if every axis is linear under `zeros`; store how taps slide."""
-    if PACKED == 1:
+    if LINEAR == 1:
         size = real(sizes[SIZE])
         for i in range(n):
             part, offset, sure, reached, by = slide(
@@ -143,7 +144,7 @@ def place_sliding(
             )
             x[i], at[i], slid[i] = part, offset, by
             state[i] = kind(reached, not reached, sure)
-    elif PACKED == 2:
+    elif LINEAR == 2:
         wide, high = real(sizes[SIZE]), real(sizes[COLUMNS + SIZE])
         for i in range(n):
             if PLANAR:
@@ -160,7 +161,7 @@ def place_sliding(
             x[i], y[i], at[i] = part, lower, integer(offset + more)
             slid[i] = integer(by | (fall << integer(2)))
             state[i] = kind(reached, not reached, across & down)
-    elif PACKED == 3:
+    elif LINEAR == 3:
         wide, high, deep = (
             real(sizes[SIZE]),
             real(sizes[COLUMNS + SIZE]),
@@ -206,17 +207,17 @@ def snap(position: Any, rounding: int) -> Any:
 
 def place(
     grid: Array, measure: Array, strides: Array, taps: First, at: Array, state: Array,
-    x: Array, y: Array, z: Array, gap: int, n: int,
+    x: Array, y: Array, z: Array, gap: int, axes: int, n: int,
 ) -> None:  # fmt: skip
     """Convert coordinates to fractions along each axis, offsets of the first taps, and classes.
 
     Points that are not inside get the offset of the first inside point.  Their taps are read too
-    and the values ignored, so one place that is always in cache is used for all of them.  If the
-    grid is packed, a single loop with constant strides reads all axes, so that whole vectors are
-    loaded and then split.  In a planar grid, the axes are ``gap`` apart.  If all axes round, pixels
-    are copied, and fractions are not needed.
+    and the values ignored, so one place that is always in cache is used for all of them.  A single
+    loop with constant strides reads all ``axes``, so that whole vectors are loaded and then split.
+    In a planar grid, the axes are ``gap`` apart.  If all axes round, pixels are copied, and
+    fractions are not needed.
     """
-    if PACKED == 1:
+    if RANK_1 and axes == 1:
         for i in range(n):
             part, offset, sure, inside, out = stand(
                 real(load(grid[i])), measure, unsigned(0), strides[0], taps.rounding & 3
@@ -225,7 +226,7 @@ def place(
             state[i] = kind(inside, out, sure)
             if ROUNDED != 1:
                 x[i] = part
-    elif PACKED == 2:
+    elif RANK_2 and axes == 2:
         for i in range(n):
             if PLANAR:
                 first, second = grid[i], grid[gap + i]
@@ -244,7 +245,7 @@ def place(
             state[i] = kind(inside, out | beyond, across & down)
             if ROUNDED != 1:
                 x[i], y[i] = part, lower
-    elif PACKED == 3:
+    elif RANK_3 and axes == 3:
         for i in range(n):
             if PLANAR:
                 first, second, third = grid[i], grid[gap + i], grid[gap + gap + i]
@@ -268,8 +269,8 @@ def place(
                 x[i], y[i], z[i] = part, lower, deeper
 
 
-def read_ahead(grid: Array, gap: int, n: int) -> None:
-    """Prefetch the coordinates of the next ``n`` points.
+def read_ahead(grid: Array, gap: int, axes: int, n: int) -> None:
+    """Prefetch the coordinates of the next ``n`` points along all ``axes``.
 
     They are loaded while this block's pixels are read and written, when nothing else would request
     them: a grid is read only once, and a block of it is too short for the hardware prefetcher.
@@ -277,10 +278,10 @@ def read_ahead(grid: Array, gap: int, n: int) -> None:
     line = unsigned(LINE)
     if PLANAR:
         for i in range(unsigned(0), n, line):
-            for a in range(unsigned(PACKED)):
+            for a in range(unsigned(axes)):
                 prefetch(grid, a * gap + i)
     else:
-        for i in range(unsigned(0), n * unsigned(PACKED), line):
+        for i in range(unsigned(0), n * unsigned(axes), line):
             prefetch(grid, i)
 
 
@@ -359,14 +360,14 @@ def survey(
     if AFFINE:
         grid = tail(block.reals, block.table[COORDINATES])
         axis_step, point_step = width, 1
-        axes = block.table[AXES]
-        lay_points(points.memory, block.axes, block.measures, axes, task + first, grid, width, n)
+        count = block.table[AXES]
+        lay_points(points.memory, block.axes, block.measures, count, task + first, grid, width, n)
     else:
         grid = tail(points.memory, first * points.point)
         axis_step, point_step = points.axis, points.point
     if PACKED:
-        begin, corner, rounding = int64(0), int64(0), int64(0)
-        for a in range(PACKED):
+        axes, begin, corner, rounding = block.table[AXES], int64(0), int64(0), int64(0)
+        for a in range(axes):
             axis_rounding = block.axes[a * COLUMNS + ROUNDING]
             near = snap(block.measures[a * MEASURES + FROM], axis_rounding)
             begin += block.axes[a * COLUMNS + FIRST] * strides[a]
@@ -381,9 +382,9 @@ def survey(
             )
         else:
             taps = First(begin, corner, rounding)
-            place(grid, block.measures, strides, taps, at, state, x, y, z, gap, n)
+            place(grid, block.measures, strides, taps, at, state, x, y, z, gap, axes, n)
         if not AFFINE and ROUNDED != 1:
-            read_ahead(tail(grid, ahead * point_step), gap, n)
+            read_ahead(tail(grid, ahead * point_step), gap, axes, n)
     else:
         zero(at, n)
         zero(state, n)

@@ -23,6 +23,7 @@ from gridsample.kernels.cpu.blocks import (
     BASE,
     EACH,
     FRACTION,
+    GAP,
     HERE,
     LISTED,
     LOST,
@@ -115,7 +116,7 @@ Array = Any
 int64 = int
 unsigned = int
 PAIRS = JOINED = False
-IN_PLACE = False
+IN_PLACE = False  # whether sums are stored without conversion
 LINEAR = 0  # the rank if all axes are linear
 FOURS = False  # whether there are four taps along x
 PIXEL = 0  # bytes of a pixel that is read by words, or numbers of one that is copied; or 0
@@ -124,11 +125,6 @@ TOGETHER = 1  # how many pixels along x are read together
 RUNS = False  # whether a pixel's contiguous channels are copied together
 MEANS = False  # whether NaN pixels do not count
 HIGH = 0  # the greatest stored value, if it is an integer of few bits
-
-
-def window(out: Array, scratch: Array) -> Array:
-    """Return the working memory: the output if sums are stored without conversion, else scratch."""
-    return scratch
 
 
 def work_inside(*arguments: Any) -> None:
@@ -190,6 +186,7 @@ def gather_inside(
     across = tail(block.reals, block.table[WEIGHT])
     y = tail(x, width)
     z = tail(x, 2 * width)
+    begin = task.first + start
     slides = LINEAR and block.table[SLIDES] and any_slide(slid, n)
     if inside and not LINEAR:
         weigh_inside(block, 1, n)
@@ -200,7 +197,7 @@ def gather_inside(
     for p in range(task.planes, task.end if span.listed < n else task.planes):
         plane = tail(job.image.memory, job.image.starts[p] + item * job.image.item)
         values = tail(job.out.memory, job.out.starts[p] + item * job.out.item)
-        numbers = window(tail(values, (task.first + start) * job.out.step), room)
+        numbers, stay = window(block.table, job.out.step, tail(values, begin * job.out.step), room)
         if inside:
             if lattice.far:
                 fetch_ahead(plane, at, lattice.shifts, block.axes[COUNT], count, n)
@@ -227,9 +224,8 @@ def gather_inside(
                 average_inside(numbers, plane, lattice, block, slid, slides, least, absent, n)
         if inside < n:
             replace(state, numbers, job.around.outside[p], n)
-        settle_block(
-            block.table, numbers, values, task.first + start, job.out.step, block.indices, n
-        )
+        if not stay:
+            settle_block(block.table, numbers, values, begin, job.out.step, block.indices, n)
 
 
 def gather_edges(
@@ -483,6 +479,17 @@ def gather_runs_edges(
 def enough(edges: int, width: int, closing: bool) -> int:
     """Return how many listed edges to process now: all if they fill a block, or at the end."""
     return edges if edges >= width or closing else unsigned(0)
+
+
+def window(block: Array, step: int, out: Array, scratch: Array) -> tuple[Array, bool]:
+    """Return where to compute sums, and whether they stay there.
+
+    They do in an output of their dtype, if a block's points are contiguous; otherwise, they are
+    computed in scratch memory, and `settle_block` stores them.
+    """
+    if IN_PLACE and step == 1 and not block[GAP]:
+        return out, True
+    return scratch, False
 
 
 def settle_block(
