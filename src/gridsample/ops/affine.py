@@ -15,14 +15,11 @@ from gridsample.ops import means
 from gridsample.ops.arrays import (
     Array,
     back,
-    check_differentiable,
-    check_upstream,
-    coefficient_type,
     filtered,
-    out_shape,
     planes,
 )
 from gridsample.ops.missing import Rule, as_rule
+from gridsample.ops.vjps import sample_vjp
 
 
 def affine_sample(
@@ -208,8 +205,12 @@ def affine_sample_vjp(
     flags = {"need_input": need_input, "need_theta": need_theta, "need_weights": need_weights}
     first, second, third = [check_flag(one, name) for name, one in flags.items()]
     rule = as_rule(missing, weights, min_weight, False, padding_mode)
-    arrays = grad_output, input, theta
-    return sample_vjp(backend, arrays, size, options, (first, second, third), rule)
+    arrays = {"grad_output": grad_output, "input": input, "theta": theta}
+
+    def place(maps: Array) -> OnMaps:
+        return OnMaps(backend, maps, size)
+
+    return sample_vjp(backend, arrays, place, options, rule, (first, second, third))
 
 
 # Arguments ----------------------------------------------------------------------------------------
@@ -306,38 +307,3 @@ def sample(
     pixels = planes(backend, image, last)
     source = filtered(backend, pixels, maps, how) if how.prefilter else pixels
     return backend.give(back(backend, places.gather(source, how, image.dtype), last), input)
-
-
-def sample_vjp(
-    backend: Backend, given: tuple[Any, Any, Any], size: Sequence[int], options: Options,
-    needed: tuple[bool, bool, bool], rule: Rule | None,
-) -> tuple[Any, ...]:  # fmt: skip
-    """Compute the results of `affine_sample_vjp`; ``given`` is (grad_output, input, theta)."""
-    named = dict(zip(("grad_output", "input", "theta"), given, strict=True))
-    if rule is not None and rule.weights is not None:
-        named["weights"] = rule.weights
-    upstream, image, maps, *weights = backend.bring(**named)
-    places = OnMaps(backend, maps, size)
-    if rule is not None:
-        gradients = means.sample_vjp(
-            backend, places, upstream, image, weights[0] if weights else None, options, rule, needed
-        )
-        likes = (*given[1:], rule.weights)
-        several = [backend.give(one, like) for one, like in zip(gradients, likes, strict=True)]
-        return tuple(several if weights else several[:2])
-    how = places.settle(image, options)
-    last = how.channel_axis == -1
-    shape = out_shape(backend.shape(image), places.points, last)
-    upstream = check_upstream(backend, upstream, image, shape)
-    if needed[0]:
-        check_differentiable(backend, image)
-    values, pixels = planes(backend, upstream, last), planes(backend, image, last)
-    source = filtered(backend, pixels, maps, how) if how.prefilter and needed[1] else pixels
-    kind = coefficient_type(backend, image, maps) if how.prefilter else image.dtype
-    first, second = places.backward(values, source, how, needed[:2], kind)
-    if first is not None:
-        if how.prefilter:
-            first = filtered(backend, first, maps, how, adjoint=True)
-            first = backend.astype(first, image.dtype)
-        first = back(backend, first, last)
-    return backend.give(first, given[1]), backend.give(second, given[2])

@@ -44,7 +44,7 @@ from gridsample.ops.missing import (
     stored,
     without_missing,
 )
-from gridsample.ops.places import Places
+from gridsample.ops.places import Places, backward
 
 # The even boundary that folds like an odd one.  A weight has no sign to change.
 EVEN = {"antisymmetric": "symmetric", "antimirror": "mirror"}
@@ -423,7 +423,7 @@ def sample_vjp(
     if needed[0]:
         check_differentiable(backend, image)
     if call.parts is None:
-        first, second = plain_vjp(backend, places, upstream, call, needed[:2])
+        first, second = backward(backend, places, upstream, call.image, call.how, needed[:2])
         third = None
     else:
         first, second, third = gradients(backend, places, call, rule, upstream, needed)
@@ -433,21 +433,6 @@ def sample_vjp(
         kind = weights.dtype if is_differentiable(backend, weights) else third.dtype
         third = back(backend, backend.astype(third, kind), last)
     return first, second, third
-
-
-def plain_vjp(
-    backend: Backend, places: Places, upstream: Array, call: Call, needed: tuple[bool, bool]
-) -> tuple[Array | None, Array | None]:
-    """Compute the gradients of plain sampling, (N, C, *spatial) and those of the points."""
-    image, how = call.image, call.how
-    if not how.prefilter:
-        return places.backward(upstream, image, how, needed, image.dtype)
-    kind = coefficient_type(backend, image, places.array)
-    source = filtered(backend, image, places.array, how) if needed[1] else image
-    first, second = places.backward(upstream, source, how, needed, kind)
-    if first is not None:
-        first = filtered(backend, first, places.array, how, adjoint=True)
-    return first, second
 
 
 def gradients(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from gridsample.backends import Backend
+from gridsample.definitions.labels import has_labels, without_labels
 from gridsample.definitions.options import Averaging, Options
 from gridsample.definitions.plan import Shape
-from gridsample.ops.arrays import Array
+from gridsample.ops.arrays import Array, coefficient_type, filtered
 
 
 class Places(Protocol):
@@ -71,3 +72,23 @@ class OnGrid:
     ) -> tuple[Array | None, Array | None]:
         """Compute the needed gradients of image and grid."""
         return self.backend.backward(values, image, self.array, how, needed, dtype)
+
+
+def backward(
+    backend: Backend, places: Places, upstream: Array, image: Array, how: Options,
+    needed: tuple[bool, bool],
+) -> tuple[Array | None, Array | None]:  # fmt: skip
+    """Compute the needed gradients of sampling an image (N, C, *spatial) at the points.
+
+    They include the prefilter's, and the image's gradient has its dtype.  Only the gradient of the
+    points depends on the values of the image.
+    """
+    source = filtered(backend, image, places.array, how) if how.prefilter and needed[1] else image
+    kind = coefficient_type(backend, image, places.array) if how.prefilter else image.dtype
+    if has_labels(how.mode):  # which jump, so that the gradient is that of nearest: 0
+        how = how.changed(mode=without_labels(how.mode, "nearest"))
+    first, second = places.backward(upstream, source, how, needed, kind)
+    if first is not None and how.prefilter:
+        first = filtered(backend, first, places.array, how, adjoint=True)
+        first = backend.astype(first, image.dtype)
+    return first, second

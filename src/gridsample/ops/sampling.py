@@ -6,7 +6,7 @@ from typing import Any
 
 from gridsample.backends import Backend, backend_of, hand_over, is_overridden
 from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
-from gridsample.definitions.labels import has_labels, without_labels
+from gridsample.definitions.labels import without_labels
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Mode, check_flag, check_grid_gradient
 from gridsample.ops import means
@@ -14,9 +14,6 @@ from gridsample.ops.arrays import (
     Array,
     as_grid,
     back,
-    check_differentiable,
-    check_upstream,
-    coefficient_type,
     filtered,
     out_shape,
     planes,
@@ -24,6 +21,7 @@ from gridsample.ops.arrays import (
 )
 from gridsample.ops.missing import Rule, as_rule
 from gridsample.ops.places import OnGrid
+from gridsample.ops.vjps import sample_vjp
 
 
 def grid_sample(
@@ -323,12 +321,17 @@ def grid_sample_vjp(
     )  # fmt: skip
     given = {} if weights is None else {"weights": weights}
     backend = backend_of(grad_output=grad_output, input=input, grid=grid, **given)
-    needed = check_flag(need_input, "need_input"), check_flag(need_grid, "need_grid")
-    every = *needed, check_flag(need_weights, "need_weights")
+    flags = {"need_input": need_input, "need_grid": need_grid, "need_weights": need_weights}
+    first, second, third = [check_flag(one, name) for name, one in flags.items()]
     rule = as_rule(missing, weights, min_weight, False, padding_mode)
-    if rule is not None:
-        return vjp_by_rule(backend, (grad_output, input, grid), options, rule, every)
-    return sample_vjp(backend, grad_output, input, grid, options, needed)
+    arrays = {"grad_output": grad_output, "input": input, "grid": grid}
+
+    def place(points: Array) -> OnGrid:
+        found = as_grid(backend, points, options)
+        check_grid_gradient(points.dtype, second and found is not points)
+        return OnGrid(backend, found)
+
+    return sample_vjp(backend, arrays, place, options, rule, (first, second, third))
 
 
 # Over a backend -----------------------------------------------------------------------------------
@@ -385,28 +388,6 @@ def sample_by_rule(
     return tuple(found) if len(found) > 1 else result
 
 
-def vjp_by_rule(
-    backend: Backend, arrays: tuple[Any, Any, Any], options: Options, rule: Rule,
-    needed: tuple[bool, bool, bool],
-) -> tuple[Any, ...]:  # fmt: skip
-    """Compute the results of `grid_sample_vjp` with missing pixels or weights.
-
-    ``arrays`` is (grad_output, input, grid).
-    """
-    named = dict(zip(("grad_output", "input", "grid"), arrays, strict=True))
-    given = {} if rule.weights is None else {"weights": rule.weights}
-    upstream, image, points, *weights = backend.bring(**named, **given)
-    grid = as_grid(backend, points, options)
-    check_grid_gradient(points.dtype, needed[1] and grid is not points)
-    places = OnGrid(backend, grid)
-    found = means.sample_vjp(
-        backend, places, upstream, image, weights[0] if weights else None, options, rule, needed
-    )
-    likes = (*arrays[1:], rule.weights)
-    several = [backend.give(one, like) for one, like in zip(found, likes, strict=True)]
-    return tuple(several if rule.weights is not None else several[:2])
-
-
 def share_inside(backend: Backend, image: Array, grid: Array, how: Options) -> Array:
     """Compute the mask: a sample of an image of ones surrounded by zeros."""
     kind = sum_type(backend, image, grid)
@@ -416,32 +397,3 @@ def share_inside(backend: Backend, image: Array, grid: Array, how: Options) -> A
     mask = backend.gather(ones, grid, how, kind)
     mask = backend.xp.where(backend.xp.isnan(mask), 0, mask)  # NaN coordinates
     return back(backend, mask, how.channel_axis == -1)
-
-
-def sample_vjp(
-    backend: Backend, grad_output: Any, input: Any, grid: Any, options: Options,
-    needed: tuple[bool, bool],
-) -> tuple[Any, Any]:  # fmt: skip
-    """Compute the results of `grid_sample_vjp`."""
-    upstream, image, given = backend.bring(grad_output=grad_output, input=input, grid=grid)
-    points = as_grid(backend, given, options)
-    check_grid_gradient(given.dtype, needed[1] and points is not given)
-    how = backend.settle(image, points, options)
-    last = how.channel_axis == -1
-    shape = out_shape(backend.shape(image), backend.shape(points), last)
-    upstream = check_upstream(backend, upstream, image, shape)
-    if needed[0]:
-        check_differentiable(backend, image)
-    values, pixels = planes(backend, upstream, last), planes(backend, image, last)
-    # Only the grid's gradient depends on the values of the image.
-    source = filtered(backend, pixels, points, how) if how.prefilter and needed[1] else pixels
-    kind = coefficient_type(backend, image, points) if how.prefilter else image.dtype
-    if has_labels(how.mode):  # which jump, so that the gradient is that of nearest: 0
-        how = how.changed(mode=without_labels(how.mode, "nearest"))
-    first, second = backend.backward(values, source, points, how, needed, kind)
-    if first is not None and how.prefilter:
-        first = filtered(backend, first, points, how, adjoint=True)
-        first = backend.astype(first, image.dtype)
-    if first is not None:
-        first = back(backend, first, last)
-    return backend.give(first, input), backend.give(second, grid)

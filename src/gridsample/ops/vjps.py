@@ -1,0 +1,70 @@
+"""Vector-Jacobian products of sampling, for grids and affine maps alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gridsample.backends import Backend
+from gridsample.definitions.options import Options
+from gridsample.ops import means
+from gridsample.ops.arrays import (
+    Array,
+    back,
+    check_differentiable,
+    check_upstream,
+    out_shape,
+    planes,
+)
+from gridsample.ops.missing import Rule
+from gridsample.ops.places import Places, backward
+
+Needed = tuple[bool, bool, bool]  # gradients of the image, the points and the weights
+
+
+def sample_vjp(
+    backend: Backend, arrays: Mapping[str, Any], place: Callable[[Array], Places],
+    options: Options, rule: Rule | None, needed: Needed,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Compute the vector-Jacobian product of sampling with an upstream gradient.
+
+    Args:
+        backend: the backend.
+        arrays: the arguments grad_output, input, and grid or theta, by name and in this order.
+        place: makes the points of a grid or of maps.
+        options: the options of sampling.
+        rule: the rule for missing pixels and weights, or None.
+        needed: which gradients are needed.
+
+    Returns:
+        The gradients of the image, of the points, and of the weights if there are any, like the
+        arguments; None in place of those that are not needed.
+    """
+    weights = None if rule is None else rule.weights
+    given = dict(arrays) if weights is None else {**arrays, "weights": weights}
+    upstream, image, points, *more = backend.bring(**given)
+    places = place(points)
+    found: tuple[Array | None, ...]
+    if rule is None:
+        found = plain_vjp(backend, places, upstream, image, options, needed[:2])
+    else:
+        weighted = more[0] if more else None
+        found = means.sample_vjp(backend, places, upstream, image, weighted, options, rule, needed)
+    _, *likes = given.values()
+    return tuple(backend.give(one, like) for one, like in zip(found, likes, strict=False))
+
+
+def plain_vjp(
+    backend: Backend, places: Places, upstream: Array, image: Array, options: Options,
+    needed: tuple[bool, bool],
+) -> tuple[Array | None, Array | None]:  # fmt: skip
+    """Compute the gradients of image and points, in the caller's layout, if all pixels count."""
+    how = places.settle(image, options)
+    last = how.channel_axis == -1
+    shape = out_shape(backend.shape(image), places.points, last)
+    upstream = check_upstream(backend, upstream, image, shape)
+    if needed[0]:
+        check_differentiable(backend, image)
+    values, pixels = planes(backend, upstream, last), planes(backend, image, last)
+    first, second = backward(backend, places, values, pixels, how, needed)
+    return None if first is None else back(backend, first, last), second
