@@ -160,6 +160,71 @@ print(len(wanted) > 8)
     assert output == "True\n"
 
 
+OPTIONAL = """
+def optional_calls(dtype, mode, option, gradients):
+    how = {"antialias": True} if option == "antialias" else {"missing": "ignore"}
+    for shape, boundary in itertools.product(
+        [(1, 1, 30, 41), (2, 3, 80, 160), (1, 60, 81, 4), (4, 20, 30, 64)], ("zeros", "reflection")
+    ):
+        last = shape[-1] == 4 or shape[1] == 20
+        image, axis = np.ones(shape, dtype), {"channel_axis": -1 if last else 1}
+        if option == "missing":
+            image[0, 0, 0, 0] = np.nan
+        for size in ((5, 4), (50, 70), (90, 111)):
+            line, column = [np.linspace(-1, 1, n, dtype="f4") for n in size[::-1]]
+            grid = np.stack(np.meshgrid(line, column), -1)[None]
+            grid = np.repeat(grid, shape[0], 0) if boundary == "zeros" else grid
+            out = gridsample.grid_sample(image, grid, mode, boundary, **how, **axis)
+            theta, size = np.eye(2, 3, dtype="f4")[None], (1, 1, *size)
+            turned = gridsample.affine_sample(image, theta, size, mode, boundary, **how, **axis)
+            if gradients:
+                gridsample.grid_sample_vjp(out, image, grid, mode, boundary, **how, **axis)
+                gridsample.affine_sample_vjp(
+                    turned, image, theta, size, mode, boundary, **how, **axis
+                )
+        if option == "missing":
+            gridsample.interpolate(image, (20, 30), mode=mode, **how, **axis)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("dtype", "option", "mode", "gradients"),
+    [
+        ("float32", "antialias", "bilinear", False),
+        ("float32", "antialias", "bicubic", True),
+        ("uint8", "antialias", "bilinear", False),
+        ("uint8", "antialias", "nearest", False),
+        ("uint8", "antialias", "label", False),
+        ("float32", "missing", "bilinear", True),
+        ("float32", "missing", "bicubic", False),
+    ],
+)
+def test_options_that_are_covered_need_no_other_kernels(
+    tmp_path: Path, dtype: str, option: str, mode: str, gradients: bool
+) -> None:
+    output = run(
+        f"""{COLLECT}{OPTIONAL}
+from gridsample.kernels.cpu import footprints
+driver = footprints.driver
+
+def noted(*arguments):
+    needed.add(arguments)
+    return driver(*arguments)
+
+footprints.driver = noted
+how = [{dtype!r}], [2], [{mode!r}], {gradients}, False, ["", {option!r}]
+covered = kernels_of(lambda: make(*how))
+wanted = kernels_of(lambda: optional_calls({dtype!r}, {mode!r}, {option!r}, {gradients}))
+for one in wanted - covered:
+    print("not covered:", one)
+print(len(wanted) > 4)
+""",
+        tmp_path,
+    )
+    assert output == "True\n"
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_what_was_warmed_up_compiles_nothing(tmp_path: Path) -> None:
@@ -234,6 +299,19 @@ def test_modes_are_those_of_either_function() -> None:
     assert functions("area") == {"interpolate"}
     assert functions("spline5") == {"interpolate", "grid_sample", "affine_sample"}
     assert functions("bicubic") == {"interpolate", "grid_sample", "affine_sample"}
+
+
+def test_what_no_image_has_is_left_out() -> None:
+    def kinds(dtype: str, mode: str, option: str) -> set[str]:
+        return {
+            call.option for call in warming.calls_for([dtype], [2], [mode], True, False, [option])
+        }
+
+    assert kinds("float32", "label", "") == set()
+    assert kinds("int16", "label", "antialias") == {"antialias"}
+    assert kinds("int16", "bilinear", "missing") == kinds("int16", "label", "missing") == set()
+    assert kinds("float32", "spline3", "missing") == set()
+    assert kinds("complex64", "bilinear", "missing") == {"missing"}
 
 
 REFUSED: list[tuple[type[Exception], dict[str, Any], str]] = [

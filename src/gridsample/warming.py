@@ -37,6 +37,13 @@ from gridsample.ops.sampling import grid_sample, grid_sample_vjp
 LAYOUTS = ((2, False), (8, False), (16, False), (3, True), (4, True), (16, True))
 # The size of images along each axis, and how many numbers the gradients are taken of.
 SIDE, NUMBERS = 40, 1 << 18
+# The distances of points in pixels if footprints are sampled: samples are taken of the image, of a
+# halved copy, and of a copy that is halved twice.
+APART = 3, 20, 40
+# Options that need kernels of their own.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "": {}, "antialias": {"antialias": True}, "missing": {"missing": "ignore"}
+}  # fmt: skip
 
 
 class Warmed(NamedTuple):
@@ -54,7 +61,7 @@ class Warmed(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A call to make: of what, and with what."""
+    """A call to make: of what, and with what; ``option`` is one of OPTIONS."""
 
     function: str
     dtype: str
@@ -64,6 +71,7 @@ class Call(NamedTuple):
     last: bool
     gradients: bool
     torch: bool
+    option: str = ""
 
 
 def warmup(
@@ -73,6 +81,8 @@ def warmup(
     *,
     gradients: bool = False,
     torch: bool = False,
+    antialias: bool = False,
+    missing: bool = False,
     processes: int | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Warmed:
@@ -93,12 +103,16 @@ def warmup(
     * every boundary that does not change signs;
     * all sizes with fewer than 2^31 elements.
 
+    Combinations that do not exist, such as labels of a floating-point dtype, are left out.
+
     Args:
         dtypes: names of the dtypes of images, one or several.
         ranks: numbers of spatial axes, 1 to 3, one or several.
         modes: names of modes of `grid_sample`, of `interpolate`, or of both; one or several.
         gradients: whether to include the gradients of the image and the grid.
         torch: whether to include tensors on the CPU and, with gradients, their second derivatives.
+        antialias: whether to include samples of footprints (``antialias=True``).
+        missing: whether to include images with missing pixels (``missing="ignore"``).
         processes: the number of processes, including this one; by default one per core.
         progress: called with the share of the work that is done, 0 to 1.
 
@@ -130,7 +144,8 @@ def warmup(
         if progress is not None:
             progress(shown)
 
-    calls = list(calls_for(names, numbers, wanted, gradients, torch))
+    options = ["", *(["antialias"] if antialias else []), *(["missing"] if missing else [])]
+    calls = list(calls_for(names, numbers, wanted, gradients, torch, options))
     folder, compiled, shared = folders.writable(), 0, False
     for number, call in enumerate(calls, 1):
         compiled += make(call)
@@ -167,29 +182,49 @@ def samples(mode: str) -> bool:
     return find_method(mode, resizing=True).samples
 
 
+def is_possible(dtype: str, mode: str, option: str) -> bool:
+    """Whether there are such images: labels are integers, and missing pixels are not."""
+    method = find_method(mode, resizing=True)
+    floating = dtype == "bfloat16" or np.dtype(dtype).kind in "fc"
+    if method.votes:
+        return not floating and option != "missing"
+    return option != "missing" or (floating and not method.prefilter)
+
+
 def calls_for(
-    dtypes: list[str], ranks: list[int], modes: list[str], gradients: bool, torch: bool
-) -> Iterator[Call]:
-    """The calls that need all the kernels."""
+    dtypes: list[str], ranks: list[int], modes: list[str], gradients: bool, torch: bool,
+    options: Iterable[str] = ("",),
+) -> Iterator[Call]:  # fmt: skip
+    """Yield the calls that need all the kernels."""
     libraries = (False, True) if torch else (False,)
-    for dtype, rank, mode, with_torch in product(dtypes, ranks, modes, libraries):
-        if dtype == "bfloat16" and not with_torch:
+    kinds = product(dtypes, ranks, modes, libraries, options)
+    for dtype, rank, mode, with_torch, option in kinds:
+        if (dtype == "bfloat16" and not with_torch) or not is_possible(dtype, mode, option):
             continue
         for channels, last in LAYOUTS:
-            how = dtype, rank, mode, channels, last, gradients, with_torch
+            how = dtype, rank, mode, channels, last, gradients, with_torch, option
             if samples(mode):
                 yield Call("grid_sample", *how)
                 yield Call("affine_sample", *how)
-            yield Call("interpolate", *how)
+            if option != "antialias":  # that is included in any case
+                yield Call("interpolate", *how)
 
 
 @dataclass(frozen=True)
 class Case:
-    """How many items there are, what is outside, and whether points outnumber pixels."""
+    """What decides which kernels a call needs, besides its own fields.
+
+    Attributes:
+        items: the number of items.
+        boundary: what is outside.
+        crowded: whether points outnumber pixels.
+        apart: the distance of points in pixels, if footprints are sampled.
+    """
 
     items: int = 1
     boundary: str = "zeros"
     crowded: bool = True
+    apart: int = APART[0]
 
 
 class Work(NamedTuple):
@@ -220,7 +255,7 @@ def make(call: Call) -> int:
 
 
 def cases_of(call: Call) -> list[Case]:
-    """What of a call decides which kernels it needs, besides its dtype, rank, mode and layout."""
+    """Return the cases of a call."""
     if call.function == "interpolate":
         return [Case(), Case(items=4)]
     cases = [Case()] if call.function == "affine_sample" else [Case(), Case(items=4)]
@@ -229,6 +264,8 @@ def cases_of(call: Call) -> list[Case]:
         # are few points.
         cases += [replace(one, boundary="reflection") for one in cases]
         cases += [replace(one, crowded=False) for one in cases if one.items == 1]
+    if call.option == "antialias":
+        cases = [replace(one, apart=apart) for one, apart in product(cases, APART)]
     return cases
 
 
@@ -238,13 +275,15 @@ def upstream_of(out: Any) -> Any:
 
 
 def work_of(call: Call, case: Case) -> Work:
-    """What a call needs."""
+    """Make the operands and functions of a call."""
     items, rank, axis = case.items, call.rank, -1 if call.last else 1
     stored = np.dtype("float32" if call.dtype == "bfloat16" else call.dtype)
     real, size = real_type(stored), (SIDE,) * rank
     shape = (items, *size, call.channels) if call.last else (items, call.channels, *size)
     image = np.zeros(shape, stored)
-    how: dict[str, Any] = {"mode": call.mode, "channel_axis": axis}
+    if call.option == "missing":
+        image.flat[0] = np.nan
+    how: dict[str, Any] = {"mode": call.mode, "channel_axis": axis, **OPTIONS[call.option]}
     has_gradient = is_differentiable(stored)
     if call.function == "interpolate":
         # Each axis made smaller, left alone or made larger: that decides in which order they go,
@@ -265,6 +304,8 @@ def work_of(call: Call, case: Case) -> Work:
     side = 5 if items > 1 or not case.crowded else max(SIDE, shared)
     grid = np.zeros((items, *(side,) * rank, rank), real)
     theta = np.zeros((1, rank, rank + 1), real)
+    if call.option == "antialias":
+        spread(grid, theta, case.apart)
     where, need = grid, "need_grid"
     forward, backward = cast(Any, grid_sample), cast(Any, grid_sample_vjp)
     if call.function == "affine_sample":
@@ -280,6 +321,14 @@ def work_of(call: Call, case: Case) -> Work:
             for threads in (1, 2)
         ],
     )
+
+
+def spread(grid: Any, theta: Any, pixels: float) -> None:
+    """Lay the points of a grid, and of affine maps, so many pixels apart."""
+    side, rank = grid.shape[1], grid.shape[-1]
+    line = np.arange(side) * (2 * pixels / SIDE) - 1
+    grid[...] = np.stack(np.meshgrid(*[line] * rank, indexing="ij")[::-1], -1)
+    theta[..., range(rank), range(rank)] = side * pixels / SIDE
 
 
 # Processes ----------------------------------------------------------------------------------------

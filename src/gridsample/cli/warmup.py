@@ -54,6 +54,10 @@ def add(commands: Any, progress_bar: Progress) -> None:
         "--torch", action="store_true",
         help="include PyTorch tensors on the CPU; with --gradients also second derivatives",
     )  # fmt: skip
+    command.add_argument("--antialias", action="store_true", help="include samples of footprints")
+    command.add_argument(
+        "--missing", action="store_true", help="include images with missing pixels"
+    )
     command.add_argument(
         "--processes", type=int, metavar="N", help="parallel processes (default: one per core)"
     )
@@ -70,6 +74,8 @@ def run(arguments: argparse.Namespace, progress_bar: Progress) -> None:
             arguments.mode,
             gradients=arguments.gradients,
             torch=arguments.torch,
+            antialias=arguments.antialias,
+            missing=arguments.missing,
             processes=arguments.processes,
             progress=progress,
         )
