@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 COSTLY = Path(__file__).with_name("costly_cases.json")
 # What a kernel costs in seconds, and what a case may take.
-COMPILING, LONG = 1.0, 1.5
+COMPILING, LONG = 1.0, 0.8
 # Modules whose caches lead to kernels.
 CACHING = ("gridsample.kernels.cpu", "gridsample.kernels.resize", "gridsample.kernels.prefilter")
 

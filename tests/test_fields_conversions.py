@@ -279,6 +279,7 @@ def test_tensors_are_arrays_and_differentiable() -> None:
     assert torch.autograd.gradgradcheck(chain, given)
 
 
+@pytest.mark.slow
 def test_conversions_compile_without_a_break() -> None:
     given = tensors()
     torch.compiler.reset()

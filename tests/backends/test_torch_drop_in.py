@@ -189,10 +189,9 @@ CRASHES = [("border", "nan"), ("reflection", "nan"), ("reflection", "inf"), ("re
 BACKWARD = """
 import sys, torch
 from torch.nn import functional
-boundary, value, ours = sys.argv[1], float(sys.argv[2]), sys.argv[3] == "ours"
-if ours:
-    import gridsample.torch_compat
-    gridsample.torch_compat.patch()
+import gridsample.torch_compat
+gridsample.torch_compat.patch()
+boundary, value = sys.argv[1], float(sys.argv[2])
 image = torch.rand(1, 2, 5, 6, requires_grad=True)
 grid = torch.zeros(1, 3, 4, 2)
 grid[0, 0, 0, 0] = value
@@ -206,16 +205,10 @@ assert image.grad.isfinite().all() and grid.grad.isfinite().all()
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize(("boundary", "value"), CRASHES)
 def test_no_crash_where_torch_may_crash(boundary: str, value: str) -> None:
-    """Torch's end is whatever it is (it reads and writes out of bounds); ours is orderly."""
-    codes = {
-        who: subprocess.run(
-            [sys.executable, "-c", BACKWARD, boundary, value, who],
-            capture_output=True, check=False, timeout=300,
-        ).returncode
-        for who in ("torch", "ours")
-    }  # fmt: skip
-    print(f"torch {torch.__version__} ended with {codes['torch']}")  # -11 is SIGSEGV
-    assert codes["ours"] == 0
+    """Torch reads and writes out of bounds there."""
+    command = [sys.executable, "-c", BACKWARD, boundary, value]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
 
 
 # interpolate --------------------------------------------------------------------------------------

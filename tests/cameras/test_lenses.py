@@ -174,6 +174,7 @@ def test_tensors_have_the_same_grids_and_derivatives(model: str, count: int) -> 
     np.testing.assert_allclose(narrow.detach(), theirs, rtol=0, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_compiled_grids_have_no_break() -> None:
     torch.compiler.reset()
     rng = np.random.default_rng(5)

@@ -15,7 +15,7 @@ import gridsample
 from gridsample.definitions.methods import METHODS
 
 
-def main(side: str) -> None:
+def main(side: str, dtype: str) -> None:
     """Resize up and down, with as few and as many rows as there are ways to go about them."""
     zeros = maker(side)
     for name in ("backends.numpy", "ops.resizing", "kernels.resize"):
@@ -27,7 +27,7 @@ def main(side: str) -> None:
         ((2, 18, 5, 3), (5, 8)),
         ((1, 1, 5, 4, 6), (3, 9, 17)),
     ]
-    for (shape, size), dtype in itertools.product(shapes, ("float32", "uint8", "float16")):
+    for shape, size in shapes:
         pixels = cases.pixels(cases.generator(shape), shape, dtype)
         for axis, method, smooth in itertools.product((1, -1), METHODS, (False, True)):
             if method == "label" and dtype != "uint8":
@@ -47,4 +47,4 @@ def main(side: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -18,10 +18,14 @@ HERE = Path(__file__).parent
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs mprotect")
-@pytest.mark.parametrize("side", ["before", "after"])
-def test_nothing_outside_of_arrays_is_touched(side: str) -> None:
+@pytest.mark.parametrize(
+    "dtype",
+    ["float32", *(pytest.param(one, marks=pytest.mark.slow) for one in ("uint8", "float16"))],
+)
+@pytest.mark.parametrize("side", [pytest.param("before", marks=pytest.mark.slow), "after"])
+def test_nothing_outside_of_arrays_is_touched(side: str, dtype: str) -> None:
     path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, str(HERE / "guarded_resize.py"), side]
+    command = [sys.executable, str(HERE / "guarded_resize.py"), side, dtype]
     done = subprocess.run(
         command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
     )
