@@ -44,7 +44,7 @@ from gridsample.ops.missing import (
     stored,
     without_missing,
 )
-from gridsample.ops.places import Places, backward
+from gridsample.ops.places import Places, gradients_at
 
 # The even boundary that folds like an odd one.  A weight has no sign to change.
 EVEN = {"antisymmetric": "symmetric", "antimirror": "mirror"}
@@ -423,7 +423,7 @@ def sample_vjp(
     if needed[0]:
         check_differentiable(backend, image)
     if call.parts is None:
-        first, second = backward(backend, places, upstream, call.image, call.how, needed[:2])
+        first, second = gradients_at(backend, places, upstream, call.image, call.how, needed[:2])
         third = None
     else:
         first, second, third = gradients(backend, places, call, rule, upstream, needed)

@@ -74,7 +74,7 @@ class OnGrid:
         return self.backend.backward(values, image, self.array, how, needed, dtype)
 
 
-def backward(
+def gradients_at(
     backend: Backend, places: Places, upstream: Array, image: Array, how: Options,
     needed: tuple[bool, bool],
 ) -> tuple[Array | None, Array | None]:  # fmt: skip

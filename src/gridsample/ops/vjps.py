@@ -17,7 +17,7 @@ from gridsample.ops.arrays import (
     planes,
 )
 from gridsample.ops.missing import Rule
-from gridsample.ops.places import Places, backward
+from gridsample.ops.places import Places, gradients_at
 
 Needed = tuple[bool, bool, bool]  # gradients of the image, the points and the weights
 
@@ -66,5 +66,5 @@ def plain_vjp(
     if needed[0]:
         check_differentiable(backend, image)
     values, pixels = planes(backend, upstream, last), planes(backend, image, last)
-    first, second = backward(backend, places, values, pixels, how, needed)
+    first, second = gradients_at(backend, places, values, pixels, how, needed)
     return None if first is None else back(backend, first, last), second
