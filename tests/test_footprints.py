@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import cases
@@ -465,6 +466,27 @@ def test_explanations_contain_the_samples() -> None:
         gridsample.explain((4, 4), (0, 0), sides=[(1, 0)])
     with pytest.raises(ValueError, match="at most 16 pixels long"):
         gridsample.explain((4, 400), (0, 0), sides=[(1, 0), (0, 2)])
+
+
+def test_explanations_of_labels_count_all_votes() -> None:
+    rng = cases.generator("footprints", "explain labels")
+    labels = rng.integers(0, 4, (1, 1, 12, 14))
+    theta = np.array([[[0.9, 0.2, 0.05], [-0.4, 1.1, 0.1]]])
+    grid = gridsample.affine_grid(theta, (1, 1, 5, 5))
+    sides = [tuple(2 / 5 * theta[0, :, 1]), tuple(2 / 5 * theta[0, :, 0])]
+    found = set()
+    for extrapolate in (True, False):
+        how = {"extrapolate": extrapolate, "fill_value": 3, "mode": "label"}
+        out = gridsample.grid_sample(labels, grid, padding_mode="constant", antialias=True, **how)
+        for y, x in itertools.product(range(5), range(5)):
+            one = gridsample.explain(
+                (14, 12), grid[0, y, x], padding_mode="constant", image=labels[0, 0], sides=sides,
+                **how,
+            )  # fmt: skip
+            assert one.mean == out[0, 0, y, x]
+            found.add(one.mean == one.value)
+    assert found == {True, False}  # or one sample would have been enough
+    assert "winner of the vote of all taps = " in str(one)
 
 
 @pytest.mark.parametrize("corners", [False, True])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,9 @@ from gridsample.definitions.footprints import SLACK, pixels_per_unit
 from gridsample.definitions.methods import Method
 
 Array = np.ndarray[Any, Any]
+
+# By which share of all weights two sums may differ and still tie.
+TIE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -182,9 +185,26 @@ class Explanation:
 
     @property
     def mean(self) -> float:
-        """The result with antialias=True: the mean of the samples; without sides, the value."""
-        values = [one.value for one in self.samples] or [self.value]
-        return sum(values) / len(values)
+        """The result with antialias=True: the mean of the samples; without sides, the value.
+
+        Labels have no mean: the taps of all samples vote, and the result is the winner.
+        """
+        samples = self.samples or (self,)
+        if self.votes:
+            return winner(vote for one in samples for vote in one.ballots())
+        return sum(one.value for one in samples) / len(samples)
+
+    @property
+    def votes(self) -> bool:
+        """Whether the taps vote for a label."""
+        return any(steps.method.votes for steps in self.axes)
+
+    def ballots(self) -> Iterator[tuple[float, float]]:
+        """Yield the values that the sample votes for, and their weights."""
+        if not self.taps:  # the point is nowhere or outside
+            yield self.value, 1.0
+        for tap in self.taps:
+            yield tap.value, tap.weight
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -232,6 +252,21 @@ class Explanation:
         from gridsample.explanation.notebook import as_html
 
         return as_html(self)
+
+
+def winner(ballots: Iterable[tuple[float, float]]) -> float:
+    """Return the value with the largest sum of weights, and the smallest of those that tie.
+
+    Sums tie if they differ by less than the rounding of the weights.
+
+    >>> winner([(5.0, 0.3), (7.0, 0.5), (5.0, 0.2)])
+    5.0
+    """
+    sums: dict[float, float] = {}
+    for value, weight in ballots:
+        sums[value] = sums.get(value, 0.0) + weight
+    least = max(sums.values()) - TIE * sum(sums.values())
+    return min(value for value, total in sums.items() if total >= least)
 
 
 def corners(size: int, align_corners: bool) -> tuple[float, float]:

@@ -202,8 +202,7 @@ def _tap_lines(one: Explanation) -> Iterator[str]:
 
 def _result_rows(one: Explanation) -> Iterator[Row]:
     """Yield the lines on the value and the gradient."""
-    votes = any(steps.method.votes for steps in one.axes)
-    text = "the value with the largest sum of weights" if votes else "the sum of the taps"
+    text = "the value with the largest sum of weights" if one.votes else "the sum of the taps"
     yield "value", text, show(one.value), ""
     for steps, per_pixel, derivative in zip(one.axes, one.per_pixel, one.gradient, strict=True):
         formula = f"{show(steps.slope)} * {term(per_pixel)}"
@@ -219,7 +218,8 @@ def _footprint_lines(one: Explanation) -> Iterator[str]:
     places = [f"({', '.join(show(steps.position) for steps in each.axes)})" for each in one.samples]
     values = decimals(each.value for each in one.samples)
     yield from _table(("", "position", "<", places), ("   ", "value", ">", values))
-    yield f"  mean = {show(one.mean)}, the result with antialias=True"
+    name = "winner of the vote of all taps" if one.votes else "mean"
+    yield f"  {name} = {show(one.mean)}, the result with antialias=True"
 
 
 def _step_table(rows: Iterable[Row]) -> Iterator[str]:

@@ -39,6 +39,7 @@ from gridsample.explanation.records import (
     Tap,
     corners,
     read,
+    winner,
 )
 from gridsample.ops.filtering import spline_filter
 
@@ -327,26 +328,17 @@ def _add_up(one: Explanation) -> Explanation:
         along = slowest_first[::-1]
         tap = Tap(along, math.prod(tap.weight for tap in along), one.fill if one.filled else 0.0)
         taps.append(tap if tap.pixel is None else replace(tap, value=one.weighed(tap.pixel)))
-    votes = any(steps.method.votes for steps in one.axes)
     per_pixel = [
-        _per_pixel(taps, a) if steps.method.powers > 1 and not votes else 0.0
+        _per_pixel(taps, a) if steps.method.powers > 1 and not one.votes else 0.0
         for a, steps in enumerate(one.axes)
     ]
+    one = replace(one, taps=tuple(taps))
     return replace(
         one,
-        taps=tuple(taps),
-        value=_winner(taps) if votes else sum(tap.product for tap in taps),
+        value=winner(one.ballots()) if one.votes else sum(tap.product for tap in taps),
         per_pixel=tuple(per_pixel),
         gradient=tuple(steps.slope * g for steps, g in zip(one.axes, per_pixel, strict=True)),
     )
-
-
-def _winner(taps: Iterable[Tap]) -> float:
-    """The value with the largest sum of weights, and the smallest of those that tie."""
-    sums: dict[float, float] = {}
-    for tap in taps:
-        sums[tap.value] = sums.get(tap.value, 0.0) + tap.weight
-    return min(sums, key=lambda value: (-sums[value], value))
 
 
 def _per_pixel(taps: Iterable[Tap], a: int) -> float:
@@ -393,8 +385,6 @@ def _check_sides(sides: Any, one: Explanation) -> tuple[tuple[float, ...], ...]:
             f"sides must be {rank} vectors of {rank} numbers each, for size {one.size}, "
             f"got {sides!r}"
         )
-    if any(steps.method.votes for steps in one.axes):
-        raise ValueError("labels have no mean over a footprint; give no sides for mode 'label'")
     if not all(math.isfinite(x) for side in given for x in side):
         raise ValueError(f"sides must be finite, got {sides!r}")
     counts = replace(one, sides=given).counts
