@@ -220,12 +220,13 @@ class Emitter:
         return found
 
     def far_apart(self, at: Any) -> Any:
-        """Return whether some offsets are far apart, so that pixels are hardly in the caches.
+        """Return whether the offsets of some neighbours are far apart.
 
-        Single loads then overlap better than gather instructions.  For images that did not pay.
+        Their pixels are then hardly in the caches, and single loads overlap better than gather
+        instructions.  For images that did not pay.
         """
         builder, count = self.builder, self.count
-        other = shuffle(builder, at, at, [*range(count)][::-1])
+        other = shuffle(builder, at, at, [k ^ 1 for k in range(count)])
         apart = builder.icmp_signed(">", builder.sub(at, other), repeat(builder, I32(FAR), count))
         whole = ir.IntType(count)
         return builder.icmp_unsigned("!=", builder.bitcast(apart, whole), whole(0))
