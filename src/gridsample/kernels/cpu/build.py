@@ -432,7 +432,10 @@ def make_body(spec: Spec, tag: str) -> Any:
     add(runs.dot_outside, compile_=compile_sum)
     add(*runs.LISTS, runs.blend_present, runs.add_outside)
     add(runs.blend_inside, compile_=compile_separate)
-    add(gradients.raises, sweeps.enough, gradients.chunk, compile_=compile_inline)
+    add(
+        gradients.raises, gradients.add_slopes, sweeps.enough, gradients.chunk,
+        compile_=compile_inline,
+    )  # fmt: skip
     add(blocks.next_block, blocks.next_piece, blocks.find_piece, compile_=compile_inline)
     add(*gradients.SUMS_OF, compile_=compile_sum)
     add(sweeps.window)
@@ -453,7 +456,7 @@ def make_body(spec: Spec, tag: str) -> Any:
     add(*second.LOOPS, compile_=compile_separate)
     add(*second.STEPS, compile_=compile_loop)
     if work := WORK.get(spec.driver):
-        add(gradients.derive_run)
+        add(gradients.derive_runs, compile_=compile_loop)
         own: Any = (("work_inside", work.inside, {}), ("work_edges", work.edges, {}))
         add(*own, compile_=compile_loop)
     return compile_body(rebind(DRIVERS[spec.driver], names, f"body_{tag}"))

@@ -41,6 +41,7 @@ from gridsample.kernels.cpu.blocks import (
     STATE,
     SUMS,
     WEIGHT,
+    WHICH,
     WIDTH,
     fill,
     find_piece,
@@ -327,48 +328,65 @@ def backward_edges(
         settle_sums_edges(sums, slopes, which, block.table[AXES], width, n)
 
 
-def derive_run(
-    job: BackwardRuns, block: Block, task: BandedTask, item: int, point: int, count: int,
-    fills: bool, late: int,
-) -> None:  # fmt: skip
-    """Compute both gradients at one point; the first ``count`` of its listed taps are pixels.
+def add_slopes(
+    along: Array, product: Any, amount: Array, axes: Array, apart: int, count: int
+) -> None:
+    """Add a tap's part of the slope along each axis; the weights of the axes are ``apart``."""
+    for a in range(count):
+        if raises(axes, a):
+            along[a] += product * amount[unsigned(1 + a) * apart]
 
-    Dropped taps contribute if a fill value counts (``fills``).  ``late`` is 1 at an edge, see
-    `chunk`.
+
+def derive_runs(
+    job: BackwardRuns, lattice: Lattice, block: Block, task: BandedTask, item: int, start: int,
+    which: Array, listed: bool, n: int,
+) -> None:  # fmt: skip
+    """Compute both gradients at the inside points of a block, or at its ``n`` listed edges.
+
+    This is one function, and one call for all points, because a call takes as long as a few taps.
     """
+    at, state = tail(block.indices, block.table[AT]), tail(block.indices, block.table[STATE])
+    places, lost = tail(block.indices, block.table[PLACES]), tail(block.indices, block.table[LOST])
     width, taps, size = block.table[WIDTH], unsigned(block.table[EACH]), unsigned(job.length)
     wide, here = unsigned(width), tail(block.indices, block.table[HERE])
     tap, amount = tail(block.indices, block.table[LISTED]), tail(block.reals, block.table[AMOUNT])
     g, along = tail(block.reals, block.table[RUN]), tail(block.reals, block.table[SUMS])
-    axes = block.table[AXES]
-    for a in range(axes):
-        along[a] = real(0)
-    for p in range(task.planes, task.end if count or fills else task.planes):
-        offset = job.values.starts[p] + item * job.values.item
-        offset += (task.first + point) * job.values.step
-        fetch(tail(job.values.memory, offset), unsigned(1), g, size)
-        pixels = tail(job.image.memory, job.image.starts[p] + item * job.image.item)
-        plane = tail(job.shadow.memory, job.shadow.starts[p] + item * job.shadow.item)
-        for k in range(taps):
-            if job.needs.grid:
-                if k < count:
-                    product = dot(tail(pixels, here[k]), g, size)
-                else:
-                    product = dot_outside(tail(job.dropped, p * job.length), g, size)
-                for a in range(axes):
-                    if raises(block.axes, a):
-                        kind = unsigned(1 + a) * taps * wide
-                        along[a] += product * amount[kind + unsigned(tap[k])]
-            mine = k < count and (not task.banded or task.low <= here[k] < task.high)
-            if job.needs.image and mine:
-                add_run(tail(plane, here[k]), g, amount[unsigned(tap[k])], size)
-    slopes = tail(job.gradient.memory, item * job.gradient.item)
-    if job.needs.grid and AFFINE:
-        some = tail(slopes, (chunk(task.first + point, block.table) + late) * MAP)
-        add_to_map(along, 1, block.axes, block.measures, axes, task.first + point, some)
-    elif job.needs.grid:
+    axes, slopes = block.table[AXES], tail(job.gradient.memory, item * job.gradient.item)
+    for j in range(n):
+        point, fills = start + int64(j), False
+        if listed:
+            point = int64(which[j])
+            count = list_present(places, taps, wide, j, here, tap)
+            fills = bool(block.table[FILLS] and not lost[j])
+        elif state[j]:
+            continue
+        else:
+            count = list_inside(at[j], lattice.shifts, taps, wide, j, here, tap)
         for a in range(axes):
-            slopes[(task.first + point) * axes + a] = along[a]
+            along[a] = real(0)
+        for p in range(task.planes, task.end if count or fills else task.planes):
+            offset = job.values.starts[p] + item * job.values.item
+            offset += (task.first + point) * job.values.step
+            fetch(tail(job.values.memory, offset), unsigned(1), g, size)
+            pixels = tail(job.image.memory, job.image.starts[p] + item * job.image.item)
+            plane = tail(job.shadow.memory, job.shadow.starts[p] + item * job.shadow.item)
+            for k in range(taps):
+                if job.needs.grid:
+                    if k < count:
+                        product = dot(tail(pixels, here[k]), g, size)
+                    else:
+                        product = dot_outside(tail(job.dropped, p * job.length), g, size)
+                    each = tail(amount, int64(tap[k]))
+                    add_slopes(along, product, each, block.axes, taps * wide, axes)
+                mine = k < count and (not task.banded or task.low <= here[k] < task.high)
+                if job.needs.image and mine:
+                    add_run(tail(plane, here[k]), g, amount[unsigned(tap[k])], size)
+        if job.needs.grid and AFFINE:
+            some = tail(slopes, (chunk(task.first + point, block.table) + listed) * MAP)
+            add_to_map(along, 1, block.axes, block.measures, axes, task.first + point, some)
+        elif job.needs.grid:
+            for a in range(axes):
+                slopes[(task.first + point) * axes + a] = along[a]
 
 
 def backward_runs_inside(
@@ -376,17 +394,10 @@ def backward_runs_inside(
 ) -> None:
     """Compute gradients at inside points if the channels of a pixel are contiguous."""
     if span.inside:
-        at, state = tail(block.indices, block.table[AT]), tail(block.indices, block.table[STATE])
-        here = tail(block.indices, block.table[HERE])
-        tap = tail(block.indices, block.table[LISTED])
-        wide, taps = unsigned(block.table[WIDTH]), unsigned(block.table[EACH])
         weigh_inside(block, 2 if job.needs.grid else 1, span.n)
         multiply_out(block, 1 + block.table[AXES] if job.needs.grid else 1, span.n)
-        for j in range(span.n):
-            if state[j] == 0:
-                count = list_inside(at[j], lattice.shifts, taps, wide, j, here, tap)
-                point = span.start + int64(j)
-                derive_run(job, block, task, span.item, point, count, False, 0)
+        which = tail(block.indices, block.table[WHICH])
+        derive_runs(job, lattice, block, task, span.item, span.start, which, False, span.n)
 
 
 def backward_runs_edges(
@@ -394,16 +405,10 @@ def backward_runs_edges(
     which: Array, n: int,
 ) -> None:  # fmt: skip
     """Compute gradients at listed edges if the channels of a pixel are contiguous."""
-    places, lost = tail(block.indices, block.table[PLACES]), tail(block.indices, block.table[LOST])
-    here, tap = tail(block.indices, block.table[HERE]), tail(block.indices, block.table[LISTED])
-    wide, taps = unsigned(block.table[WIDTH]), unsigned(block.table[EACH])
     orders = 2 if job.needs.grid else 1
     kinds = 1 + block.table[AXES] if job.needs.grid else 1
     prepare_edges(block, points, orders, kinds, lattice.strides, task.first, which, n)
-    for j in range(n):
-        count = list_present(places, taps, wide, j, here, tap)
-        fills = bool(block.table[FILLS] and not lost[j])
-        derive_run(job, block, task, item, int64(which[j]), count, fills, 1)
+    derive_runs(job, lattice, block, task, item, int64(0), which, True, n)
 
 
 def raises(axes: Array, a: int) -> bool:
