@@ -307,7 +307,6 @@ POINTS = np.random.default_rng(1).integers(-2, 9, (2, 4, 6, 2))
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 @pytest.mark.parametrize("kind", ["int8", "int16", "int64", "uint8", "uint32"])
 def test_pixels_are_counted_in_integers(library: str, kind: str) -> None:

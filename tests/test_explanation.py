@@ -147,7 +147,6 @@ PLACES = np.array([-0.2, 0.3, -1.0, 1.4, -2.75, 5.3, inf, nan])
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(6)
 @pytest.mark.parametrize("mode", EVERY_METHOD, ids=lambda mode: getattr(mode, "name", mode))
 def test_every_method_boundary_and_unit_gives_what_grid_sample_does(mode):
     cases = list(itertools.product(plan.BOUNDARIES, plan.COORDS, (1, 5)))

@@ -184,7 +184,7 @@ def tolerance_of(call):
     return 1e-12 if wide else 64 * oracles.ulp(np.float32)
 
 
-@settings(max_examples=examples(120))
+@settings(max_examples=examples(200))
 @given(calls(DOUBLE_AND_SINGLE), st.data())
 def test_output_is_the_reference_s(call, data):
     image = call.given(call.image)

@@ -105,7 +105,6 @@ def test_a_constant_image_stays_constant() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(4)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint8", "complex64"])
 @pytest.mark.parametrize("boundary", ["zeros", "mirror"])
 def test_without_missing_pixels_the_bits_are_those_of_plain_sampling(

@@ -401,7 +401,6 @@ def test_outputs_of_tensors():
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(2)
 @pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "uint8", "complex64"])
 def test_tensors_keep_their_precision(kind):
     torch = pytest.importorskip("torch")

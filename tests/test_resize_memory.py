@@ -111,7 +111,7 @@ def test_what_is_stored_past_the_caches_is_the_same(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="protects pages as Linux does it")
-@pytest.mark.parametrize("side", [pytest.param("before", marks=pytest.mark.slow), "after"])
+@pytest.mark.parametrize("side", ["before", "after"])
 def test_nothing_beside_an_array_is_touched(side: str) -> None:
     # Pixels are loaded and stored by vectors that may be longer than they are.
     here = Path(__file__).parent

@@ -144,7 +144,8 @@ def warmup(
         if progress is not None:
             progress(shown)
 
-    options = ["", *(["antialias"] if antialias else []), *(["missing"] if missing else [])]
+    asked = {"": True, "antialias": antialias, "missing": missing}
+    options = [name for name, included in asked.items() if included]
     calls = list(calls_for(names, numbers, wanted, gradients, torch, options))
     folder, compiled, shared = folders.writable(), 0, False
     for number, call in enumerate(calls, 1):

@@ -33,13 +33,13 @@ def run(*arguments: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_loaders_sample_in_their_workers(start: str) -> None:
     run("loader", start)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_processes_sample_shared_memory(start: str) -> None:
     run("shared", start)
 
