@@ -77,7 +77,7 @@ def table(rows: Sequence[Row], threads: int) -> Iterator[str]:
 
 def write(path: Path, rows: Sequence[Row], differ: dict[str, str]) -> None:
     """Keep the figures, with the machine and the versions."""
-    versions = {name: importlib.metadata.version(name) for name in ("numpy", "numba", "torch")}
+    versions = {name: importlib.metadata.version(name) for name in ("numpy", "llvmlite", "torch")}
     held = {"machine": machine(), "versions": versions, "rows": list(rows), "differ": differ}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(held, indent=1) + "\n")

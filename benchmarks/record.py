@@ -34,7 +34,7 @@ def versions() -> dict[str, str]:
     """Of everybody who is here."""
     import importlib.metadata
 
-    named = {name: importlib.metadata.version(name) for name in ("numpy", "numba")}
+    named = {name: importlib.metadata.version(name) for name in ("numpy", "llvmlite")}
     return {**named, **{name: peer.version for name, peer in PEERS.items() if peer.version}}
 
 

@@ -214,7 +214,7 @@ def measure(case: Case, threads: int, seconds: float) -> Iterator[dict[str, Any]
 
 def versions() -> dict[str, str]:
     """Of everybody who takes part."""
-    names = ("gridsample", "numpy", "numba", "torch", "PIL", "cv2", "scipy")
+    names = ("gridsample", "numpy", "llvmlite", "torch", "PIL", "cv2", "scipy")
     return {name: str(__import__(name).__version__) for name in names}
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import collections
 import os
-import sys
 from collections.abc import Iterator
 from typing import Any
 
-import choosing
 import hypothesis
 import pytest
 
@@ -30,10 +27,7 @@ MAY_SKIP = {
     "signals of POSIX": "not on POSIX",
     "no fork here": "not on POSIX",
     "no forkserver here": "not on POSIX",
-    "owners and modes of POSIX": "not on POSIX",
     "the commands are for a POSIX shell": "not on POSIX",
-    "only root can give files away": "run by a user other than root",
-    "no file here that is always full": "a system without /dev/full, such as macOS",
     "protects pages as Linux does it": "not on Linux",
     "the peak is reset by a file of Linux's": "not on Linux",
     "the peak cannot be reset here": "/proc is not to be written to, as in some containers",
@@ -55,84 +49,10 @@ MAY_SKIP = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options for incomplete environments, and for finding out what takes time."""
+    """The option for incomplete environments."""
     parser.addoption(
         "--may-skip", action="append", default=[], help="one more reason for which tests may skip"
     )
-    parser.addoption(
-        "--compiled", type=int, default=0, help="list the N tests that compile the most kernels"
-    )
-    parser.addoption(
-        "--choose", action="store_true", help="choose the ordinary run's cases: tests/choosing.py"
-    )
-
-
-def compiled() -> int:
-    """How many kernels this process has compiled."""
-    module = sys.modules.get("gridsample.kernels.compile.cache")
-    return 0 if module is None else module.tally["compiled"]
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave cases of a ``sweep(n)``, and those that are listed as costly, to the slow run.
-
-    One case of n stays: those whose places in all lists of parameters add up to a multiple of n.
-    Any two values of different parameters thus meet in one that stays if a third has n values.
-    """
-    places: dict[tuple[Any, ...], dict[tuple[int, ...], int]] = {}
-    for item in items:
-        sweep, call = item.get_closest_marker("sweep"), getattr(item, "callspec", None)
-        if sweep is None or call is None:
-            continue
-        total, left = 0, dict(call.params)
-        marks = [mark.args[0] for mark in item.iter_markers("parametrize")]
-        lists = [one.replace(",", " ").split() if isinstance(one, str) else one for one in marks]
-        lists += [[name] for name in left if not any(name in names for names in lists)]
-        for names in lists:
-            known = places.setdefault((item.nodeid.partition("[")[0], *names), {})
-            value = tuple(id(left[name]) for name in names)
-            total += known.setdefault(value, len(known))
-        if total % sweep.args[0]:
-            item.add_marker(pytest.mark.slow)
-    costly = frozenset[str]() if config.getoption("--choose") else choosing.costly()
-    for item in items:
-        if item.nodeid in costly:
-            item.add_marker(pytest.mark.slow)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """A test, which is told apart from others by the kernels that it compiles."""
-    before, chooses = compiled(), item.config.getoption("--choose")
-    if chooses:
-        choosing.watch()
-    try:
-        yield
-    finally:
-        item.user_properties.append(("compiled", compiled() - before))
-        if chooses:
-            item.user_properties.append(("kernels", sorted(choosing.used)))
-
-
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """The tests that compile the most, all cases of one together."""
-    if config.getoption("--choose"):
-        passed = terminalreporter.stats.get("passed", ())
-        count = choosing.write([choosing.case_of(one) for one in passed if one.when == "call"])
-        terminalreporter.write_line(f"{count} cases are costly: see {choosing.COSTLY.name}")
-    most = config.getoption("--compiled")
-    if not most:
-        return
-    kernels, seconds = collections.Counter[str](), collections.Counter[str]()
-    for outcome in ("passed", "failed"):
-        for report in terminalreporter.stats.get(outcome, ()):
-            name = report.nodeid.partition("[")[0]
-            kernels[name] += dict(report.user_properties).get("compiled", 0)
-            seconds[name] += report.duration
-    terminalreporter.section(f"compiled: {sum(kernels.values())} kernels")
-    for name, count in kernels.most_common(most):
-        terminalreporter.write_line(f"{count:5d} {seconds[name]:8.1f} s  {name}")
 
 
 def forbid(report: Any, config: pytest.Config) -> None:

@@ -9,7 +9,7 @@ import ctypes
 import importlib
 import itertools
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cases
@@ -21,8 +21,9 @@ Array = np.ndarray[Any, Any]
 
 # The modules that allocate arrays for the kernels.
 ALLOCATING = (
-    "backends.numpy", "kernels.memory", "kernels.cpu", "kernels.cpu.calls", "kernels.cpu.entry",
-    "kernels.cpu.layouts", "kernels.cpu.outside", "kernels.cpu.tilings", "kernels.cpu.work",
+    "backends.numpy", "kernels.memory", "kernels.outside", "kernels.run", "kernels.sampling",
+    "kernels.sampling.antialiasing", "kernels.sampling.footprint_calls",
+    "kernels.sampling.halving", "kernels.sampling.layouts", "kernels.sampling.turning",
 )  # fmt: skip
 
 
@@ -103,4 +104,38 @@ def main(side: str) -> None:
                     values, image, grid, **how, channel_axis=axis, threads=threads
                 )
             count += 3
+    count += over_footprints(guard)
+    count += one_pixel_or_row(guard, options)
     print(f"{count} runs of the drivers")
+
+
+def one_pixel_or_row(guard: Callable[[Array], Array], options: Sequence[Any]) -> int:
+    """Sample channels side by side of a single pixel, and of a row that is broadcast."""
+    count = 0
+    grid = guard(cases.generator("small").uniform(-1.2, 1.2, (1, 40, 2)).astype(np.float32))
+    for channels, dtype in itertools.product((3, 5), ("uint8", "float32")):
+        row = guard(cases.pixels(cases.generator("row"), (1, 1, 4, channels), dtype))
+        tall = np.broadcast_to(row, (1, 1000, 4, channels))
+        for mode, boundary, align_corners in options:
+            for image in (guard(row[:, :, :1]), tall):
+                gridsample.grid_sample(image, grid, mode, boundary, align_corners, channel_axis=-1)
+                count += 1
+    return count
+
+
+def over_footprints(guard: Callable[[Array], Array]) -> int:
+    """Run derivatives over footprints, for lists and rows of points; return how many ran."""
+    count = 0
+    for out in [(3,), (300,), (5, 4), (3, 37), (2, 200), (2, 3, 3), (2, 3, 17)]:
+        rng, rank = cases.generator("guarded", str(out)), len(out)
+        image = guard(cases.pixels(rng, (2, 2, *(9, 14, 11)[:rank]), np.float32))
+        grid = rng.uniform(-1.3, 1.3, (2, *out, rank)).astype(np.float32)
+        grid.flat[:3] = np.nan, np.inf, 1e30
+        theta = guard(np.eye(rank, rank + 1, dtype=np.float32)[np.newaxis])
+        grid, up = guard(grid), guard(cases.pixels(rng, (2, 2, *out), np.float32))
+        for most, threads in itertools.product((2, 16), (1, 2)):
+            how: Any = {"antialias": True, "max_samples": most, "threads": threads}
+            gridsample.grid_sample_vjp(up, image, grid, **how)
+            gridsample.affine_sample_vjp(up, image, theta, (1, 2, *out), **how)
+            count += 2
+    return count

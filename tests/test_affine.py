@@ -42,7 +42,6 @@ def test_values(rank, mode, align_corners):
         )
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize("kind", ["uint8", "float16", "float32", "complex64", "int64"])
 @pytest.mark.parametrize("last", [False, True])
 def test_types_and_layouts(kind, last):
@@ -60,7 +59,6 @@ def test_types_and_layouts(kind, last):
     np.testing.assert_allclose(mine.astype(wide), theirs.astype(wide), rtol=0, atol=room)
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize(("items", "maps"), [(2, 2), (1, 2), (2, 1)])
@@ -183,7 +181,6 @@ class TestTensors:
         )
         return image, theta, (*size[:2], *(3, 4, 5)[:rank])
 
-    @pytest.mark.sweep(5)
     @pytest.mark.parametrize("rank", [1, 2, 3])
     @pytest.mark.parametrize("mode", ["linear", "cubic", "spline2"])
     def test_derivatives(self, rank, mode):

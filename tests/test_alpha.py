@@ -55,7 +55,6 @@ ROADS = {
 }
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize("road", ROADS)
 @pytest.mark.parametrize("channels", [2, 4])
 @pytest.mark.parametrize(

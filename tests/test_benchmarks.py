@@ -80,7 +80,6 @@ def test_bytes_are_those_of_the_arrays() -> None:
 # Measuring ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.sweep(8)
 @pytest.mark.parametrize("case", SMALL, ids=lambda case: case.name)
 def test_everybody_agrees(case: Case) -> None:
     row = measure(case, 1, 0.0, 1e9, INSTALLED)
@@ -102,7 +101,6 @@ def separate(input: Any, theta: Any, size: tuple[int, ...], mode: str) -> Any:
     return gridsample.grid_sample(input, gridsample.affine_grid(theta, size), mode)
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize("tensors, direction", [(False, "forward"), (True, "step")])
 def test_affine_maps_agree(tensors: bool, direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if not hasattr(gridsample, "affine_sample"):

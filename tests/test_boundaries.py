@@ -69,7 +69,6 @@ def test_beside_a_fill_the_zeros_are_zeros() -> None:
     assert result.ravel().tolist() == [0, 5, -5]
 
 
-@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "complex64"])
 def test_types(dtype: str) -> None:
     image = (np.arange(12).reshape(1, 1, 12) % 7 + 1).astype(dtype)
@@ -123,3 +122,15 @@ def test_torch_interpols_names(theirs: str) -> None:
     )  # fmt: skip
     ours = gridsample.grid_sample(image, grid, "linear", NAMES[theirs], coords="pixel")
     np.testing.assert_allclose(ours, expected[:, :, 0].numpy(), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("boundary", ["border", "reflection"])
+def test_a_nan_beside_the_last_pixel_is_no_tap_of_it(boundary, order):
+    """A position on the last pixel has that tap alone, however pixels are read."""
+    image = np.arange(16.0).reshape(1, 1, 4, 4)
+    image[..., 2] = np.nan
+    image = np.array(image, order=order)
+    positions = np.array([[[3, 0], [3, 1.5], [3, 3]]])
+    out = gridsample.grid_sample(image, positions, "linear", boundary, coords="pixel")
+    assert out[0, 0].tolist() == [3, 9, 15]

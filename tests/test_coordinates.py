@@ -27,7 +27,6 @@ def line(pixels, xs, mode, boundary, align_corners=False, dtype=float, grid_type
 # Not a number, and infinite ---------------------------------------------------------------------
 
 
-@pytest.mark.sweep(3)
 @RANK
 @ALIGN
 @BOUNDARY
@@ -101,7 +100,6 @@ def test_masking_the_loss_keeps_gradients_clean(mode, boundary):
 # Pixels that are not numbers --------------------------------------------------------------------
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize("channels", [1, 8])
 @ALIGN
 @BOUNDARY
@@ -165,8 +163,6 @@ def test_reflection_counts_folds_however_far(mode, size, align_corners):
     assert_close(grad_grid, expected[1])
 
 
-@pytest.mark.sweep(3)
-@pytest.mark.sweep(3)
 @ALIGN
 @RANK
 @MODE
@@ -254,7 +250,6 @@ def test_gradients_of_the_last_of_more_pixels_than_single_precision_counts():
         assert np.flatnonzero(grad_input).tolist() == [2**24]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 def test_an_axis_of_more_pixels_than_32_bits_count(mode):
     size = 2**31 + 100

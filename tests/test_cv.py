@@ -263,7 +263,6 @@ class TestOpenCV:
             if name.isupper() and hasattr(cv2, name):
                 assert getattr(cv2, name) == getattr(cv, name)
 
-    @pytest.mark.sweep(5)
     @pytest.mark.parametrize("channels", [(), (3,)])
     @pytest.mark.parametrize("border", BORDERS)
     @pytest.mark.parametrize("interpolation", [0, 1, 2, 4])  # area differs on purpose
@@ -277,7 +276,6 @@ class TestOpenCV:
         ours = cv.remap(image, x, y, interpolation, **options)
         np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=kind[2])
 
-    @pytest.mark.sweep(2)
     @pytest.mark.parametrize("interpolation", [1, 2, 4])
     def test_warps(self, cv2, kind, interpolation):
         """A fraction that is off by 1/64 moves a value by that much of the image's range."""
@@ -292,7 +290,6 @@ class TestOpenCV:
                     ours.astype(float), theirs, rtol=0, atol=atol if kind[1] > 1 else 5 / 64
                 )
 
-    @pytest.mark.sweep(3)
     @pytest.mark.parametrize("interpolation", [0, 1, 4])  # area differs on purpose
     @pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16", "float32", "float64"])
     def test_transparent(self, cv2, dtype, interpolation):
@@ -310,7 +307,6 @@ class TestOpenCV:
         bound = 1 if image.dtype.kind in "iu" else 1e-2
         np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=bound)
 
-    @pytest.mark.sweep(3)
     @pytest.mark.parametrize("interpolation", range(7))
     @pytest.mark.parametrize("factor", [0.1, 0.37, 0.62, 1.1, 1.7, 2.5, 3.7])
     def test_resize_by_factors(self, cv2, kind, interpolation, factor):
@@ -319,7 +315,6 @@ class TestOpenCV:
         theirs, ours = cv2.resize(image, **how), cv.resize(image, **how)
         np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=kind[2])
 
-    @pytest.mark.sweep(3)
     @pytest.mark.parametrize("interpolation", range(7))
     @pytest.mark.parametrize("size", [(31, 23), (62, 46), (15, 11), (10, 8), (20, 40), (93, 69)])
     def test_resize(self, cv2, kind, interpolation, size):

@@ -81,7 +81,6 @@ def assert_gradients(image_type, grid_type, mode, boundary, channel_axis=1):
 # Every type with float32 ------------------------------------------------------------------------
 
 
-@pytest.mark.sweep(3)
 @IMAGE_TYPE
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 def test_every_type_of_image(image_type, mode):
@@ -96,7 +95,7 @@ def test_every_type_of_grid(grid_type):
 
 
 @pytest.mark.parametrize("image_type", ["float16", "complex64", "complex128", "uint8"])
-def test_gradients_of_types_that_numba_lacks_or_that_are_rounded(image_type):
+def test_gradients_of_types_that_are_wider_than_sums_or_rounded(image_type):
     for boundary in cases.BOUNDARIES:
         assert_gradients(image_type, "float32", "linear", boundary)
 
@@ -332,7 +331,6 @@ def test_bfloat16_in_gradients_and_filters():
         assert shadow.view(np.uint16).item() == bits  # a tie goes to the even number
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     "image_type", ["bool", "int8", "uint16", "int32", "int64", "float16", "complex64"]
 )
@@ -349,7 +347,6 @@ def test_few_channels_of_every_type(image_type, channels):
         assert_samples(image_type, "float32", "linear", boundary, -1, channels)
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("image_type", "channels"), [("uint8", 3), ("float64", 4)])
 @pytest.mark.parametrize(
     ("mode", "boundary"),

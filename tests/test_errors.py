@@ -148,7 +148,6 @@ def test_bad_upstream(upstream: Any, error: type[Exception], words: list[str]) -
         assert word in str(caught.value)
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", ["uint8", "int64", "bool"])
 def test_the_gradient_of_an_integer_image_is_refused_and_the_grids_is_not(dtype: str) -> None:
     image = IMAGE.astype(dtype)

@@ -174,7 +174,6 @@ def test_every_method_boundary_and_unit_gives_what_grid_sample_does(mode):
             assert one.gradient == pytest.approx(slopes[0, i], abs=1e-10), (place, boundary, how)
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize("turn", range(12))
 def test_several_axes_give_what_grid_sample_does(turn):
     rng = np.random.default_rng(turn)

@@ -16,7 +16,7 @@ from torch.autograd import gradcheck, gradgradcheck
 import gridsample
 from gridsample.backends.numpy import NumPy
 from gridsample.definitions.integers import saturated
-from gridsample.kernels.cpu import halving
+from gridsample.kernels.sampling import halving
 
 
 def peak_of(call: Callable[[], Any]) -> tuple[Any, int]:
@@ -45,6 +45,7 @@ CALLS = [
     ((2, 1, 31, 38), 2, (1, 6), "bilinear", "border", False, "normalized", 3),
     ((1, 1, 31, 38), 1, (6, 1), "bicubic", "border", True, "normalized", 2),
     ((1, 1, 31, 38), 1, (1, 9), "bilinear", "constant", False, "pixel", 16),
+    ((1, 1, 53, 34), 2, (8, 16), "bilinear", "border", True, "normalized", 2),
     ((1, 1, 15, 17, 12), 2, (3, 4, 3), "bilinear", "mirror", False, "normalized", 3),
 ]
 

@@ -48,7 +48,6 @@ CALLS = [
 ]
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize("call", CALLS, ids=str)
 @pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
 def test_results_and_gradients_are_those_of_the_reference(call: Any, last: bool) -> None:
@@ -272,6 +271,25 @@ def test_out_threads_and_layouts_do_not_change_the_result() -> None:
     assert_close(found, expected, 4 * ulp(float))
     none = gridsample.grid_sample(image[:0], grid[:0], antialias=True)
     assert none.shape == (0, *expected.shape[1:])
+
+
+@pytest.mark.parametrize("axes", [*itertools.permutations(range(4))], ids=str)
+def test_gradients_of_images_in_any_memory_order(axes: tuple[int, ...]) -> None:
+    """Also with items that are not apart from each other, and for one grid for all of them."""
+    rng = cases.generator("footprints", "memory order")
+    planes = cases.pixels(rng, (2, 3, 12, 11))
+    image = torch.from_numpy(planes.transpose(axes).copy()).permute(*np.argsort(axes).tolist())
+    grid = torch.from_numpy(shrinking(rng, 2, (3, 4), (12, 11)))
+    for points in (grid, grid[:1]):
+        results = []
+        for same in (image, image.contiguous()):
+            leaves = same.detach().requires_grad_(), points.clone().requires_grad_()
+            out = gridsample.grid_sample(*leaves, antialias=True)
+            first = torch.autograd.grad((out**3).sum(), leaves, create_graph=True)
+            second = torch.autograd.grad(sum((one**2).sum() for one in first), leaves)
+            results.append((*first, *second))
+        for found, expected in zip(*results, strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-11)
 
 
 def test_errors() -> None:

@@ -55,7 +55,6 @@ MODE_AND_RANK = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.sweep(3)
 @LAYOUT
 @KIND
 @ALIGN
@@ -78,7 +77,6 @@ def test_agrees_with_torch(mode, rank, boundary, align_corners, kind, channels, 
             assert_close(one, other)
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("mode", "spatial"),
     [
@@ -133,7 +131,6 @@ EXACT_SIZES = {
 }
 
 
-@pytest.mark.sweep(3)
 @LAYOUT
 @KIND
 @ALIGN
@@ -235,6 +232,27 @@ def test_gradients_are_the_reference_s(call, layout, threads):
     assert_close(grad_grid, expected[1], tolerance_of(call), terms)
 
 
+@pytest.mark.parametrize("axis", range(4))
+@pytest.mark.parametrize("boundary", ["zeros", "border"])
+def test_gradients_of_images_that_are_broadcast(axis, boundary):
+    """Along any axis, such as that of items or channels: the gradient has all entries."""
+    rng = cases.generator("broadcast", axis)
+    image = cases.pixels(rng, (2, 3, 5, 6))
+    image = np.broadcast_to(image.take([0], axis), image.shape)
+    grid = rng.uniform(-1.1, 1.1, (2, 7, 4, 2))
+    values = cases.pixels(rng, (2, 3, 7, 4))
+    how = ("linear", boundary, boundary == "border")
+    expected = oracles.reference_gradients(values, image, grid, *how)
+    for found, wanted in zip(
+        gridsample.grid_sample_vjp(values, image, grid, *how), expected, strict=True
+    ):
+        assert_close(found, wanted)
+    with oracles.unchanged(image):
+        alone, none = gridsample.grid_sample_vjp(values, image, grid, *how, need_grid=False)
+    assert none is None
+    assert_close(alone, expected[0])
+
+
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @ALIGN
 @MODE
@@ -310,7 +328,6 @@ def test_any_number_of_points(mode, points, channel_axis):
     assert_close(grad_grid, expected[1])
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 7, 8, 15, 16, 17, 33, 64])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_any_number_of_channels(channels, dtype):

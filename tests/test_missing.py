@@ -149,7 +149,6 @@ LAYOUTS = [
 ]
 
 
-@pytest.mark.sweep(2)
 @pytest.mark.parametrize("call", LAYOUTS, ids=str)
 def test_kernels_know_of_missing_pixels(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     shape, last, mode, boundary, dtype = call

@@ -39,7 +39,6 @@ def long_enough(shape, mode):
     return tuple(max(n, LONG) for n in shape) if mode in ("reflect", "grid-mirror") else shape
 
 
-@pytest.mark.sweep(5)
 @pytest.mark.parametrize("prefilter", [True, False])
 @pytest.mark.parametrize("order", range(6))
 @pytest.mark.parametrize("mode", MODES)
@@ -101,7 +100,6 @@ NUMBERS = ["b", "B", "h", "I", "l", "f", "d", ">f4", ">i2", "F", "D"]
 
 
 # Of bools, sums just below 1 are cut off to 0, and which ones are is rounding's choice.
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("dtype", "order"), [("?", 0), *itertools.product(NUMBERS, [0, 1, 3])])
 def test_types(dtype, order):
     image = (image_of((8, 9)) * 7).astype(dtype)

@@ -20,7 +20,6 @@ import gridsample
 # Fixed point ------------------------------------------------------------------------------------
 
 
-@pytest.mark.sweep(2)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("smooth", [False, True])
 def test_bytes_are_within_one_of_the_real_result(method: str, smooth: bool) -> None:
@@ -79,7 +78,6 @@ def torch_cases() -> list[tuple[int, str, dict[str, Any]]]:
     return plain
 
 
-@pytest.mark.sweep(2)
 @pytest.mark.parametrize(("rank", "mode", "how"), torch_cases())
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 def test_torch_agrees_forward_and_backward(

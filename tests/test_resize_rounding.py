@@ -101,14 +101,14 @@ def test_copies_and_floats_are_not_rounded() -> None:
 
 
 def test_results_do_not_depend_on_how_the_work_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gridsample.kernels import resize as kernels
+    from gridsample.kernels.resize import planning
 
     image = extremes(2, 3, 70, 50)
     options: dict[str, Any] = {"mode": "cubic", "antialias": True, "rounding": "pillow"}
     for size in ((40, 80), (20, 30)):
         whole = gridsample.interpolate(image, size, threads=1, **options)
         with monkeypatch.context() as patch:
-            patch.setattr(kernels, "PIECE", 500)
+            patch.setattr(planning, "PIECE", 500)
             parts = gridsample.interpolate(image, size, threads=2, **options)
         np.testing.assert_array_equal(parts, whole)
 

@@ -65,7 +65,6 @@ def tolerance_of(image):
     return 1e-10 if image.dtype.itemsize == 8 or image.dtype.kind in "iu" else 2e-6
 
 
-@pytest.mark.sweep(4)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("order", [None, 0, 1, 2, 3, 4, 5])
 @pytest.mark.parametrize("dtype", IMAGES)
@@ -171,7 +170,6 @@ def maps():
     }
 
 
-@pytest.mark.sweep(4)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("order", [None, 0, 1, 2, 3, 4, 5])
 @pytest.mark.parametrize("name", maps())
@@ -214,7 +212,6 @@ def test_a_shift_by_whole_pixels_keeps_nan_where_it_is(cval):
         agree("warp", image, matrix, cval=cval)
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("order", [None, 0, 1, 3, 5])
 def test_rotate(order, mode):

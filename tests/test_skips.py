@@ -44,8 +44,7 @@ def test_known():
 def test_a_skip_that_is_not_listed_fails(
     tmp_path: Path, source: str, options: list[str], summary: str
 ) -> None:
-    for name in ("conftest.py", "choosing.py", "costly_cases.json"):
-        (tmp_path / name).write_text((TESTS / name).read_text())
+    (tmp_path / "conftest.py").write_text((TESTS / "conftest.py").read_text())
     (tmp_path / "test_one.py").write_text(source)
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "."],

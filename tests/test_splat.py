@@ -19,7 +19,6 @@ BOUNDARIES = tuple(reference.BOUNDARIES)
 # The transpose ------------------------------------------------------------------------------------
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_splat_is_the_transpose_of_grid_sample(rank: int, boundary: str) -> None:

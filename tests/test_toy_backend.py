@@ -100,7 +100,6 @@ METHODS = [
 ]  # fmt: skip
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("mode", "boundary"), METHODS)
 @pytest.mark.parametrize("axis", [1, -1])
 def test_every_way_to_sample(mode: Any, boundary: Any, axis: int) -> None:
@@ -146,7 +145,6 @@ def test_missing_pixels_and_weights(boundary: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", ["uint8", "int64", "float32", "complex128"])
 def test_every_kind_of_numbers(dtype: str) -> None:
     rng = cases.generator("toy", dtype)

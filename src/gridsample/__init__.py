@@ -1,6 +1,6 @@
 """Differentiable grid sampling for arrays: one operator, any rank, every derivative.
 
-Importing this package loads NumPy and nothing else of weight; Numba is loaded when something is
+Importing this package loads NumPy and nothing else of weight; llvmlite is loaded when something is
 first sampled, and other libraries only where the caller's arrays came from them.
 
 >>> import numpy as np, gridsample
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from gridsample import methods
 from gridsample._version import __version__
 from gridsample.fields import affine_grid, identity_grid
-from gridsample.kernels.compile.forks import held as _held
+from gridsample.kernels.forks import held as _held
 from gridsample.ops.derivatives import grid_gradient, grid_hessian
 from gridsample.ops.sampling import grid_sample, grid_sample_vjp
 from gridsample.ops.splatting import splat, splat_count

@@ -45,7 +45,6 @@ def inputs() -> tuple[np.ndarray, np.ndarray]:
     return rng.standard_normal((1, 2, 4, 5)), rng.uniform(-1, 1, (1, 3, 6, 2))
 
 
-@pytest.mark.sweep(2)
 @pytest.mark.parametrize("axis", [1, -1])
 def test_arrays_give_arrays(axis: int) -> None:
     image, grid = inputs()

@@ -94,7 +94,6 @@ EVERY: dict[str, Any] = {
 }
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", EVERY)
 def test_every_function_compiled_without_a_break(name: str) -> None:
     torch.compiler.reset()

@@ -36,7 +36,6 @@ def sampling(mode: Any, boundary: Any, corners: bool = False) -> Sample:
     return lambda image, grid: gridsample.grid_sample(image, grid, mode, boundary, corners)
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize("boundary", cases.BOUNDARIES)
 @pytest.mark.parametrize("mode", cases.MODES)
 @pytest.mark.parametrize("rank", [1, 2, 3])

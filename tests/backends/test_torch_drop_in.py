@@ -44,7 +44,6 @@ def results(image: Tensor, grid: Tensor, options: dict[str, Any]) -> tuple[Tenso
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(5)
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("dtype", sorted(INFO.dtypes, key=str), ids=str)
 def test_samples_of_torch_give_what_they_give_in_torch(dtype: torch.dtype, strict: bool) -> None:
@@ -158,7 +157,6 @@ def test_errors_for_types_have_torchs_type(dtype: torch.dtype, place: str) -> No
 # Coordinates that are nowhere ---------------------------------------------------------------------
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize("corners", [False, True])
 @pytest.mark.parametrize("boundary", cases.BOUNDARIES)
 @pytest.mark.parametrize("mode", cases.MODES)
@@ -202,7 +200,6 @@ assert image.grad.isfinite().all() and grid.grad.isfinite().all()
 """
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("boundary", "value"), CRASHES)
 def test_no_crash_where_torch_may_crash(boundary: str, value: str) -> None:
     """Torch reads and writes out of bounds there."""

@@ -46,7 +46,6 @@ print(extra / 1e6)
 """
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is reset by a file of Linux's")
 @pytest.mark.parametrize(
     ("shape", "mode", "kind", "layout", "threads"),

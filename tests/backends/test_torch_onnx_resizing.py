@@ -167,7 +167,6 @@ def test_a_mean_of_whole_pixels_is_a_pool() -> None:
     assert operators(check(model, tensor(1, 2, 9, 14))) == ["AveragePool"]
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     "dtype", [torch.float16, torch.bfloat16, torch.uint8, torch.int16, torch.bool], ids=str
 )

@@ -70,7 +70,6 @@ def close(ours: Any, theirs: Any, tolerance: float = 1e-12) -> None:
 # Values -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sweep(3)
 @OPTIONS
 @pytest.mark.parametrize("last", [False, True])
 def test_all_functions_have_the_arrays_numbers(
@@ -110,7 +109,6 @@ def test_all_functions_have_the_arrays_numbers(
     )
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize("kind", ["uint8", "int16", "bool", "int32", "int64", "uint16"])
 def test_splines_of_integers_round_and_saturate(kind: str) -> None:
     rng = cases.generator("integers", kind)
@@ -336,6 +334,21 @@ def test_second_order_is_zero_at_points_that_are_nowhere(
 
 
 # Transforms and compilers -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("out", [(3, 4), (2, 40)])
+def test_displacements_of_a_batch_of_grids(out: tuple[int, int]) -> None:
+    """One image and many grids are one call, whose output has one more axis than the image."""
+    generator = torch.Generator().manual_seed(3)
+    image = torch.randn(2, 3, 5, 30, generator=generator, dtype=torch.float64)
+    grids = torch.randn(3, 2, *out, 2, generator=generator, dtype=torch.float64)
+
+    def sample(grid: Tensor) -> Tensor:
+        return gridsample.grid_sample(image, grid, "linear", "reflection", coords="displacement")
+
+    for function in (sample, torch.func.grad(lambda grid: sample(grid).square().sum())):
+        expected = torch.stack([function(grid) for grid in grids])
+        torch.testing.assert_close(vmap(function)(grids), expected)
 
 
 @OPTIONS

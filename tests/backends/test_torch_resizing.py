@@ -33,7 +33,6 @@ CASES: list[tuple[tuple[int, ...], Any, dict[str, Any]]] = [
 OWN = gridsample.methods.Method("own-table", ((1, 0, -3, 2), (0, 0, 3, -2)), first=0)
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("shape", "size", "how"), CASES)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
 def test_derivatives_of_both_modes_and_their_batches(

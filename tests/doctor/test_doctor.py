@@ -197,7 +197,7 @@ def test_it_runs_nothing_and_loads_no_framework(tmp_path: Path) -> None:
     script = (
         "import sys\nfrom gridsample.doctor import examine_files\n"
         f"print(len(examine_files([{str(tmp_path)!r}]).findings))\n"
-        "print([m for m in ('torch', 'numba') if m in sys.modules])\n"
+        "print([m for m in ('torch', 'llvmlite') if m in sys.modules])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True

@@ -126,7 +126,6 @@ FEW = (
 )  # fmt: skip
 
 
-@pytest.mark.sweep(2)
 @pytest.mark.parametrize("case", FEW, ids=str)
 def test_values_and_gradients_are_those_of_the_cpu(case: Case) -> None:
     check(case)

@@ -1,4 +1,4 @@
-"""Blocks of several items, tiles of channels, samples without lists, and the edges of zeros."""
+"""Calls of several items, planes that are turned into runs of channels, and the edges of zeros."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import gridsample
-from gridsample.kernels.cpu import calls, entry
 
 CASES = (("bilinear", "zeros"), ("bicubic", "reflection"), ("nearest", "border"))
 
@@ -104,14 +103,41 @@ def test_values_of_items_that_are_apart_are_left_alone():
     assert (room[:, [0, 4]] == 7).all()
 
 
-# Tiles of channels ------------------------------------------------------------------------------
+def test_items_may_begin_beyond_32_bits():
+    """Groups of few points belong to several items, whose offsets are vectors."""
+    image = np.zeros((40, 64, 1024, 1024), np.uint8)[:, :1]  # the system has no pages for zeros
+    image[:, 0, 0, 0] = np.arange(40)
+    grid = np.full((40, 3, 2), -1, np.float32)
+    for mode in ("nearest", "bilinear"):
+        out = gridsample.grid_sample(image, grid, mode, "border", True)
+        assert out[:, 0, 0].tolist() == list(range(40))
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.parametrize("axis", [1, -1])
+def test_dropped_taps_add_nothing_to_other_items(axis):
+    """Items are added to by different threads; the first has most of the work."""
+    channels = 800
+    shape = (512, channels, 2, 2) if axis == 1 else (512, 2, 2, channels)
+    image, grid = np.zeros(shape, np.float32), np.full((512, 16, 1, 2), -0.5, np.float32)
+    grid[256:] = 3
+    values = np.ones((512, channels, 16, 1) if axis == 1 else (512, 16, 1, channels), np.float32)
+    for _ in range(3):
+        one, two = (
+            gridsample.grid_sample_vjp(
+                values, image, grid, "bicubic", channel_axis=axis, threads=threads, need_grid=False
+            )[0]
+            for threads in (1, 2)
+        )
+        np.testing.assert_array_equal(one, two)
+
+
+# Runs of channels -------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("boundary", ["zeros", "constant", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic", ("nearest", "cubic")])
 @pytest.mark.parametrize("channels", [6, 8, 9, 16, 37])
-def test_tiles_give_what_planes_give(boundary, mode, channels):
+def test_runs_give_what_planes_give(boundary, mode, channels):
     sizes = itertools.product([np.float32, np.float64], [(9, 11), (1, 9), (7, 1)], [1, 2])
     for dtype, size, items in sizes:
         image = drawn(items, channels, *size, dtype=dtype)
@@ -125,21 +151,10 @@ def test_tiles_give_what_planes_give(boundary, mode, channels):
         np.testing.assert_allclose(out, np.concatenate(planes, 1), rtol=eps, atol=eps * 4)
 
 
-def test_tiles_are_used_where_points_outnumber_pixels(monkeypatch):
-    used = []
-    sweep = calls.sweep_tiles
-    monkeypatch.setattr(calls, "sweep_tiles", lambda *a: used.append(1) or sweep(*a))
-    for points, expected in ((31, 0), (32, 1)):
-        calls.plan_gather.cache_clear()
-        gridsample.grid_sample(drawn(1, 16, 8, 8), coordinates(1, points, 2))
-        assert len(used) == expected
-
-
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize("boundary", ["zeros", "constant", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic", ("nearest", "cubic")])
 @pytest.mark.parametrize(("channels", "items", "odd"), [(6, 1, 0), (9, 2, 1), (37, 3, 0)])
-def test_gradients_of_tiles_are_those_of_planes(boundary, mode, channels, items, odd):
+def test_gradients_of_runs_are_those_of_planes(boundary, mode, channels, items, odd):
     for size in ((9, 11), (1, 9), (7, 1)):
         image = drawn(items, channels, *size, dtype=np.float64)
         grid = coordinates(items, 13, 9, 2, dtype=np.float64)
@@ -166,60 +181,6 @@ def test_gradients_of_tiles_are_those_of_planes(boundary, mode, channels, items,
                 assert (other is not None) == need
                 if need:
                     np.testing.assert_array_equal(one, other)
-
-
-def test_gradients_go_by_tiles_where_points_outnumber_pixels(monkeypatch):
-    used = []
-    sweep = calls.sweep_backward_tiles
-    monkeypatch.setattr(calls, "sweep_backward_tiles", lambda *a: used.append(1) or sweep(*a))
-    for points, expected in ((31, 0), (32, 1)):
-        calls.plan_backward.cache_clear()
-        image, grid = drawn(1, 16, 8, 8), coordinates(1, points, 2)
-        gridsample.grid_sample_vjp(drawn(1, 16, points), image, grid)
-        assert len(used) == expected
-
-
-# Samples in registers ---------------------------------------------------------------------------
-
-
-@pytest.mark.sweep(3)
-@pytest.mark.parametrize("rank", [1, 2, 3])
-@pytest.mark.parametrize("boundary", ["zeros", "border"])
-@pytest.mark.parametrize("planar", [False, True], ids=["points", "planar"])
-@pytest.mark.sweep(3)
-@pytest.mark.parametrize(
-    ("kind", "grid_kind"),
-    [
-        ("float32", "float32"),
-        ("float64", "float64"),
-        ("float16", "float32"),
-        ("float16", "float64"),
-    ],
-)
-def test_what_needs_no_list_of_taps_is_what_lists_give(
-    rank, boundary, planar, kind, grid_kind, monkeypatch
-):  # fmt: skip
-    image = drawn(2, 3, *(5, 2, 9)[:rank]).astype(kind)
-    image[0, 0, (0,) * rank] = np.inf
-    grid = coordinates(2, 31, rank, dtype=np.dtype(grid_kind).type)
-    if planar:
-        grid = np.moveaxis(np.ascontiguousarray(np.moveaxis(grid, -1, 1)), 1, -1)
-    values = drawn(2, 3, 31, seed=3).astype(kind)
-    values[1, 1, 4] = np.nan
-    found = []
-    for direct in (calls.samples_directly, lambda *_: False):
-        monkeypatch.setattr(calls, "samples_directly", direct)
-        for plan in (calls.plan_gather, calls.plan_backward):
-            plan.cache_clear()
-        how = {"padding_mode": boundary, "threads": 1}
-        out = gridsample.grid_sample(image, grid, **how)
-        found.append((out, *gridsample.grid_sample_vjp(values, image, grid, **how)))
-    for plan in (calls.plan_gather, calls.plan_backward):
-        plan.cache_clear()
-    eps = 8 * np.finfo(kind).eps
-    for one, other in zip(*found, strict=True):
-        scale = np.max(np.abs(other), where=np.isfinite(other), initial=1)
-        np.testing.assert_allclose(one, other, rtol=eps, atol=eps * scale)
 
 
 # Taps at the edges of zeros ---------------------------------------------------------------------
@@ -274,15 +235,3 @@ def test_a_forked_child_does_without_openmp():
     command = [sys.executable, "-W", "ignore", "-c", FORKED]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
     assert done.stdout == "done\n", done.stderr
-
-
-def test_turns_take_every_row_once_and_tasks_in_order():
-    for lengths in ([1] * 100, [3, 40, 0, 17], [1], [0, 5]):
-        starts, seen = np.cumsum([0, *lengths]), {k: [] for k in range(len(lengths))}
-        for turn in entry.take_turns(lengths):
-            for first, last in turn:
-                assert last - first <= entry.TURN
-                for row in range(first, last):
-                    seen[int(np.searchsorted(starts, row, "right")) - 1].append(row)
-        for k, length in enumerate(lengths):
-            assert seen[k] == [*range(starts[k], starts[k] + length)]

@@ -188,7 +188,6 @@ def test_huge_and_odd_numbers_raise_nothing():
 # Beyond PyTorch: the transpose, and gradients by differences --------------------------------------
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize("boundary", reference.BOUNDARIES)
 @pytest.mark.parametrize("mode", ["nearest", "linear", "mitchell", "spline4", "lanczos2"])
 @pytest.mark.parametrize("extrapolate", [True, False])

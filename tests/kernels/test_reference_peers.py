@@ -52,7 +52,6 @@ def assert_agrees_with_torch(image, grid, mode, boundary, align_corners, rng):
     assert_close(grad_grid, torch_grid.grad.numpy())
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize("kind", GRIDS)
 @ALIGN
 @BOUNDARY
@@ -73,7 +72,6 @@ def test_agrees_with_torch(mode, spatial, boundary, align_corners, kind):
     assert_agrees_with_torch(image, grid, mode, boundary, align_corners, rng)
 
 
-@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("mode", "spatial"),
     [

@@ -19,7 +19,6 @@ import pytest
 
 import gridsample
 from gridsample.kernels import threads as pool
-from gridsample.kernels.cpu.work import portions
 
 Array = np.ndarray[Any, Any]
 
@@ -74,7 +73,6 @@ def check_threads(results: Callable[[int], list[Array]]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(2)
 @pytest.mark.parametrize("mode", ["trilinear", "tricubic"])
 @pytest.mark.parametrize("kind", ["float16", "float32"])
 def test_every_number_of_threads_gives_the_same_bits_in_a_volume(kind: str, mode: str) -> None:
@@ -87,20 +85,6 @@ def test_every_number_of_threads_gives_the_same_bits_in_a_volume(kind: str, mode
             gridsample.grid_sample_vjp(upstream, image, grid, mode, threads=threads)
         )
     )
-
-
-@pytest.mark.parametrize("threads", [1, 2, 3, 8, 33])
-@pytest.mark.parametrize("apart", [False, True])
-@pytest.mark.parametrize(("items", "planes"), [(1, 1), (1, 3), (5, 1), (5, 7)])
-def test_portions_cover_every_place_once(
-    items: int, planes: int, apart: bool, threads: int
-) -> None:
-    written = np.zeros((items if apart else 1, planes, 100), int)
-    for group, some, (several, low, high) in portions(range(items), apart, planes, 100, threads):
-        assert several or (low, high) == (0, 100)
-        for item in group if apart else range(1):
-            written[item, some.start : some.stop, low:high] += 1
-    np.testing.assert_array_equal(written, 1)
 
 
 def test_sixteen_callers_at_once() -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from gridsample.backends.base import Backend
 from gridsample.backends.numpy import BACKEND as NUMPY
-from gridsample.kernels.compile import forks
+from gridsample.kernels import forks
 
 __all__ = ["Backend", "backend_of", "hand_over", "is_overridden", "register"]
 

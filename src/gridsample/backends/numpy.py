@@ -33,7 +33,7 @@ from gridsample.definitions.plan import (
 )
 from gridsample.kernels import of_resizing, on_cpu
 from gridsample.kernels.memory import as_float, converted
-from gridsample.kernels.prefilter import coefficients, extension
+from gridsample.kernels.spline import coefficients, extension
 
 Array = np.ndarray[Any, Any]
 DType = np.dtype[Any]
@@ -320,15 +320,11 @@ class NumPy(Backend):
         """Compute B-spline coefficients, or the transpose."""
         check_image_type(image.dtype)
         extended = [extension(one, align_corners) for one in boundaries] if order > 1 else []
-        image, n = as_float(image), image.ndim
-        last = has_channels_last(image)
-        if last:  # in the order of its memory
-            image, axes = np.moveaxis(image, 1, -1), [(a - 1) % (n - 1) if a else 0 for a in axes]
-        found = coefficients(
-            image, order, extended, axes, real=real_type(image.dtype), adjoint=adjoint,
-            threads=threads,
-        )  # fmt: skip
-        return channels_second(found) if last else found
+        real = real_type(image.dtype)
+        kind = np.dtype(f"c{2 * real.itemsize}") if image.dtype.kind == "c" else real
+        result: Array = np.empty_like(image, kind, subok=False)
+        coefficients(image, order, extended, axes, result, adjoint=adjoint, threads=threads)
+        return result
 
     def resize(self, image: Array, how: Resizing, transposed: bool) -> Array:
         """Resize by one matrix per axis, or by their transposes."""

@@ -18,9 +18,9 @@ from typing import Any, NoReturn
 
 from gridsample import io
 from gridsample._version import __version__
-from gridsample.cli import doctor, flow, panorama, register, undistort, warmup, words
+from gridsample.cli import doctor, flow, panorama, register, undistort, words
 from gridsample.cli.files import resize_file, warp_file
-from gridsample.cli.terminal import Terminated, ending_cleanly, progress_bar, quiet_libraries
+from gridsample.cli.terminal import Terminated, ending_cleanly, quiet_libraries
 from gridsample.definitions.plan import BOUNDARIES, MISSING
 from gridsample.methods import names as method_names
 from gridsample.ops.missing import RULES
@@ -281,7 +281,6 @@ def _parser() -> argparse.ArgumentParser:
     _add_info(commands)
     _add_explain(commands)
     doctor.add(commands)
-    warmup.add(commands, progress_bar)
     return parser
 
 

@@ -6,8 +6,8 @@
 Every function accepts a single value or an array, and is written once for all targets.  It uses
 only arithmetic, comparisons, ``where``, ``floor``, ``rint``, ``minimum``, ``maximum``,
 ``remainder``, and ``if`` on flags that are known in advance (``aligned``, ``boundary``, ``edge``,
-``rounding``).  In this module, these names are NumPy's; `gridsample.kernels.compile.lower` binds
-them and the constants anew for each target and precision.
+``rounding``).  In this module, these names are NumPy's, which values of the vector language
+(`gridsample.kernels.vector`) accept, too; `gridsample.kernels.gpu.build` binds them to Triton's.
 
 An axis of ``size`` pixels is described by ``last = size - 1``, which float32 represents exactly for
 one more pixel than ``size``.  ``edge`` determines where the mirrors are: at -edge / 2 and

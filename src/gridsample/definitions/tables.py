@@ -3,8 +3,7 @@
 Along an axis, resizing is a product with a matrix that depends only on the sizes and the method.
 The matrix is zero outside a band, so it is stored as a `Band`: the first input of each output, the
 number of inputs, and their weights.  The matrix of a spline is dense: it is the product of a band
-and the prefilter.  The prefilter of the cubic spline is the inverse of a tridiagonal matrix, a
-`Solve`; that of other orders is a `Prefilter`.  The transpose of each has the same type.
+and the prefilter, a `Prefilter`.  The transpose of each has the same type.
 """
 
 from __future__ import annotations
@@ -65,11 +64,6 @@ class Band:
         return float(np.abs(self.weights).sum(axis=1).max(initial=0))
 
     @functools.cached_property
-    def is_of_pairs(self) -> bool:
-        """Whether every output depends on exactly two inputs."""
-        return bool((self.count == 2).all())
-
-    @functools.cached_property
     def is_identity(self) -> bool:
         """Whether every output equals the input of the same index."""
         if self.inputs != self.outputs or not self.count.all():
@@ -101,47 +95,6 @@ class Band:
         return Band(self.outputs, first, count, weights)
 
 
-@dataclass(frozen=True, eq=False)
-class Solve:
-    """The inverse of a tridiagonal matrix.
-
-    Attributes:
-        below: the entries below the diagonal; the first is 0.
-        diagonal: the entries on the diagonal.
-        above: the entries above the diagonal; the last is 0.
-    """
-
-    below: Array
-    diagonal: Array
-    above: Array
-
-    def dense(self) -> Array:
-        """The inverse as a dense matrix."""
-        matrix = np.diag(self.diagonal) + np.diag(self.below[1:], -1) + np.diag(self.above[:-1], 1)
-        inverse: Array = np.linalg.inv(matrix)
-        return inverse
-
-    def transpose(self) -> Solve:
-        """The transpose of the inverse, which is the inverse of the transpose."""
-        return Solve(np.roll(self.above, 1), self.diagonal, np.roll(self.below, -1))
-
-    @functools.cached_property
-    def recursion(self) -> Array:
-        """The coefficients of the two sweeps that solve it by Gaussian elimination, (3, n).
-
-            forward:   x[i] = (x[i] - below[i] * x[i - 1]) * inverse[i]
-            backward:  x[i] = x[i] - beyond[i] * x[i + 1]
-
-        Row 0 is ``below``, row 1 ``inverse``, row 2 ``beyond``.
-        """
-        inverse, beyond = np.empty_like(self.diagonal), np.empty_like(self.above)
-        previous = 0.0
-        for i, (b, d, a) in enumerate(zip(self.below, self.diagonal, self.above, strict=True)):
-            inverse[i] = 1 / (d - b * previous)
-            beyond[i] = previous = a * inverse[i]
-        return np.stack([self.below, inverse, beyond])
-
-
 @dataclass(frozen=True)
 class Prefilter:
     """The map from pixels to the coefficients of a spline of any order, or its transpose.
@@ -158,6 +111,11 @@ class Prefilter:
     n: int
     extended: str
     adjoint: bool = False
+
+    @property
+    def options(self) -> tuple[int, str, bool]:
+        """The order, the extension, and whether it is transposed."""
+        return self.order, self.extended, self.adjoint
 
     def dense(self) -> Array:
         """The dense matrix, which is the inverse of the spline's values at the pixels."""
@@ -178,9 +136,9 @@ class Prefilter:
 class AxisMap(NamedTuple):
     """The matrix that resizes one axis: after @ band @ before."""
 
-    before: Solve | Prefilter | None
+    before: Prefilter | None
     band: Band
-    after: Solve | Prefilter | None
+    after: Prefilter | None
 
     def transpose(self) -> AxisMap:
         """The adjoint."""
@@ -366,19 +324,11 @@ def spline(axis: Axis, method: Method) -> AxisMap:
     return AxisMap(interpolation(order, axis.inputs, axis.align_corners), band, None)
 
 
-def interpolation(order: int, n: int, align_corners: bool) -> Solve | Prefilter | None:
+def interpolation(order: int, n: int, align_corners: bool) -> Prefilter | None:
     """The map from n values of a spline to its coefficients; None if it is the identity."""
     if n == 1:
         return None
-    if order != 3:
-        return Prefilter(order, n, "mirror" if align_corners else "symmetric")
-    below, diagonal, above = np.full(n, 1 / 6), np.full(n, 4 / 6), np.full(n, 1 / 6)
-    below[0] = above[-1] = 0
-    if align_corners:
-        above[0] = below[-1] = 2 / 6
-    else:
-        diagonal[0] = diagonal[-1] = 5 / 6
-    return Solve(below, diagonal, above)
+    return Prefilter(order, n, "mirror" if align_corners else "symmetric")
 
 
 def clamp(index: Array, n: int) -> Array:

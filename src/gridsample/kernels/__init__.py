@@ -23,7 +23,7 @@ the mean over each point's samples.  Gather is then M A(E grid), and the other f
 
 Shapes: image and upstream (N, C, *spatial), grid and moves (N, *out, D), values and out
 (N, C, *out), as in the plan.
-Each target (`gridsample.kernels.cpu`, `gridsample.kernels.gpu`) implements these functions.
+Each target (`gridsample.kernels.sampling`, `gridsample.kernels.gpu`) implements these functions.
 `gridsample.kernels.reference` defines their results.
 """
 
@@ -32,16 +32,16 @@ from __future__ import annotations
 import functools
 from types import ModuleType
 
-from gridsample.kernels.compile import forks
+from gridsample.kernels import forks
 
 
 @functools.cache
 def on_cpu() -> ModuleType:
-    """Return the CPU kernels.  They and Numba are imported on first use."""
+    """Return the CPU kernels.  They and llvmlite are imported on first use."""
     with forks.held():
-        from gridsample.kernels import cpu
+        from gridsample.kernels import sampling
 
-    return cpu
+    return sampling
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -27,111 +27,6 @@ Layout = tuple[Shape, Shape, np.dtype[Any]]
 def layout_of(array: Array) -> Layout:
     """Return the layout of an array: everything about it except its address."""
     return array.shape, array.strides, array.dtype
-
-
-class Flat(NamedTuple):
-    """How to view the memory of an array, from its first element to its last, as a flat array.
-
-    Attributes:
-        order: the order in which the array can be flattened without a copy: "C", or "K" (the order
-            of its strides), or "" if there are gaps or if entries share memory.
-        extent: the number of elements from the first to the last, both included.
-        kind: the dtype that they are read as; None for their own.
-    """
-
-    order: str
-    extent: int
-    kind: np.dtype[Any] | None
-
-    def view(self, array: Array) -> Array:
-        """Return the memory of an array of this layout."""
-        if self.order == "C":
-            flat = array.reshape(-1)
-        elif self.order == "K":
-            flat = array.ravel("K")
-        else:
-            flat = np.lib.stride_tricks.as_strided(
-                array, (self.extent,), (array.itemsize,), writeable=array.flags.writeable
-            )
-        return flat if self.kind is None else flat.view(self.kind)
-
-
-def flat_of(layout: Layout, kind: np.dtype[Any]) -> Flat:
-    """Return how to flatten an array of a layout whose memory is read as ``kind``."""
-    shape, strides, dtype = layout
-    steps = [(stride, n) for n, stride in zip(shape, strides, strict=True) if n > 1]
-    extent = 1 + sum((n - 1) * (stride // dtype.itemsize) for stride, n in steps)
-    order = ""
-    if side_by_side(steps[::-1], dtype.itemsize):
-        order = "C"
-    elif side_by_side(sorted(steps), dtype.itemsize):
-        order = "K"
-    return Flat(order, extent, None if kind == dtype else kind)
-
-
-def side_by_side(steps: list[tuple[int, int]], size: int) -> bool:
-    """Whether elements fill memory without gaps, given (stride, length) pairs, innermost first."""
-    for stride, n in steps:
-        if stride != size:
-            return False
-        size *= n
-    return True
-
-
-class Memory(NamedTuple):
-    """An array (N, C, *rest) of planes.
-
-    Attributes:
-        flat: its memory.
-        item: distance between items, in elements; 0 if all items share one.
-        planes: where each plane of an item starts.
-        strides: distance between neighbours along each axis of ``rest``, last axis first (x, y, z).
-        run: the number of contiguous values at each place of a plane, if they include all planes of
-            an item; otherwise 0.
-    """
-
-    flat: Flat
-    item: int
-    planes: Array
-    strides: Shape
-    run: int
-
-
-@functools.lru_cache(maxsize=256)
-def describe(layout: Layout, items: int, as_bits: bool = False) -> Memory:
-    """Describe a plain array (N, C, *rest) to the kernels, for a call with ``items`` items."""
-    shape, strides, dtype = layout
-    parts = 2 if dtype.kind == "c" else 1
-    size = dtype.itemsize // parts
-    channels, (item, channel, *rest) = shape[1], (stride // size for stride in strides)
-    starts = np.arange(channels, dtype=np.int64)[:, np.newaxis] * channel + np.arange(parts)
-    run = channels * parts > 1 and (channels == 1 or channel == parts)
-    return Memory(
-        flat_of(layout, np.dtype(f"u{size}") if as_bits else kind_of(dtype)),
-        item if shape[0] == items else 0,
-        frozen(starts.reshape(-1)),
-        tuple(rest[::-1]),
-        channels * parts if run else 0,
-    )
-
-
-def kind_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype for kernels: bool as uint8, 16-bit floats as bits, complex as reals."""
-    if dtype.kind == "c":
-        return np.dtype(f"f{dtype.itemsize // 2}")
-    if dtype.kind == "b":
-        return np.dtype(np.uint8)
-    return np.dtype(np.uint16) if dtype.kind in "fV" and dtype.itemsize == 2 else dtype
-
-
-def sign_bit(dtype: np.dtype[Any], bits: int) -> int:
-    """The bit to flip so that the bits of a dtype, as a signed integer, have their values' order.
-
-    What has fewer bits than that integer is extended with zeros.
-    """
-    if (dtype.kind == "i") == (dtype.itemsize * 8 == bits):
-        return 0
-    return -(1 << 63) if dtype.itemsize == 8 else 1 << (dtype.itemsize * 8 - 1)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -206,15 +101,6 @@ def as_parts(array: Array) -> Array:
         (*array.strides, part.itemsize),
         writeable=array.flags.writeable,
     )
-
-
-def stored(array: Array) -> Array:
-    """View an array with a dtype that kernels have: bool as uint8, 16-bit floats as uint16 bits."""
-    if array.dtype == np.bool_:
-        return array.view(np.uint8)
-    if array.dtype.kind in "fV" and array.itemsize == 2:
-        return array.view(np.uint16)
-    return array
 
 
 def frozen(array: Array) -> Array:

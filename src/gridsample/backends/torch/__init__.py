@@ -44,7 +44,7 @@ from gridsample.definitions.options import (
 )
 from gridsample.definitions.plan import Shape, type_name
 from gridsample.kernels import on_cpu
-from gridsample.kernels.prefilter import extension
+from gridsample.kernels.spline import extension
 
 # The dtypes by name, and the names by dtype.
 NAMED = {type_name(array): kind for kind, array in TYPES.items()}

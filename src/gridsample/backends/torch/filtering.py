@@ -3,7 +3,7 @@
     prefilter(input, order, extended, axes, adjoint)
 
 It is linear in the input.  ``extended`` determines how lines along ``axes`` are extended
-(`gridsample.kernels.prefilter`).  The transpose is the same operator with the opposite ``adjoint``.
+(`gridsample.kernels.spline`).  The transpose is the same operator with the opposite ``adjoint``.
 Sums are computed in float64 or float32, which is also the dtype of the result; see `COEFFICIENTS`.
 """
 
@@ -23,7 +23,6 @@ from gridsample.backends.torch.operators import (
     LIBRARY,
     count,
     empty,
-    is_channels_last,
     memory,
     numpy_type,
 )
@@ -60,19 +59,14 @@ def cpu_prefilter(
     threads: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Prefilter CPU tensors."""
-    from gridsample.kernels.prefilter import coefficients
+    from gridsample.kernels.spline import coefficients
 
-    check_image_type(numpy_type(image.dtype, "input"))
-    real, last = REALS[image.dtype], is_channels_last(image)
-    image = image.detach().to(COEFFICIENTS[image.dtype])
-    if last:  # in the order of its memory
-        image, axes = image.movedim(1, -1), [(a - 1) % (image.dim() - 1) if a else 0 for a in axes]
-    found = coefficients(
-        memory(image), order, extended, axes, real=TYPES[real],
+    result = fake_prefilter(image)
+    coefficients(
+        memory(image), order, extended, axes, memory(result),
         adjoint=adjoint, threads=count(threads),
     )  # fmt: skip
-    result = torch.from_numpy(found)
-    return result.movedim(-1, 1) if last else result
+    return result
 
 
 @functools.lru_cache(maxsize=8)

@@ -2,8 +2,8 @@
 
 The samples of all points with the same place in their footprints form a grid.  There are as many
 such grids as the largest footprint has samples.  Memory is therefore that of a few grids and
-outputs, but everything is read several times.  The kernels (`gridsample.kernels.cpu.footprints`,
-`gridsample.kernels.gpu.footprints`) make no such grids, but only the CPU's compute second
+outputs, but everything is read several times.  The kernels (`gridsample.kernels.gpu.footprints`,
+`gridsample.kernels.sampling.antialiasing`) make no such grids, but only the CPU's compute second
 derivatives.  Those of GPUs, forward-mode derivatives and transforms are computed here; every
 function can be differentiated if plain sampling can.
 

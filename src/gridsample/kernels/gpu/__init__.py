@@ -25,9 +25,9 @@ import numpy as np
 from gridsample.definitions.footprints import Footprint, deepest, levels
 from gridsample.definitions.methods import NEAREST, Method
 from gridsample.definitions.plan import BOUNDARIES, Plan, is_differentiable
-from gridsample.kernels.axes import ALONE, IN_PIXELS, TO_CENTRES, TO_EDGES, describe
-from gridsample.kernels.compile.records import check, flat_values, parameters
 from gridsample.kernels.gpu import sweeps
+from gridsample.kernels.gpu.choices import ALONE, IN_PIXELS, TO_CENTRES, TO_EDGES, describe
+from gridsample.kernels.gpu.flattening import check, flat_values, parameters
 from gridsample.kernels.gpu.parts import AS_THEY_COME, DISPLACED, EXACT, GIVEN, MAPPED, MEASURED
 from gridsample.kernels.gpu.records import (
     Feet,
@@ -72,7 +72,7 @@ def axes(plan: Plan, order: Order, tables: int) -> dict[str, tuple[float, ...]]:
     the image lacks have one pixel.
     """
     known: list[tuple[float, ...]] = [
-        (*describe(plan, a, n).choices, *coefficients(plan.methods[a], n, tables))
+        (*describe(plan, a, n), *coefficients(plan.methods[a], n, tables))
         for a, n in enumerate(order)
     ]
     known += [(*ALONE, *coefficients(NEAREST, 0, tables))] * (3 - len(known))

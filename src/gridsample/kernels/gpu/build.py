@@ -15,9 +15,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from gridsample.definitions import axis
-from gridsample.kernels import axes
-from gridsample.kernels.compile.records import flat_definition
-from gridsample.kernels.gpu import footprints, parts, sums, sweeps, taps
+from gridsample.kernels.gpu import choices, footprints, parts, sums, sweeps, taps
+from gridsample.kernels.gpu.flattening import flat_definition
 from gridsample.kernels.gpu.records import Feet, Work
 
 Function = Callable[..., Any]
@@ -119,7 +118,7 @@ def constants() -> dict[str, Any]:
     """Return the constants that the functions use."""
     return {
         name: value
-        for module in (axis, axes, taps, parts, footprints, sums, sweeps)
+        for module in (axis, choices, taps, parts, footprints, sums, sweeps)
         for name, value in vars(module).items()
         if name.isupper() and isinstance(value, (int, float))
     }
@@ -134,7 +133,7 @@ def kernels(rolled: bool = False, interpreted: bool = False) -> SimpleNamespace:
     """
     import triton.language as tl
 
-    from gridsample.kernels.compile.triton_jit import compiler, known_reduction
+    from gridsample.kernels.gpu.triton_jit import compiler, known_reduction
 
     names: dict[str, Any] = {"tl": tl, "__builtins__": __builtins__}
     names |= {name: tl.constexpr(value) for name, value in constants().items()}

@@ -1,7 +1,7 @@
 """Footprints of points: their sides, their samples, and the gradients of both.
 
-The definition is `gridsample.definitions.footprints`; the CPU's loops are in
-`gridsample.kernels.cpu.footprint_loops`.  A program finds the sides of its points' footprints once,
+The definition is `gridsample.definitions.footprints`; the CPU's programs are in
+`gridsample.kernels.sampling.footprints`.  A program finds the sides of its points' footprints once,
 from the points and their neighbours, or from the columns of an affine map.  Samples are numbered,
 first along x, then along y and z, and a program goes through as many as some point has.  So no
 sample is ever stored.
@@ -19,7 +19,7 @@ from typing import Any
 
 from gridsample.definitions.axis import HALF, ZERO
 from gridsample.definitions.footprints import SLACK
-from gridsample.kernels.axes import IN_PIXELS, TO_CENTRES
+from gridsample.kernels.gpu.choices import IN_PIXELS, TO_CENTRES
 from gridsample.kernels.gpu.parts import (
     DISPLACED,
     MAPPED,

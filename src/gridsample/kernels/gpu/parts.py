@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gridsample.kernels.axes import BACKED, COUNT, IN_PIXELS, ORDER, POWERS, TO_CENTRES
+from gridsample.kernels.gpu.choices import BACKED, COUNT, IN_PIXELS, ORDER, POWERS, TO_CENTRES
 from gridsample.kernels.gpu.records import Grid, Static, Tile, Work
 from gridsample.kernels.gpu.taps import (
     any_kept,

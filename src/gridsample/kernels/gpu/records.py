@@ -1,6 +1,6 @@
 """The records that kernels take.  Each field becomes a separate argument.
 
-A launch makes them by field name; see `gridsample.kernels.compile.records`.  Distances in memory
+A launch makes them by field name; see `gridsample.kernels.gpu.flattening`.  Distances in memory
 count elements, and are 0 along broadcast items and axes.
 """
 
@@ -81,7 +81,7 @@ class Work(NamedTuple):
 class Tile(NamedTuple):
     """What every kernel is compiled for."""
 
-    X: Static  # the axes: see `gridsample.kernels.axes.Axis`
+    X: Static  # the axes: see `gridsample.kernels.gpu.choices.Axis`
     Y: Static
     Z: Static
     RANK: Static

@@ -25,8 +25,8 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.definitions.axis import ZERO
-from gridsample.kernels.axes import COUNT
 from gridsample.kernels.gpu import footprints, sums
+from gridsample.kernels.gpu.choices import COUNT
 from gridsample.kernels.gpu.footprints import (
     add_sample,
     find_feet,

@@ -28,7 +28,7 @@ from gridsample.definitions.axis import (
     split,
     weight,
 )
-from gridsample.kernels.axes import (
+from gridsample.kernels.gpu.choices import (
     BOUNDARY,
     BOUNDED,
     COORDS,

@@ -1,6 +1,11 @@
-"""Resizing of labels: planes and rows are divided into tasks.
+"""Resizing of labels: the inputs of an output vote with the products of their weights.
 
-See `gridsample.kernels.resize.labels`, which has the loops.
+A vote is not separable, so all axes are resized at once.  There are always three.
+
+    lists    a few inputs: lanes are outputs, each with a list of the labels that have votes
+    tables   many inputs: one output at a time, with a sum for each label of the image
+
+Labels of a table count from 0.  If they are too far apart, their ranks are resized instead.
 """
 
 from __future__ import annotations
@@ -8,42 +13,305 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.plan import type_name
 from gridsample.definitions.tables import AxisMap, Band, chosen
 from gridsample.kernels import threads as pool
-from gridsample.kernels.compile.records import flat_values
-from gridsample.kernels.memory import describe, frozen, layout_of, plain, sign_bit
-from gridsample.kernels.resize.build import WIDTH, Spec, driver_for
-from gridsample.kernels.resize.labels import Counts, Inputs, Planes, Room
+from gridsample.kernels.memory import Layout, layout_of, plain
+from gridsample.kernels.run import Launch, addresses_of, entry
+from gridsample.kernels.sampling.footprint_labels import LabelList
+from gridsample.kernels.sampling.labels import as_key, key_kind
+from gridsample.kernels.sampling.layouts import Planes, planes_of
+from gridsample.kernels.vector import (
+    Function,
+    Pointer,
+    Program,
+    Record,
+    Value,
+    compile,
+    host,
+    kind_of,
+)
 
 Array = np.ndarray[Any, Any]
 
-# Inputs of an output up to which all pairs of them are compared.  More are counted in a hash table.
-FEW = 32
-# Entries of a hash table to begin with, of which half are used.
-ENTRIES = 1024
+# Inputs of an output up to which there are lists, and the range of labels up to which there are
+# tables.
+FEW, RANGE = 64, 1 << 20
 # Inputs that a task reads.
-TASK = 1 << 19
+TASK = 1 << 16
+# The size of a table of two axes that are joined to one.
+JOINED = 1 << 14
+# The difference of two sums of weights up to which they tie: exact sums would be equal.
+TIE = 1e-9
+
+AXES = "zyx"
+SETTINGS = Record(
+    rows="int64", share="int64",  # rows of outputs of all planes, and those of a task
+    channels="int64", source_item="int64", target_item="int64",
+    source_planes="*int64", target_planes="*int64",  # where the channels of an item begin
+    **{f"size_{a}": "int64" for a in AXES},  # outputs along the axis
+    **{f"step_{a}": "int64" for a in AXES},  # the distance of neighbours in the result
+    **{f"taps_{a}": "int64" for a in AXES},
+    **{f"next_{a}": "int64" for a in AXES},  # the distance of neighbouring taps in the tables:
+    **{f"at_{a}": "*int64" for a in AXES},  # (tap, output): the offset of an input
+    **{f"by_{a}": "*float64" for a in AXES},  # its weight; 0 for a tap that an output has not
+    low="int64", range="int64",  # of labels
+)  # fmt: skip
+
+
+# Programs -----------------------------------------------------------------------------------------
+
+
+@functools.cache
+def compiled(kind: str, few: bool) -> Program:
+    """Compile a program for labels of a type."""
+    function = Function(f"vote_{kind}", lanes_of(few), "float64")
+    with entry(function, {"source": kind, "target": kind}, SETTINGS) as (task, call):
+        first = task * call.share
+        last = (first + call.share).minimum(call.rows)
+        write = write_lists if few else write_table
+        with function.loop(first, last) as loop:
+            row = Row(call, loop.index)
+            with function.loop(0, call.size_x, function.lanes) as outputs:
+                write(function, row, outputs.index)
+    return compile(function)
+
+
+def lanes_of(few: bool) -> int:
+    """Return the number of outputs that are worked on together."""
+    return host().bits // 32 if few else 1
+
+
+class Row:
+    """A row of outputs; they read the same rows of inputs, and have the same taps there."""
+
+    def __init__(self, call: SimpleNamespace, number: Value) -> None:
+        self.call = call
+        rest, target = number, number * 0
+        self.places = {}
+        for a in "yz":
+            size, step = getattr(call, f"size_{a}"), getattr(call, f"step_{a}")
+            self.places[a], rest = rest % size, rest // size
+            target = target + self.places[a] * step
+        channel, item = rest % call.channels, rest // call.channels
+        begin = item * call.source_item + call.source_planes.load(channel)
+        self.source = call.source.at(begin)
+        begin = item * call.target_item + call.target_planes.load(channel)
+        self.target = call.target.at(begin + target)
+        self.inputs = call.taps_z * call.taps_y
+
+    def input(self, number: Value) -> tuple[Pointer, Value]:
+        """Return a row of inputs, and its weight."""
+        call = self.call
+        z = number // call.taps_y
+        y = number - z * call.taps_y
+        z, y = self.places["z"] + z * call.next_z, self.places["y"] + y * call.next_y
+        row = self.source.at(call.at_z.load(z) + call.at_y.load(y))
+        return row, call.by_z.load(z) * call.by_y.load(y)
+
+
+def write_lists(function: Function, row: Row, x: Value) -> None:
+    """Find the labels of neighbouring outputs together, from output x on."""
+    call, lanes, key = row.call, function.lanes, key_kind(row.call.source.kind)
+    labels = call.scratch.cast(key)
+    votes = LabelList(function, labels.at(row.inputs * call.taps_x * lanes).cast("uint8"), key)
+
+    def read(source: Pointer, tap: Any) -> Value:
+        places = call.at_x.at(x + call.next_x * tap)
+        return as_key(source.load_each([places.load(lane) for lane in range(lanes)]))
+
+    first = read(row.input(call.taps_y * 0)[0], 0)
+    with function.loop(0, row.inputs, carry=[first != first]) as line:
+        source, there = row.input(line.index)[0], labels.at(line.index * call.taps_x * lanes)
+        with function.loop(0, call.taps_x, carry=line.carried) as tap:
+            label = read(source, tap.index)
+            there.store(label, tap.index * lanes)
+            tap.carry(tap.carried[0] | (label != first))
+        line.carry(*tap.carried)
+
+    def count() -> list[Value]:
+        none, everywhere = function.constant(0, "int64"), first == first
+        with function.loop(0, row.inputs, carry=[none]) as line:
+            weight, there = row.input(line.index)[1], labels.at(line.index * call.taps_x * lanes)
+            with function.loop(0, call.taps_x, carry=line.carried) as tap:
+                label = there.load(tap.index * lanes, lanes)
+                share = weight * call.by_x.load(x + call.next_x * tap.index, lanes)
+                tap.carry(votes.add(label, share, everywhere, tap.carried[0]))
+            line.carry(*tap.carried)
+        return [votes.winner(line.carried[0], function.constant(TIE, "float64", lanes))]
+
+    (winner,) = function.choose(line.carried[0].any(), count, lambda: [first])
+    store(function, row, x, winner.to(call.target.kind))
+
+
+def store(function: Function, row: Row, x: Value, labels: Value) -> None:
+    """Write the labels of neighbouring outputs, of which the row may have fewer."""
+    call, lanes = row.call, function.lanes
+    whole = (call.size_x - x >= lanes) & (call.step_x == 1)
+    with function.when(whole):
+        row.target.store(labels, x)
+    with function.when(~whole):
+        there = function.spill(labels)
+        with function.loop(x, (x + lanes).minimum(call.size_x)) as loop:
+            row.target.store(there.load(loop.index - x), loop.index * call.step_x)
+
+
+def write_table(function: Function, row: Row, x: Value) -> None:
+    """Find the label of output x; neighbouring inputs mostly agree and vote together."""
+    call, none = row.call, function.constant(0, "int64")
+    table = Table(call.scratch, call.range)
+
+    def read(source: Pointer, tap: Value) -> tuple[Value, Value]:
+        place = x + call.next_x * tap
+        label = source.load(call.at_x.load(place)).to("int64") - call.low
+        return label, call.by_x.load(place)
+
+    with function.loop(0, row.inputs, carry=[none]) as line:
+        source, weight = row.input(line.index)
+        with function.loop(1, call.taps_x, carry=[*line.carried, *read(source, none)]) as tap:
+            count, label, share = tap.carried
+            other, more = read(source, tap.index)
+            same = other == label
+
+            def add(count: Value = count, label: Value = label, share: Value = share) -> Any:
+                return [table.add(label, share * weight, count)]
+
+            (count,) = function.choose(same, lambda: [tap.carried[0]], add, likely=True)
+            tap.carry(count, other, same.select(share, 0.0) + more)
+        count, label, share = tap.carried
+        line.carry(table.add(label, share * weight, count))
+    winner = table.winner(line.carried[0]) + call.low
+    row.target.store(winner.to(call.target.kind), x * call.step_x)
+
+
+class Table:
+    """The labels that have votes, and their sums; and for each label of a range, its entry there.
+
+    A label has votes if its entry has that label.  So the memory needs no values to begin with.
+    """
+
+    def __init__(self, memory: Pointer, range_: Value) -> None:
+        self.function = memory.function
+        self.entries = memory.cast("int64")
+        self.labels = self.entries.at(range_)
+        self.sums = self.labels.at(range_).cast("float64")
+
+    def add(self, label: Value, weight: Value, count: Value) -> Value:
+        """Add a vote to the ``count`` labels; return how many there are now."""
+        entry = self.entries.load(label)
+        known = (entry >= 0) & (entry < count)
+        entry = known.select(entry, 0)
+        known = known & (self.labels.load(entry) == label)
+        entry = known.select(entry, count)
+        with self.function.when(~known):
+            self.entries.store(count, label)
+            self.labels.store(label, count)
+        before = known.select(self.sums.load(entry), 0.0)
+        self.sums.store(before + weight, entry)
+        return count + known.select(0, self.function.constant(1, "int64"))
+
+    def winner(self, count: Value) -> Value:
+        """Return the label with the greatest sum, or the smallest of those."""
+        with self.function.loop(1, count, carry=[self.labels.load(0), self.sums.load(0)]) as loop:
+            best, most = loop.carried
+            label, total = self.labels.load(loop.index), self.sums.load(loop.index)
+            more = total - most
+            wins = (more > TIE) | ((more >= -TIE) & (label < best))
+            loop.carry(wins.select(label, best), wins.select(total, most))
+        return loop.carried[0]
+
+
+# Plans --------------------------------------------------------------------------------------------
 
 
 class Taps(NamedTuple):
-    """The inputs of an axis: arrays (tap, output), flat."""
+    """An axis: its outputs, the distance between them in the result, and their inputs."""
 
-    many: int
-    at: Array  # the offset in a plane
-    by: Array  # the weight; 0 for a tap that an output has not
+    step: int
+    at: Array  # (tap, output): the offset of an input in a plane
+    by: Array  # its weight; 0 for a tap that an output has not
+
+    @property
+    def size(self) -> int:
+        """The number of outputs."""
+        return int(self.at.shape[1])
+
+    def padded(self) -> Taps:
+        """Return the tables with whole registers of outputs."""
+        padding = (0, 0), (0, -self.size % lanes_of(True))
+        return Taps(self.step, *[np.pad(table, padding, "edge") for table in (self.at, self.by)])
 
 
-def taps_of(band: Band, stride: int) -> Taps:
-    """The inputs of an axis of which neighbours are a stride apart in memory."""
+def taps_of(band: Band, stride: int, step: int) -> Taps:
+    """Return the inputs of an axis, given the distances of neighbours in the image and result."""
     taps = np.arange(max(1, band.taps))[:, np.newaxis]
     places = band.first + np.minimum(taps, np.maximum(band.count, 1) - 1)
     weights = np.where(taps < band.count, band.weights.T[: len(taps)], 0.0)
-    at = np.ascontiguousarray(places * stride, np.int64)
-    return Taps(len(taps), at.reshape(-1), np.ascontiguousarray(weights).reshape(-1))
+    return Taps(step, places.astype(np.int64) * stride, weights)
+
+
+def joined(outer: Taps, inner: Taps) -> Taps | None:
+    """Return two axes as a single one if the inner one is too short to fill registers."""
+    if inner.size >= lanes_of(True) or outer.at.size * inner.at.size > JOINED:
+        return None
+    if outer.size > 1 and outer.step != inner.size * inner.step:
+        return None
+    at = outer.at[:, np.newaxis, :, np.newaxis] + inner.at[:, np.newaxis]
+    by = outer.by[:, np.newaxis, :, np.newaxis] * inner.by[:, np.newaxis]
+    shape = len(outer.at) * len(inner.at), outer.size * inner.size
+    return Taps(inner.step, at.reshape(shape), by.reshape(shape))
+
+
+@functools.lru_cache(maxsize=128)
+def prepare(
+    bands: tuple[Band, ...], source: Layout, target: Layout, low: int, range_: int
+) -> Launch:
+    """Prepare the resizing of labels (N, C, *spatial) in a range from ``low`` on."""
+    (items, channels, *_), _, dtype = source
+    given, wanted = (planes_of(layout, items, 1) for layout in (source, target))
+    strides, steps = (one.strides[::-1] for one in (given, wanted))
+    axes = [taps_of(*one) for one in zip(bands, strides, steps, strict=True)]
+    single = taps_of(chosen(np.zeros(1, np.int64), 1), 0, 0)
+    while len(axes) > 1 and (last := joined(*axes[-2:])):
+        axes[-2:] = [last]
+    axes = [single] * (3 - len(axes)) + axes
+    sizes = [one.size for one in axes]
+    many = math.prod(len(one.at) for one in axes)
+    few, rows, kind = many <= FEW, items * channels * sizes[0] * sizes[1], type_name(dtype)
+    share = min(rows, max(1, TASK // (sizes[2] * many)))
+    axes = [one.padded() for one in axes]
+    lists = {
+        "size": sizes, "step": [one.step for one in axes], "taps": [len(one.at) for one in axes],
+        "next": [one.size for one in axes], "at": [one.at.ctypes.data for one in axes],
+        "by": [one.by.ctypes.data for one in axes],
+    }  # fmt: skip
+    settings = SETTINGS.pack(
+        rows=rows, share=share, channels=items * channels, **places_of(given, wanted),
+        # The program computes modulo 2**64.
+        low=low if low < 1 << 63 else low - (1 << 64), range=range_,
+        **{
+            f"{name}_{axis}": value
+            for name, values in lists.items()
+            for axis, value in zip(AXES, values, strict=True)
+        },
+    )  # fmt: skip
+    key = key_kind(kind_of(kind)).size
+    scratch = lanes_of(True) * (2 * key + 8) * many if few else 24 * range_
+    kept = given.starts, wanted.starts, *[table for one in axes for table in (one.at, one.by)]
+    return Launch(compiled(kind, few), settings, -(-rows // share), scratch, kept)
+
+
+def places_of(given: Planes, wanted: Planes) -> dict[str, int]:
+    """Return the settings that say where planes begin."""
+    return {
+        "source_item": given.item, "source_planes": given.starts.ctypes.data,
+        "target_item": wanted.item, "target_planes": wanted.starts.ctypes.data,
+    }  # fmt: skip
 
 
 def vote(maps: Sequence[AxisMap], source: Array, out: Array, threads: int | None) -> None:
@@ -53,64 +321,32 @@ def vote(maps: Sequence[AxisMap], source: Array, out: Array, threads: int | None
         vote(maps, source, made, threads)
         out[...] = made
         return
-    source = plain(source)
-    given, wanted = (describe(layout_of(one), len(one), True) for one in (source, out))
-    missing = 3 - len(maps)
-    bands = [chosen(np.zeros(1, np.int64), 1)] * missing + [one.band for one in maps]
-    strides, steps = ((0,) * missing + one.strides[::-1] for one in (given, wanted))
-    axes = [taps_of(band, stride) for band, stride in zip(bands, strides, strict=True)]
-    shape = tuple(band.outputs for band in bands)
-
-    bits = given.flat.kind or source.dtype
-    many = math.prod(one.many for one in axes)
-    few = many <= FEW
-    numbers = (steps, shape, [one.many for one in axes])
-    tables = [np.array(one, np.int64) for one in numbers]
-    tables += [one.at for one in axes] + [one.by for one in axes]
-    inputs = Inputs(*map(frozen, tables))
-    memory = frozen(given.flat.view(source)), wanted.flat.view(out)
-    flip = sign_bit(source.dtype, 32 if few and bits.itemsize < 8 else 64)
-    rows = shape[0] * shape[1]
-    step = max(1, min(rows, TASK // (shape[2] * many)))
-
-    def task(item: int, channel: int, first: int) -> None:
-        begin = item * given.item + int(given.planes[channel])
-        put = item * wanted.item + int(wanted.planes[channel])
-        planes, last = Planes(*memory, begin, put, flip), min(rows, first + step)
-        (compare if few else count)(planes, inputs, bits, first, last)
-
-    work = [
-        functools.partial(task, item, channel, first)
-        for item in range(source.shape[0])
-        for channel in range(source.shape[1])
-        for first in range(0, rows, step)
-    ]
-    pool.run(work, threads or pool.cores())
+    source, bands = plain(source), tuple([one.band for one in maps])
+    low, range_ = 0, 0
+    if math.prod(max(1, band.taps) for band in bands) > FEW:
+        low, range_ = range_of(source)
+        if range_ > max(RANGE, 2 * source.size):
+            labels, ranks = np.unique(source, return_inverse=True)
+            made = np.empty(out.shape, np.int64)
+            vote(maps, ranks.reshape(source.shape), made, threads)
+            out[...] = labels[made]
+            return
+    launch = prepare(bands, layout_of(source), layout_of(out), low, range_)
+    addresses = addresses_of((source, out))
+    launch.run(addresses, threads or pool.cores())
 
 
-def call(name: str, bits: np.dtype[Any], **given: Any) -> int:
-    """Call a driver, whose arguments are in the order in which it takes them."""
-    kind = bits.str[1:]
-    row: int = driver_for(Spec(name, kind, kind, "f8"))(*flat_values(**given).values())
-    return row
+def range_of(source: Array) -> tuple[int, int]:
+    """Return a label up to which there is none, and the size of a range that has all.
 
-
-def compare(planes: Planes, inputs: Inputs, bits: np.dtype[Any], first: int, last: int) -> None:
-    """Have rows resized by comparing all pairs of inputs."""
-    many = math.prod(inputs.taps.tolist())
-    keys = np.empty((many + 1) * WIDTH, np.int64 if bits.itemsize == 8 else np.int32)
-    room = Room(keys, np.empty((many + 2) * WIDTH))
-    call("vote_few", bits, planes=planes, inputs=inputs, first=first, last=last, room=room)
-
-
-def count(planes: Planes, inputs: Inputs, bits: np.dtype[Any], first: int, last: int) -> None:
-    """Have rows counted in a hash table, which grows with the labels that an output has."""
-    entries = ENTRIES
-    while first < last:
-        table, stamps = np.empty(entries, np.int64), np.zeros(entries, np.int64)
-        used = np.empty(entries // 2 + 1, np.int64)
-        counts = Counts(table, np.empty(entries), stamps, used, entries - 1)
-        first = call(
-            "vote_many", bits, planes=planes, inputs=inputs, first=first, last=last, counts=counts
-        )
-        entries *= 2
+    Both are round numbers, for which settings are kept.
+    """
+    if source.dtype == np.bool_:
+        return 0, 2
+    if source.dtype.itemsize <= 2:
+        limits = np.iinfo(source.dtype)
+        return limits.min, limits.max - limits.min + 1
+    low, high = int(source.min()), int(source.max())
+    if low >= 0 and high < RANGE:
+        low = 0
+    return low, 1 << (high - low).bit_length()

@@ -1,0 +1,116 @@
+"""The values of points outside the image, or nowhere, as programs take them: one per plane."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridsample.definitions.options import Averaging
+from gridsample.definitions.plan import BFLOAT16, Plan, is_differentiable, type_name
+from gridsample.kernels.memory import BFLOAT_NAN, converted, frozen
+
+Array = np.ndarray[Any, Any]
+
+
+class Outside(NamedTuple):
+    """The values of each plane where there is no image, for one item."""
+
+    out: Array  # at points that are out
+    dropped: Array  # of dropped taps
+    holes: Array  # at points that are nowhere
+
+    def repeat(self, times: int) -> Outside:
+        """Return the values repeated for ``times`` items."""
+        return self if times == 1 else Outside(*(np.tile(one, times) for one in self))
+
+
+class Surroundings(NamedTuple):
+    """The values of each plane where there is no image, or no known pixel, for one item."""
+
+    out: Array
+    dropped: Array
+    holes: Array
+    least: Array  # one number
+    absent: Array  # of missing results
+
+    def repeat(self, times: int) -> Surroundings:
+        """Return the values repeated for ``times`` items."""
+        if times == 1:
+            return self
+        tiled = [np.tile(one, times) for one in self]
+        return Surroundings(*tiled)._replace(least=self.least)
+
+
+@functools.lru_cache(maxsize=256)
+def zeros(planes: int, kind: np.dtype[Any]) -> Array:
+    """Return a zero for each plane."""
+    return frozen(np.zeros(planes, kind))
+
+
+def numbers_outside(plan: Plan, fill: Array | None, differentiated: bool = False) -> Outside:
+    """Return the values for sums: the fill (of a derivative, 0); nowhere, NaN if possible."""
+    hole = math.nan if is_differentiable(plan.dtype) and not differentiated else None
+    return surround(plan, as_parts(fill, plan), hole, differentiated)
+
+
+def means_outside(plan: Plan, fill: Array | None, means: Averaging) -> Surroundings:
+    """Return the values for means."""
+    around, number = numbers_outside(plan, fill), plan.real.type
+    absent = np.array(np.broadcast_to(means.absent or math.nan, (plan.channels,)), plan.real)
+    if means.drops:
+        nowhere = np.full(plan.channels, math.nan, plan.real)
+        around = around._replace(out=absent, dropped=nowhere)
+    return Surroundings(*around, np.array([means.least], number), absent)
+
+
+def bits_outside(plan: Plan, fill: Array | None, kind: np.dtype[Any]) -> Outside:
+    """Return the values for pixels that are copied as bits of dtype ``kind``."""
+    hole: Any = None
+    if type_name(plan.dtype) == "bfloat16":
+        hole = BFLOAT_NAN
+    elif is_differentiable(plan.dtype):
+        hole = np.array(math.nan, f"f{kind.itemsize}").view(kind)[()]
+    return surround(plan, as_bits(fill, plan, kind), hole, False)
+
+
+def surround(plan: Plan, fill: Array, hole: Any, differentiated: bool) -> Outside:
+    """Combine the planes' ``fill`` and the ``hole`` of a dtype that has one."""
+    nothing = zeros(len(fill), fill.dtype)
+    if hole is None and not differentiated:
+        holes = fill
+    else:
+        holes = np.full(len(fill), 0 if hole is None else hole, fill.dtype)
+    filled = plan.filled or not plan.extrapolate
+    return Outside(
+        fill if filled and not differentiated else nothing,
+        fill if plan.filled else nothing,
+        holes,
+    )
+
+
+def as_parts(fill: Array | None, plan: Plan) -> Array:
+    """Return the fill of each plane in the dtype of the sums; zeros if there is no fill."""
+    parts = 2 if plan.dtype.kind == "c" else 1
+    if fill is None:
+        return zeros(plan.channels * parts, plan.real)
+    return fill.astype(f"c{plan.real.itemsize * 2}" if parts == 2 else plan.real).view(plan.real)
+
+
+def as_bits(fill: Array | None, plan: Plan, kind: np.dtype[Any]) -> Array:
+    """Return the fill of each plane as stored, rounded and saturated; zeros if there is no fill."""
+    dtype = plan.dtype
+    if fill is None:
+        return zeros(plan.channels * (dtype.itemsize // kind.itemsize), kind)
+    if type_name(dtype) == "bfloat16":
+        return converted(fill, BFLOAT16).view(kind)
+    if dtype.kind in "iub":
+        low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        # Python compares numbers exactly.  Infinity is clamped before it is rounded.
+        numbers = [0 if number != number else number for number in fill.tolist()]
+        whole = [round(min(max(number, low), high)) for number in numbers]
+        return np.array(whole, dtype).view(kind)
+    with np.errstate(over="ignore"):
+        return fill.astype(dtype).view(kind)

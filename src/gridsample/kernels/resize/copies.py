@@ -1,0 +1,136 @@
+"""Resizing by copies: each output is one input, so the bits of pixels are copied.
+
+A pixel is a group of contiguous numbers.  One power of two of them is copied at a time, where the
+memory next to the pixel belongs to a later pixel.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from gridsample.definitions.tables import Band
+from gridsample.kernels.resize import planning
+from gridsample.kernels.run import Launch, addresses_of, entry
+from gridsample.kernels.vector import Function, Pointer, Program, Record, Value, compile, host
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[int, ...]
+
+# Numbers of a pixel that are copied together; pixels of more are copied in blocks of registers.
+GROUPS = (1, 2, 3, 4)
+SETTINGS = Record(
+    outer="int64", planes="int64",  # all planes, and those of a piece
+    depth="int64", height="int64", width="int64",  # of the image; the width counts numbers
+    slices="int64", rows="int64", columns="int64",  # of the result
+    part="int64", bands="int64",  # the rows of a piece, of all slices; the pieces of a plane
+    slice_of="*int64", row_of="*int64", column_of="*int64",  # the inputs
+    safe="int64",  # columns with others next to them, in the image and in the result
+    group="int64",  # numbers of a pixel
+)  # fmt: skip
+
+
+@functools.cache
+def compiled(kind: str, group: int) -> Program:
+    """Compile the program for pixels of a few numbers, or of any number if ``group`` is 0."""
+    function = Function(f"copy_{kind}_{group}", host().bits // 32)
+    with entry(function, {"source": kind, "target": kind}, SETTINGS) as (task, call):
+        group_of_planes = task // call.bands
+        begin = (task - group_of_planes * call.bands) * call.part
+        end = (begin + call.part).minimum(call.slices * call.rows)
+        first = group_of_planes * call.planes
+        last = (first + call.planes).minimum(call.outer)
+        line = call.columns * call.group
+        with function.loop(first, last) as plane, function.loop(begin, end) as row:
+            at, repeats = place_of(function, call, plane.index, row.index, begin)
+            target = call.target.at((plane.index * (call.slices * call.rows) + row.index) * line)
+
+            def repeat(target: Pointer = target) -> list[Value]:
+                target.copy(target.at(-line), line, function.lanes)
+                return []
+
+            def pick(at: Value = at, target: Pointer = target) -> list[Value]:
+                pick_columns(function, call, call.source.at(at), target, group)
+                return []
+
+            function.choose(repeats, repeat, pick)
+    return compile(function)
+
+
+def place_of(
+    function: Function, call: SimpleNamespace, plane: Value, row: Value, begin: Value
+) -> tuple[Value, Value]:
+    """Return where the input of a row begins, and whether it is that of the row before."""
+    z = row // call.rows
+    y = row - z * call.rows
+    here = call.row_of.load(y)
+    place = ((plane * call.depth + call.slice_of.load(z)) * call.height + here) * call.width
+    before = call.row_of.load((y - 1).maximum(0))
+    return place, (y > 0) & (row > begin) & (before == here)
+
+
+def pick_columns(
+    function: Function, call: SimpleNamespace, source: Pointer, target: Pointer, group: int
+) -> None:
+    """Copy the pixels of a row."""
+    if not group:
+        with function.loop(0, call.columns) as loop:
+            pixel = source.at(call.column_of.load(loop.index))
+            target.at(loop.index * call.group).copy(pixel, call.group, function.lanes)
+        return
+    wide = 1 << (group - 1).bit_length()
+
+    def copy(index: Value, lanes: int) -> None:
+        pixel = source.at(call.column_of.load(index))
+        result = target.at(index * group)
+        for k in range(0, group, lanes):
+            result.store(pixel.load(k, lanes), k)
+
+    unrolled = 8
+    whole = call.safe // unrolled * unrolled
+    with function.loop(0, whole, unrolled) as loop:
+        for k in range(unrolled):
+            copy(loop.index + k, wide)
+    with function.loop(whole, call.columns) as loop:
+        copy(loop.index, 1)
+
+
+@functools.lru_cache(maxsize=128)
+def prepare(bands: tuple[Band, ...], shape: Shape, size: int, threads: int) -> Launch:
+    """Prepare copies of planes (outer, *spatial, inner) whose numbers have so many bytes."""
+    outer, inner = shape[0], shape[-1]
+    missing = 3 - len(bands)
+    depth, height, width = [1] * missing + list(shape[1:-1])
+    tables = [np.zeros(1, np.int64)] * missing + [band.first for band in bands]
+    tables[2] = tables[2] * inner
+    kept = [np.ascontiguousarray(table, np.int64) for table in tables]
+    slices, rows, columns = map(len, kept)
+    group = inner if inner in GROUPS else 0
+    ahead = 1 << (group - 1).bit_length() if group else 0
+    safe = int(np.searchsorted(kept[2], width * inner - ahead, side="right"))
+    plane = slices * rows * columns * inner
+    target = min(planning.PIECE, max(planning.SHARE, outer * plane // threads))
+    pieces = planning.cut(outer, plane, slices * rows, 1, target)
+    settings = SETTINGS.pack(
+        outer=outer, planes=pieces.planes, depth=depth, height=height, width=width * inner,
+        slices=slices, rows=rows, columns=columns, part=pieces.rows, bands=pieces.bands,
+        slice_of=kept[0].ctypes.data, row_of=kept[1].ctypes.data, column_of=kept[2].ctypes.data,
+        safe=min(safe, columns - 1), group=inner,
+    )  # fmt: skip
+    tasks = math.ceil(outer / pieces.planes) * pieces.bands
+    return Launch(compiled(f"uint{8 * size}", group), settings, tasks, kept=tuple(kept))
+
+
+def copy_pixels(bands: tuple[Band, ...], given: Array, result: Array, threads: int) -> None:
+    """Copy packed planes (N, C, *spatial, inner), whatever the dtype."""
+    outer = given.shape[0] * given.shape[1]
+    launch = prepare(bands, (outer, *given.shape[2:]), given.dtype.itemsize, threads)
+    addresses = addresses_of((given, result))
+    launch.run(addresses, threads)
+
+
+__all__ = ["copy_pixels"]

@@ -1,0 +1,432 @@
+"""The forms of a stage, which resizes one axis: (outer, n, inner) to (outer, outputs, inner).
+
+rows      `inner` is long: lanes are neighbours in a row, and all have the same weights
+strided   neighbouring outputs read inputs a fixed step apart: lanes are neighbours in a line
+pixels    `inner` is that of pixels with few channels: lanes are the pixels of a few lines
+turned    `inner` is short: lanes are lines, which are transposed in registers before and after
+gathered  there are few lines, too: lanes are outputs, each of which reads its own inputs
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, transpose
+
+# The registers of a block of a row; the numbers of a row that are processed before the next output;
+# and the size of the small blocks that are transposed.
+WIDE, LINE, SMALL = 4, 8192, 4
+
+
+class Stage(NamedTuple):
+    """What a stage is compiled for.
+
+    Attributes:
+        form: "rows", "strided", "pixels", "turned" or "gathered".
+        leading: whether it resizes the first axis, of which a piece may have a part.
+        taps: the number of inputs of most outputs if it is small, otherwise 0.
+        inner: the contiguous numbers at each place of the axis if they are few, otherwise 0.
+        registers: how many registers hold a number of each line that is transposed.
+        step: the distance between the inputs of neighbouring outputs if it is regular.
+    """
+
+    form: str
+    leading: bool
+    taps: int
+    inner: int = 0
+    registers: int = 1
+    step: int = 0
+
+
+class Work(NamedTuple):
+    """The data of a stage: ``outer`` lines of ``n`` inputs, of which the first has index ``base``.
+
+    The outputs are those from ``begin`` to ``end``.
+    """
+
+    source: Pointer
+    target: Pointer
+    outer: Value
+    n: Value
+    base: Value
+    begin: Value
+    end: Value
+
+
+# Reads the numbers of a tap, as one value or several.
+Read = Callable[[Any], Sequence[Value]]
+
+
+class Form:
+    """Writes a stage.
+
+    Which form is chosen depends on the number of threads, so all round in the same way: the sum of
+    any taps starts at 0, and each tap is one fused operation.
+    """
+
+    def __init__(
+        self, function: Function, stage: Stage, fields: SimpleNamespace, work: Work
+    ) -> None:
+        self.function, self.stage, self.fields, self.work = function, stage, fields, work
+        self.lanes = function.lanes
+        self.sums: Kind = fields.weights.kind
+
+    def write(self) -> None:
+        """Write the loops of the stage."""
+        raise NotImplementedError
+
+    def stored(self, total: Value) -> Value:
+        """Convert sums to the type of the target."""
+        kind, shift = self.work.target.kind, self.fields.shift
+        if self.sums.is_integer:
+            one = self.function.constant(1, "int64")
+            half = (one << (shift - 1)).to(self.sums)
+            total = (total + half) >> shift.to(self.sums)
+            return total.maximum(0).minimum((1 << kind.bits) - 1).to(kind)
+        if kind.is_integer or kind.name == "bool":
+            return total.saturate(kind)
+        return total.to(kind)
+
+    def weights(self, i: Value) -> Pointer:
+        """Return the weights of an output's taps."""
+        weights: Pointer = self.fields.weights.at(i * self.fields.taps)
+        return weights
+
+    def sum_few(self, read: Read, weights: Pointer) -> list[Value]:
+        """Return the weighted sums over the usual number of taps, rounded as those of `sum_any`."""
+        totals: list[Value] = []
+        for t in range(self.stage.taps):
+            terms = [numbers.to(self.sums) * weights.load(t) for numbers in read(t)]
+            totals = totals or [term.like(0) for term in terms]
+            totals = [a + b for a, b in zip(totals, terms, strict=True)]
+        return totals
+
+    def sum_any(self, read: Read, weights: Pointer, taps: Value, widths: list[int]) -> list[Value]:
+        """Return the weighted sums over any number of taps."""
+        none = [self.function.constant(0, self.sums, width) for width in widths]
+        with self.function.loop(0, taps, carry=none) as tap:
+            weight = weights.load(tap.index)
+            terms = [numbers.to(self.sums) * weight for numbers in read(tap.index)]
+            tap.carry(*[a + b for a, b in zip(tap.carried, terms, strict=True)])
+        return tap.carried
+
+    def sum_lines(self, i: Value, source: Pointer, step: Value, blocks: Any, store: Any) -> None:
+        """Sum lines that are a step apart for output i, block by block: ``store(sum, place)``.
+
+        ``source`` is the first line, and ``blocks`` yields (places of registers, their lanes).
+        """
+        function, few, weights = self.function, self.stage.taps, self.weights(i)
+        taps = self.fields.count.load(i)
+
+        def sum_blocks(usual: bool) -> None:
+            lines = [source.at(step * t) for t in range(few if usual else 0)]
+            for places, width in blocks():
+
+                def read(tap: Any, places: Any = places, width: int = width) -> list[Value]:
+                    line = lines[tap] if usual else source.at(step * tap)
+                    return [line.load(place, width) for place in places]
+
+                widths = [width] * len(places)
+                totals = (
+                    self.sum_few(read, weights)
+                    if usual
+                    else self.sum_any(read, weights, taps, widths)
+                )
+                for total, place in zip(totals, places, strict=True):
+                    store(total, place)
+
+        if not few:
+            sum_blocks(False)
+            return
+        with function.when(taps == few):
+            sum_blocks(True)
+        with function.when(taps != few):
+            sum_blocks(False)
+
+    def sum_numbers(self, i: Value, lines: Sequence[tuple[Pointer, Pointer]]) -> None:
+        """Compute output i of some lines, each a source and a target, number by number."""
+        inner, weights = self.fields.inner, self.weights(i)
+        first, taps = self.fields.first.load(i), self.fields.count.load(i)
+        for source, target in lines:
+            with self.function.loop(0, inner) as k:
+                begin = source.at(first * inner + k.index)
+
+                def read(tap: Any, begin: Pointer = begin) -> list[Value]:
+                    return [begin.load(inner * tap)]
+
+                total = self.sum_any(read, weights, taps, [1])[0]
+                target.store(self.stored(total), i * inner + k.index)
+
+
+class Rows(Form):
+    """Lanes are neighbours in a row, whose length is at least that of a register."""
+
+    def write(self) -> None:
+        """Sum a row block by block, for each output."""
+        function, work, inner = self.function, self.work, self.fields.inner
+        outputs = work.end - work.begin
+        with (
+            function.loop(0, work.outer) as outer,
+            function.loop(0, inner, LINE) as part,
+            function.loop(work.begin, work.end) as output,
+        ):
+            first = outer.index * work.n + self.fields.first.load(output.index) - work.base
+            row = outer.index * outputs + output.index - work.begin
+            target = work.target.at(row * inner + part.index)
+            length = (inner - part.index).minimum(LINE)
+            self.sum_lines(
+                output.index,
+                work.source.at(first * inner + part.index),
+                inner,
+                functools.partial(self.blocks, length),
+                lambda total, place: target.store(self.stored(total), place),
+            )
+
+    def blocks(self, length: Value) -> Iterator[tuple[list[Value], int]]:
+        """Yield where the registers of a block begin, and their lanes; the last may overlap."""
+        width = WIDE * self.lanes
+        whole = length // width * width
+        with self.function.loop(0, whole, width) as loop:
+            yield [loop.index], width
+        with self.function.loop(whole, length, self.lanes) as loop:
+            yield [loop.index.minimum(length - self.lanes)], self.lanes
+
+
+class Pixels(Form):
+    """Lanes are a few lines times the numbers of a pixel, rounded up to a power of two.
+
+    What is stored beside a pixel is overwritten by the next one.  Where there is none, in the image
+    or in the result, numbers are summed one by one.
+    """
+
+    def write(self) -> None:
+        """Sum pixels of a few lines together, for each output."""
+        function, work, fields = self.function, self.work, self.fields
+        outputs = work.end - work.begin
+        wide = 1 << (self.stage.inner - 1).bit_length()
+        exact = wide == self.stage.inner
+        inner, end = fields.inner, work.base + work.n
+        with function.loop(0, work.outer, self.lanes // wide) as group:
+            lines = [(group.index + k).minimum(work.outer - 1) for k in range(self.lanes // wide)]
+            sources = [work.source.at((line * work.n - work.base) * inner) for line in lines]
+            targets = [work.target.at((line * outputs - work.begin) * inner) for line in lines]
+            with function.loop(work.begin, work.end) as output:
+                i = output.index
+                first, taps = fields.first.load(i), fields.count.load(i)
+                safe = (first + taps < end) & (i + 1 < work.end)
+                with function.when(safe) if not exact else contextlib.nullcontext():
+                    total = self.sum_pixels(i, sources, first * inner, taps, wide)
+                    for k, target in enumerate(targets):
+                        pixel = total.shuffle(range(k * wide, (k + 1) * wide))
+                        target.store(pixel, i * inner)
+                if not exact:
+                    with function.when(~safe, rare=True):
+                        self.sum_numbers(i, list(zip(sources, targets, strict=True)))
+
+    def sum_pixels(
+        self, i: Value, sources: Sequence[Pointer], first: Value, taps: Value, wide: int
+    ) -> Value:
+        """Return output i of some lines, side by side."""
+        weights = self.weights(i)
+
+        def read(tap: Any) -> list[Value]:
+            place = first + self.fields.inner * tap
+            return [joined([source.load(place, wide) for source in sources])]
+
+        def by_any() -> list[Value]:
+            return self.sum_any(read, weights, taps, [self.lanes])
+
+        if not self.stage.taps:
+            return self.stored(by_any()[0])
+        usual = taps == self.stage.taps
+        few = functools.partial(self.sum_few, read, weights)
+        return self.stored(self.function.choose(usual, few, by_any, likely=True)[0])
+
+
+class Strided(Form):
+    """Lanes are neighbouring numbers of a line whose outputs, but for a few, are a step apart.
+
+    The inputs of a register of numbers lie at the same places in every block of inputs, so that a
+    constant shuffle picks them.
+    """
+
+    def write(self) -> None:
+        """Sum the regular outputs of each line register by register, and the others one by one."""
+        function, work, fields, inner = self.function, self.work, self.fields, self.stage.inner
+        pixels, step = self.lanes // inner, self.stage.step
+        start = work.begin.maximum(fields.start)
+        # A block reads whole registers, and stores one.
+        first = fields.first.load(fields.start) - fields.start * step
+        room = work.base + work.n - fields.most + 1 - -(-step * self.lanes // inner) - first
+        stop = (room // step + pixels).minimum(fields.stop)
+        stop = stop.minimum(work.end - 1 if self.lanes % inner else work.end)
+        stop = ((room >= 0) & (stop - start >= pixels)).select(stop, start)
+        with function.loop(0, work.outer) as line:
+            source = work.source.at((line.index * work.n - work.base) * inner)
+            outputs = work.end - work.begin
+            target = work.target.at((line.index * outputs - work.begin) * inner)
+            with function.loop(start, stop, pixels) as loop:
+                i = loop.index.minimum(stop - pixels)
+                target.store(self.stored(self.sum_block(source, i)), i * inner)
+            for some in ((work.begin, start.minimum(work.end)), (stop, work.end)):
+                with function.loop(*some) as loop:
+                    self.sum_numbers(loop.index, [(source, target)])
+
+    def sum_block(self, source: Pointer, i: Value) -> Value:
+        """Return the sums of a register of numbers, from output i on."""
+        fields, (inner, step) = self.fields, (self.stage.inner, self.stage.step)
+        lanes = range(self.lanes)
+        places = [
+            min(lane // inner * step * inner + lane % inner, step * self.lanes - 1)
+            for lane in lanes
+        ]
+        begin = source.at(fields.first.load(i) * inner)
+
+        def read(tap: Any) -> list[Value]:
+            numbers = begin.load(inner * tap, step * self.lanes)
+            return [numbers.to(self.sums).shuffle(places)]
+
+        return self.sum_few(read, self.weights(i))[0]
+
+
+class Turned(Form):
+    """Lanes are lines: number k of each is in row k of scratch memory."""
+
+    def __init__(
+        self, function: Function, stage: Stage, fields: SimpleNamespace, work: Work
+    ) -> None:
+        super().__init__(function, stage, fields, work)
+        self.wide = stage.registers * self.lanes
+        self.before, self.after = (
+            fields.scratch.at(at).cast(self.sums) for at in (fields.before, fields.after)
+        )
+        self.source_at, self.target_at = (function.scratch("int64", self.wide) for _ in range(2))
+
+    def write(self) -> None:
+        """Transpose a few lines, sum them together, and transpose the results."""
+        function, fields, work, inner = self.function, self.fields, self.work, self.fields.inner
+        step = inner * self.wide
+        with function.loop(0, work.outer, self.wide) as group:
+            self.locate(group.index)
+            with function.loop(work.begin, work.end, fields.chunk) as chunk:
+                begin, end = chunk.index, (chunk.index + fields.chunk).minimum(work.end)
+                low = fields.first.load(begin)
+                high = fields.first.load(end - 1) + fields.count.load(end - 1)
+                self.turn_in((low - work.base) * inner, (high - work.base) * inner)
+                with function.loop(begin, end) as output:
+                    first = fields.first.load(output.index) - low
+                    target = self.after.at((output.index - begin) * step)
+                    source = self.before.at(first * step)
+                    self.sum_lines(output.index, source, step, self.blocks, target.store)
+                self.turn_out((begin - work.begin) * inner, (end - begin) * inner)
+
+    def locate(self, first: Value) -> None:
+        """Store where the lines of a group begin; it repeats the last line if there are too few."""
+        function, work, inner = self.function, self.work, self.fields.inner
+        lane = function.vector(range(self.wide), "int64")
+        line = (lane + first).minimum(work.outer - 1)
+        self.source_at.store(line * (work.n * inner), aligned=True)
+        self.target_at.store(line * ((work.end - work.begin) * inner), aligned=True)
+
+    def blocks(self) -> Iterator[tuple[list[Value], int]]:
+        """Yield where the registers of a row of scratch memory begin, and their lanes."""
+        function, wide = self.function, self.wide
+        if self.stage.inner:
+            yield [function.as_index(k * wide) for k in range(self.stage.inner)], wide
+            return
+        with function.loop(0, self.fields.inner * wide, wide) as loop:
+            yield [loop.index], wide
+
+    def turn_in(self, start: Value, stop: Value) -> None:
+        """Read the numbers from ``start`` to ``stop`` of each line, as rows."""
+        for k, size, part in self.squares(start, stop):
+            source, at = self.work.source.at(k), self.source_at.at(part)
+            lines = [
+                joined([source.load(at.load(lane), size) for lane in range(j, self.lanes, size)])
+                for j in range(size)
+            ]
+            for j, row in enumerate(transpose([line.to(self.sums) for line in lines])):
+                self.before.store(row, (k + j - start) * self.wide + part)
+
+    def turn_out(self, to: Value, count: Value) -> None:
+        """Write ``count`` rows to the lines, from ``to`` on."""
+        for k, size, part in self.squares(count * 0, count):
+            target, at = self.work.target.at(to + k), self.target_at.at(part)
+            rows = [self.after.load((k + j) * self.wide + part, self.lanes) for j in range(size)]
+            for j, values in enumerate(transpose(rows)):
+                numbers = self.stored(values)
+                for piece in range(0, self.lanes, size):
+                    target.store(numbers.shuffle(range(piece, piece + size)), at.load(piece + j))
+
+    def squares(self, start: Value, stop: Value) -> Iterator[tuple[Value, int, Value]]:
+        """Yield the squares to transpose: (first number, size, first line); some overlap."""
+        function, lanes, small = self.function, self.lanes, min(SMALL, self.lanes)
+        whole = start
+        if lanes > small:
+            whole = start + (stop - start) // lanes * lanes
+            with (
+                function.loop(start, whole, lanes) as loop,
+                function.loop(0, self.wide, lanes) as part,
+            ):
+                yield loop.index, lanes, part.index
+        enough = stop - start >= small
+        with (
+            function.when(enough),
+            function.loop(whole, stop, small) as loop,
+            function.loop(0, self.wide, lanes) as part,
+        ):
+            yield loop.index.minimum(stop - small), small, part.index
+        with (
+            function.when(~enough),
+            function.loop(start, stop) as loop,
+            function.loop(0, self.wide, lanes) as part,
+        ):
+            yield loop.index, 1, part.index
+
+
+class Gathered(Form):
+    """Lanes are outputs; tables have an entry for each number of a line of outputs."""
+
+    def write(self) -> None:
+        """Sum a few outputs of each line together."""
+        function, work, inner = self.function, self.work, self.fields.inner
+        begin, end = work.begin * inner, work.end * inner
+        whole = begin + (end - begin) // self.lanes * self.lanes
+        with function.loop(0, work.outer) as line:
+            source = work.source.at((line.index * work.n - work.base) * inner)
+            target = work.target.at(line.index * (end - begin) - begin)
+            for start, stop, lanes in ((begin, whole, self.lanes), (whole, end, 1)):
+                with function.loop(start, stop, lanes) as loop:
+                    target.store(self.stored(self.sum(source, loop.index, lanes)), loop.index)
+
+    def sum(self, source: Pointer, k: Value, lanes: int) -> Value:
+        """Return the weighted sums of some outputs' inputs."""
+        function, fields, taps = self.function, self.fields, self.stage.taps
+        none = function.constant(0, self.sums, lanes)
+        first = fields.first.load(k, lanes)
+        if taps:
+            places = function.spill(first)
+            total = none
+            for t in range(taps):
+                place = [places.load(lane) + fields.inner * t for lane in range(lanes)]
+                total = total + self.term(source.load_each(place), k, total, t)
+            return total
+        count = fields.count.load(k, lanes)
+        with function.loop(0, fields.most, carry=[none]) as tap:
+            taken = count > tap.index
+            numbers = source.gather(first + tap.index * fields.inner, taken)
+            total = tap.carried[0] + self.term(numbers, k, none, tap.index)
+            tap.carry(taken.select(total, tap.carried[0]))
+        return tap.carried[0]
+
+    def term(self, numbers: Value, k: Value, none: Value, tap: Any) -> Value:
+        """Return the numbers of a tap times its weights."""
+        weights: Value = self.fields.weights.load(k + self.fields.taps * tap, none.lanes)
+        return numbers.to(self.sums) * weights
+
+
+FORMS = {"rows": Rows, "strided": Strided, "pixels": Pixels, "turned": Turned, "gathered": Gathered}

@@ -1,0 +1,356 @@
+"""How an image is resized: in which order of axes, in which pieces, and by which program."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridsample.definitions.tables import Band, rounded_order
+from gridsample.kernels.resize.forms import Stage
+from gridsample.kernels.resize.program import (
+    Description,
+    compiled,
+    settings,
+)
+from gridsample.kernels.run import LINE, Launch
+from gridsample.kernels.vector import host
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[int, ...]
+
+# The maximum size of a piece between two axes, in numbers; what is worth a task; and the minimum
+# number of rows per tap in a piece: rows at the edges of pieces are computed twice.
+PIECE, SHARE, ROWS_PER_TAP = 1 << 16, 1 << 14, 6
+# The number of taps from which the leading axis is resized first if a piece of so many rows would
+# otherwise be larger than two pieces.
+WIDE = 16
+# The cost of transposing a number, in products.
+TURN = 3.0
+# Lines from which on they are transposed, and the outputs between two transpositions, at most and
+# at least; these are fewer only if they need more than so many bytes.
+LINES, CHUNK, LEAST, NEAR, FAR = 4, 64, 16, 1 << 16, 1 << 19
+# The greatest number of inputs for which a stage is compiled.
+FEW = 4
+# The steps for which regular outputs are summed without transposing, the registers that a line of
+# them has at least, and how many outputs at its ends may be others.
+STEPS, LONG, EDGES = (2, 4), 4, 16
+
+
+# Numbers ------------------------------------------------------------------------------------------
+
+# Pillow's weights have the bits that bytes leave in 32.  PyTorch's weights have 16 bits, with as
+# many after the point as the largest weight allows.
+PILLOW_BITS = 22
+# The greatest sum of absolute weights for which all of these have enough bits.
+FIXED_GAIN = 1.9
+
+
+class Numbers(NamedTuple):
+    """The type of sums, that of results between two axes, and how weights are rounded."""
+
+    sums: str
+    between: str
+    rounding: str = "exact"
+
+    def bits(self, band: Band) -> int:
+        """Return the number of bits after the point in a band's weights."""
+        if self.rounding == "pillow":
+            return PILLOW_BITS
+        most = float(band.weights.max(initial=0))
+        return next((n for n in range(PILLOW_BITS) if 0.5 + most * 2 ** (n + 1) >= 2**15), 22)
+
+    def weights(self, band: Band) -> Array:
+        """Return a band's weights as factors.
+
+        Pillow and PyTorch round each weight separately, and halves away from zero.
+        """
+        if self.rounding == "exact":
+            return band.weights.astype(self.sums)
+        scaled = band.weights * 2.0 ** self.bits(band)
+        whole = np.trunc(scaled + np.copysign(0.5, scaled))
+        return whole.astype(np.int32 if self.rounding == "pillow" else np.int16).astype(np.int32)
+
+    def shift(self, band: Band) -> int:
+        """Return by how many bits a sum must be shifted right before it is stored."""
+        return 0 if self.rounding == "exact" else self.bits(band)
+
+
+def are_fixed(dtype: np.dtype[Any], bands: Sequence[Band]) -> bool:
+    """Whether bands can round as Pillow does: they sum bytes and do not overshoot much."""
+    return dtype == np.uint8 and all(band.gain < FIXED_GAIN for band in bands)
+
+
+# The order of axes --------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=512)
+def reach(band: Band, outputs: int) -> int:
+    """Return the greatest number of inputs that ``outputs`` adjacent outputs need.
+
+    This is the maximum over all first outputs, because a band of rows may start anywhere in a
+    plane.
+    """
+    last = np.minimum(np.arange(band.outputs) + outputs, band.outputs) - 1
+    return int((band.first[last] + band.count[last] - band.first).max(initial=0))
+
+
+@functools.lru_cache(maxsize=512)
+def best_order(bands: tuple[Band, ...], inner: int, lanes: int = 16) -> tuple[int, ...]:
+    """Return the order of axes with the lowest cost; axes that are not resized are left out."""
+
+    def cost(order: Sequence[int]) -> float:
+        shape = [band.inputs for band in bands]
+        total = 0.0
+        for axis in order:
+            band = bands[axis]
+            shape[axis] = band.outputs
+            work: float = band.outputs * (band.taps + 1)
+            line = inner * math.prod(shape[axis + 1 :])
+            if line < lanes and not regular(band, line, lanes):
+                work += TURN * (band.inputs + band.outputs)
+            total += work * math.prod(shape) / band.outputs
+        return total
+
+    axes = [axis for axis, band in enumerate(bands) if not band.is_identity]
+    return min(itertools.permutations(axes), key=cost) or (0,)
+
+
+def order_of(bands: tuple[Band, ...], shape: Shape, numbers: Numbers) -> list[int]:
+    """Return the order in which axes of planes (outer, *spatial, inner) are resized."""
+    order = [*best_order(bands, shape[-1], host().lanes(numbers.sums))]
+    if numbers.rounding != "exact":
+        sizes = [band.inputs for band in bands], [band.outputs for band in bands]
+        return [axis for axis in rounded_order(*sizes, numbers.rounding) if axis in order]
+    if 0 in order and bands[0].taps > WIDE:
+        rows = min(bands[0].outputs, ROWS_PER_TAP * bands[0].taps)
+        if rows * between(bands, order, shape) // bands[0].outputs > 2 * PIECE:
+            order.sort(key=bool)
+    return order
+
+
+def between(bands: Sequence[Band], order: Sequence[int], shape: Shape) -> int:
+    """Return the size of the largest result of a plane, in numbers, if the last is not stored."""
+    sizes, now = [], list(shape[1:])
+    for axis in order:
+        now[axis] = bands[axis].outputs
+        sizes.append(math.prod(now))
+    return max(sizes[:-1] or sizes)
+
+
+# Pieces -------------------------------------------------------------------------------------------
+
+
+class Pieces(NamedTuple):
+    """How planes are cut: the planes of a piece, or the rows of a plane's pieces."""
+
+    planes: int
+    rows: int
+    bands: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether pieces have all rows."""
+        return self.bands == 1
+
+
+def cut(outer: int, size: int, rows: int, least: int, target: int) -> Pieces:
+    """Cut planes of ``size`` numbers such that a piece has about ``target``.
+
+    Pieces have at least so many rows, unless a plane has fewer.
+    """
+    if size <= target or rows <= least:
+        return Pieces(min(outer, max(1, target // max(1, size))), rows, 1)
+    step = max(least, rows * target // size)
+    return Pieces(1, step, -(-rows // step))
+
+
+def pieces_of(
+    bands: Sequence[Band], order: Sequence[int], shape: Shape, threads: int, limit: int
+) -> Pieces:
+    """Cut planes (outer, *spatial, inner) into pieces that are each taken through all axes."""
+    size = between(bands, order, shape)
+    rows = bands[0].outputs
+    # Rows at the edges of pieces are computed twice unless their axis comes first.
+    least = ROWS_PER_TAP * bands[0].taps if 0 in order[1:] else 1
+    target = min(limit, max(SHARE, shape[0] * size // threads))
+    return cut(shape[0], size, rows, least, target)
+
+
+# Stages -------------------------------------------------------------------------------------------
+
+
+class Memory:
+    """Parts of scratch memory, one after the other."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def reserve(self, count: int, kind: str) -> int:
+        """Reserve memory for so many numbers, and return where it begins."""
+        begin = self.size
+        self.size += -(-count * np.dtype(kind).itemsize // LINE) * LINE
+        return begin
+
+
+class Planned(NamedTuple):
+    """A stage: what is compiled for it, its settings, and the arrays to which they point."""
+
+    stage: Stage
+    settings: dict[str, int]
+    kept: tuple[Array, ...]
+
+
+@functools.lru_cache(maxsize=512)
+def regular(band: Band, inner: int, lanes: int) -> tuple[int, int, int] | None:
+    """Return (start, stop, step) if most outputs have the same few weights, a step apart.
+
+    The step is a power of two, and there are so many outputs that their ends do not matter.
+    """
+    if inner > FEW or band.outputs * inner < LONG * lanes:
+        return None
+    middle = band.outputs // 2
+    step = int(band.first[middle + 1] - band.first[middle])
+    if step not in STEPS or band.count[middle] > FEW:
+        return None
+    alike = (band.count == band.count[middle]) & (band.weights == band.weights[middle]).all(axis=1)
+    alike &= band.first == band.first[middle] + step * (np.arange(band.outputs) - middle)
+    others = np.flatnonzero(~alike)
+    start = int(others[others < middle].max(initial=-1)) + 1
+    stop = int(others[others > middle].min(initial=band.outputs))
+    return (start, stop, step) if start + band.outputs - stop <= EDGES else None
+
+
+def even_taps(band: Band) -> int:
+    """Return the number of inputs of each output if it is the same for all, and small."""
+    return band.taps if band.taps <= FEW and (band.count == band.taps).all() else 0
+
+
+def plan_stage(
+    axis: int, band: Band, shape: Sequence[int], lines: int, numbers: Numbers, memory: Memory
+) -> Planned:
+    """Plan the stage that resizes an axis of a piece of so many ``lines``.
+
+    ``shape`` is (*spatial, inner), and its entry for the axis is the number of inputs.
+    """
+    inner, lanes = math.prod(shape[axis + 1 :]), host().lanes(numbers.sums)
+    weights = numbers.weights(band)
+    fields = {
+        "result": 0, "middle": math.prod(shape[1:axis]), "n": shape[axis],
+        "outputs": band.outputs, "inner": inner, "taps": weights.shape[1], "most": band.taps,
+        "shift": numbers.shift(band), "start": 0, "stop": 0, "chunk": 1, "before": 0, "after": 0,
+    }  # fmt: skip
+    first, count = band.first, band.count
+    few = band.taps if band.taps <= FEW else 0
+    if inner >= lanes:
+        stage = Stage("rows", axis == 0, few)
+    elif run := regular(band, inner, lanes):
+        start, stop, step = run
+        stage = Stage("strided", axis == 0, int(count[start]), inner, step=step)
+        fields |= {"start": start, "stop": stop}
+    elif lines >= LINES and 1 < inner <= FEW and band.taps <= inner:
+        stage = Stage("pixels", axis == 0, few, inner)
+    elif lines >= LINES:
+        registers = 2 if inner == 1 and lines >= 2 * lanes else 1
+        stage = Stage("turned", axis == 0, few, inner if inner <= FEW else 0, registers)
+        wide, size = inner * registers * lanes, np.dtype(numbers.sums).itemsize
+        chunk = min(CHUNK, band.outputs)
+        while chunk > 1 and reach(band, chunk) * wide * size > (NEAR if chunk > LEAST else FAR):
+            chunk //= 2
+        fields |= {
+            "chunk": chunk,
+            "before": memory.reserve(reach(band, chunk) * wide, numbers.sums),
+            "after": memory.reserve(chunk * wide, numbers.sums),
+        }
+    else:
+        stage = Stage("gathered", axis == 0, even_taps(band))
+        first = (first[:, np.newaxis] * inner + np.arange(inner)).reshape(-1)
+        count = np.repeat(count, inner)
+        weights = np.repeat(weights.T, inner, axis=1)
+        fields["taps"] = weights.shape[1]
+    kept = (
+        np.ascontiguousarray(first, np.int64), np.ascontiguousarray(count, np.int64),
+        np.ascontiguousarray(weights),
+    )  # fmt: skip
+    addresses = [table.ctypes.data for table in kept]
+    return Planned(
+        stage, fields | dict(zip(("first", "count", "weights"), addresses, strict=True)), kept
+    )
+
+
+def copying(planes: Shape, strides: Shape) -> dict[str, int]:
+    """Return the settings that describe a source (N, C, *spatial, inner) with any strides."""
+    # There are always three spatial axes: the leading one, perhaps one between, and the last one.
+    _, channels, *spatial, inner = planes
+    item, channel, *steps, number = strides
+    number = number if inner > 1 else 1  # NumPy may say anything
+    while len(spatial) < 3:
+        spatial.insert(1, 1)
+        steps.insert(1, 0)
+    return {
+        "channels": channels, "item_step": item, "channel_step": channel, "row_step": steps[0],
+        "line_step": steps[1], "pixel_step": steps[2], "number_step": number,
+        "lines": spatial[1], "pixels": spatial[2], "numbers": inner,
+    }  # fmt: skip
+
+
+@functools.lru_cache(maxsize=128)
+def prepare(
+    bands: tuple[Band, ...], planes: Shape, strides: Shape | None, kinds: tuple[str, str],
+    numbers: Numbers, threads: int, limit: int,
+) -> Launch:  # fmt: skip
+    """Prepare bands for planes (N, C, *spatial, inner) of a source and a target of these types.
+
+    The source's strides count elements; they are None if it is packed.
+    """
+    shape = (planes[0] * planes[1], *planes[2:])
+    order = order_of(bands, shape, numbers)
+    pieces = pieces_of(bands, order, shape, threads, limit)
+    memory, now = Memory(), list(shape[1:])
+    stages: list[Planned] = []
+    leading = 0 in order
+    rows = pieces.rows  # at most, of a piece
+    if leading and not pieces.whole:
+        rows = min(bands[0].inputs, reach(bands[0], pieces.rows))
+    elif leading:
+        rows = bands[0].inputs
+    fields = copying(planes, strides) if strides else {}
+    if strides:
+        fields["copy"] = memory.reserve(pieces.planes * rows * math.prod(shape[2:]), kinds[0])
+    for axis in order:
+        lines = pieces.planes * (rows * math.prod(now[1:axis]) if axis else 1)
+        one = plan_stage(axis, bands[axis], now, lines, numbers, memory)
+        now[axis] = bands[axis].outputs
+        rows = rows if axis else pieces.rows
+        if len(stages) < len(order) - 1:
+            size = pieces.planes * rows * math.prod(now[1:])
+            one.settings["result"] = memory.reserve(size, numbers.between)
+        stages.append(one)
+    fields |= {
+        "outer": shape[0], "planes": pieces.planes, "outputs": bands[0].outputs if leading
+        else shape[1], "rows": pieces.rows, "bands": pieces.bands, "inputs": shape[1],
+        "row": math.prod(shape[2:]), "result_row": math.prod(now[1:]),
+    }  # fmt: skip
+    kept = [np.ascontiguousarray(table, np.int64) for table in (bands[0].first, bands[0].count)]
+    fields |= {"first": kept[0].ctypes.data, "count": kept[1].ctypes.data}
+    for k, one in enumerate(stages):
+        fields |= {f"{name}{k}": value for name, value in one.settings.items()}
+        kept += one.kept
+    description = Description(
+        *kinds,
+        numbers.sums,
+        numbers.between,
+        tuple([one.stage for one in stages]),
+        strides is not None,
+    )
+    return Launch(
+        compiled(description),
+        settings(description).pack(**fields),
+        tasks=-(-shape[0] // pieces.planes) * pieces.bands,
+        scratch=memory.size,
+        kept=tuple(kept),
+    )

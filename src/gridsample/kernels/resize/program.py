@@ -1,0 +1,174 @@
+"""The program of resizing: it takes one piece of an image through all of its axes.
+
+A piece is a few planes, or a band of rows (in a volume, slices) of one plane.  Each axis is one
+stage (`forms`), which sees its data as (outer, n, inner) and makes (outer, outputs, inner) of them.
+
+The first stage reads the image and the last one writes the result, with conversions of type.  What
+is between them stays in scratch memory, in the type of sums.
+"""
+
+from __future__ import annotations
+
+import functools
+from types import SimpleNamespace
+from typing import NamedTuple
+
+from gridsample.kernels.resize.forms import FORMS, Stage, Work
+from gridsample.kernels.run import entry
+from gridsample.kernels.vector import (
+    Function,
+    Pointer,
+    Program,
+    Record,
+    Value,
+    compile,
+    host,
+)
+
+
+class Description(NamedTuple):
+    """What a program is compiled for.
+
+    Attributes:
+        source: the type of the image, as the vector language names it.
+        target: the type of the result.
+        sums: "float32" or "float64"; or "int32", for weights in fixed point.
+        between: the type of what lies between two stages.
+        stages: the stages in their order.
+        copies: whether pieces of the image are copied first, because it is not contiguous.
+    """
+
+    source: str
+    target: str
+    sums: str
+    between: str
+    stages: tuple[Stage, ...]
+    copies: bool = False
+
+
+# Settings that describe an image that is not contiguous; `copy` is where its copy begins.
+STRIDED = (
+    "channels", "item_step", "channel_step", "row_step", "line_step", "pixel_step", "number_step",
+    "lines", "pixels", "numbers", "copy",
+)  # fmt: skip
+# Settings of a stage.
+STAGE = (
+    "result",  # where the result is in scratch memory
+    "middle",  # lines in a row
+    "n", "outputs", "inner", "first", "count", "weights",
+    "taps",  # the distance of weights: of neighbouring outputs, or if gathered, of taps
+    "most",  # the greatest count
+    "shift",  # the bits of fixed point that are dropped from sums
+    "start", "stop",  # the outputs that are regular
+    "chunk",  # outputs between two transpositions
+    "before", "after",  # where transposed lines are in scratch memory
+)  # fmt: skip
+
+
+def settings(description: Description) -> Record:
+    """Return the layout of the settings; those of stage k have names that end in k."""
+    fields = {
+        "outer": "int64", "planes": "int64",  # all planes, and those of a piece
+        "outputs": "int64", "rows": "int64",  # rows of a plane of the result, and those of a piece
+        "bands": "int64",  # the pieces of a plane
+        "inputs": "int64",  # rows of a plane of the image
+        "row": "int64", "result_row": "int64",  # the numbers in a row of either
+        "first": "*int64", "count": "*int64",  # the rows of the image that each row needs
+    }  # fmt: skip
+    if description.copies:
+        fields |= dict.fromkeys(STRIDED, "int64")
+    kinds = {"first": "*int64", "count": "*int64", "weights": f"*{description.sums}"}
+    for k in range(len(description.stages)):
+        fields |= {f"{name}{k}": kinds.get(name, "int64") for name in STAGE}
+    return Record(**fields)
+
+
+@functools.lru_cache(maxsize=256)
+def compiled(description: Description) -> Program:
+    """Compile the program for a description."""
+    function = Function(
+        f"resize_{description.source}_{description.target}", host().lanes(description.sums),
+        description.sums, half_conversions=host().converts_halves,
+    )  # fmt: skip
+    arrays = {"source": description.source, "target": description.target}
+    with entry(function, arrays, settings(description)) as (task, call):
+        write_piece(function, description, call, task)
+    return compile(function)
+
+
+def write_piece(
+    function: Function, description: Description, call: SimpleNamespace, task: Value
+) -> None:
+    """Write all stages of a piece."""
+    group = task // call.bands
+    plane, begin = group * call.planes, (task - group * call.bands) * call.rows
+    planes = call.planes.minimum(call.outer - plane)
+    end = (begin + call.rows).minimum(call.outputs)
+    low, high = rows_needed(description, call, begin, end)
+    rows = high - low
+    if description.copies:
+        data = copied(function, call, (plane, planes), (low, high))
+    else:
+        data = call.source.at((plane * call.inputs + low) * call.row)
+    for k, stage in enumerate(description.stages):
+        fields = SimpleNamespace(
+            **{name: getattr(call, f"{name}{k}") for name in STAGE}, scratch=call.scratch
+        )
+        if k == len(description.stages) - 1:
+            result = call.target.at((plane * call.outputs + begin) * call.result_row)
+        else:
+            result = call.scratch.at(fields.result).cast(description.between)
+        if stage.leading:
+            work = Work(data, result, planes, rows, low, begin, end)
+            rows = end - begin
+        else:
+            lines = planes * rows * fields.middle
+            work = Work(data, result, lines, fields.n, low * 0, low * 0, fields.outputs)
+        FORMS[stage.form](function, stage, fields, work).write()
+        data = result
+
+
+def copied(
+    function: Function, call: SimpleNamespace, planes: tuple[Value, Value],
+    rows: tuple[Value, Value],
+) -> Pointer:  # fmt: skip
+    """Copy rows of some planes to scratch memory, where they are contiguous."""
+    (first, count), (low, high) = planes, rows
+    memory: Pointer = call.scratch.at(call.copy).cast(call.source.kind)
+    length = call.pixels * call.numbers
+    contiguous = (call.number_step == 1) & (call.pixel_step == call.numbers)
+    with function.loop(0, count) as plane, function.loop(0, call.lines) as line:
+        item = (first + plane.index) // call.channels
+        channel = first + plane.index - item * call.channels
+        source = call.source.at(item * call.item_step + channel * call.channel_step)
+        source = source.at(line.index * call.line_step)
+        target = memory.at((plane.index * (high - low) * call.lines + line.index) * length)
+        step = call.lines * length
+        with function.when(contiguous), function.loop(low, high) as row:
+            there = target.at((row.index - low) * step)
+            there.copy(source.at(row.index * call.row_step), length, function.lanes)
+        with (
+            function.when(~contiguous),
+            # The numbers of a few rows may be neighbours: the image may be transposed.
+            function.loop(low, high, function.lanes) as some,
+            function.loop(0, call.pixels) as pixel,
+            function.loop(0, call.numbers) as k,
+        ):
+            number = source.at(pixel.index * call.pixel_step + k.index * call.number_step)
+            there = target.at(pixel.index * call.numbers + k.index)
+            with function.loop(some.index, (some.index + function.lanes).minimum(high)) as row:
+                value = number.load(row.index * call.row_step)
+                there.store(value, (row.index - low) * step)
+    return memory
+
+
+def rows_needed(
+    description: Description, call: SimpleNamespace, begin: Value, end: Value
+) -> tuple[Value, Value]:
+    """Return the range of the image's rows that a range of the result's rows needs."""
+    if not any(stage.leading for stage in description.stages):
+        return begin, end
+    whole = call.bands == 1  # several planes, perhaps
+    low = call.first.load(begin)
+    high = (call.first.load(end - 1) + call.count.load(end - 1)).maximum(low)
+    return whole.select(0, low), whole.select(call.inputs, high)

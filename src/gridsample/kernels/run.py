@@ -1,0 +1,122 @@
+"""Run programs: tasks, threads, and the memory that each thread works in.
+
+A program (`gridsample.kernels.vector`) takes the address of one record, which `Launch.run` makes
+for each call:
+
+    a head       which tasks to run, how many are taken, where the other parts are
+    the arrays   the addresses of the caller's arrays
+    settings     everything else that the program wants to know, prepared once
+
+Every thread of a call runs the same program on the same record.  `entry` writes the beginning of
+such a program: it reads the record and takes one task after the other, until none is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridsample.kernels import threads as pool
+from gridsample.kernels.vector import Function, Pointer, Program, Record, Value
+
+Array = np.ndarray[Any, Any]
+
+LINE = 64  # bytes in a line of the processor's cache
+HEAD = {
+    "taken": "int64",  # the number of tasks that threads have taken
+    "working": "int64",  # the number of threads that have begun
+    "first": "int64",  # the first task
+    "last": "int64",  # the end of the tasks
+    "settings": "*int64",
+    "scratch": "*uint8",  # memory for all threads
+    "scratch_bytes": "int64",  # the part of each thread
+}
+# The number of tasks per thread after which Python may handle an interrupt.
+TURN = 16
+
+
+@contextlib.contextmanager
+def entry(
+    function: Function, arrays: Mapping[str, str], settings: Record
+) -> Iterator[tuple[Value, SimpleNamespace]]:
+    """Write the beginning of a program, and its loop over tasks around the body.
+
+    Args:
+        function: the function to write.
+        arrays: the element type of each array, by name, in the order of `Launch.run`.
+        settings: the layout of the settings.
+
+    Yields:
+        The task's number, an int64; and a namespace with a `Pointer` for each array, the fields of
+        the settings, and ``scratch``, the thread's own memory.
+    """
+    head = Record(**HEAD, **{name: f"*{kind}" for name, kind in arrays.items()})
+    call = function.arguments(head)
+    fields = settings.read(call.settings)
+    counters = Pointer(function.argument, "int64")  # the fields `taken` and `working`
+    turn = counters.at(1).fetch_add(1)
+    scratch = call.scratch.at(turn * call.scratch_bytes)
+    given = {name: getattr(call, name) for name in arrays}
+    with function.tasks(counters, call.first, call.last) as task:
+        yield task, SimpleNamespace(**given, **vars(fields), scratch=scratch)
+
+
+def addresses_of(arrays: Iterable[Array | None]) -> list[int]:
+    """Return the addresses of arrays; 0 for None."""
+    return [0 if array is None else array.__array_interface__["data"][0] for array in arrays]
+
+
+class Launch(NamedTuple):
+    """A program and everything that it needs besides the caller's arrays.
+
+    Attributes:
+        program: the machine code.
+        settings: the record of settings, as `Record.pack` makes it.
+        tasks: the number of tasks.
+        scratch: bytes of scratch memory for each thread.
+        kept: arrays to which the settings point.
+    """
+
+    program: Program
+    settings: Array
+    tasks: int
+    scratch: int = 0
+    kept: tuple[Array, ...] = ()
+
+    def run(self, addresses: Sequence[int], threads: int) -> None:
+        """Run all tasks on arrays at these addresses, on at most ``threads`` threads."""
+        settings: int = self.settings.__array_interface__["data"][0]
+        each = -(-self.scratch // LINE) * LINE
+        kind = ctypes.c_int64 * (len(HEAD) + len(addresses))
+        worker = self.program.address, self.program.call
+        turn = TURN * threads
+        for first in range(0, self.tasks, turn):
+            last = min(first + turn, self.tasks)
+            count = min(threads, last - first)
+            scratch = lend_scratch(each * count) if each else 0
+            record = kind(0, 0, first, last, settings, scratch, each, *addresses)
+            pool.work(worker, ctypes.addressof(record), count)
+
+
+_lent = threading.local()
+# The maximum number of bytes that a thread keeps for its next call.
+KEPT = 1 << 20
+
+
+def lend_scratch(size: int) -> int:
+    """Return the address of scratch memory that only this thread uses, until its next call."""
+    if getattr(_lent, "size", 0) > max(size, KEPT):
+        _lent.size = 0
+    address: int = getattr(_lent, "address", 0)
+    if getattr(_lent, "size", 0) < size:
+        _lent.size = 0  # if this is interrupted
+        _lent.memory = memory = np.empty(size + LINE, np.uint8)
+        _lent.size, _lent.address = size, -(-memory.ctypes.data // LINE) * LINE
+        address = _lent.address
+    return address

@@ -1,0 +1,308 @@
+"""One axis of W points: from coordinates to positions, and to the taps' offsets and weights.
+
+The formulas are those of `gridsample.definitions.axis`, applied to values of the vector language.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from gridsample.definitions import axis
+from gridsample.definitions.methods import Method
+from gridsample.definitions.plan import BOUNDARIES, Boundary, Plan
+from gridsample.kernels.vector import Function, Kind, Value
+
+# The units of coordinates: -1 and 1 are the outer edges, or the centres, of the corner pixels;
+# pixels; pixels from the output's own position.
+EDGES, CENTRES, PIXELS, DISPLACEMENT = "edges", "centres", "pixel", "displacement"
+
+
+class AxisRule(NamedTuple):
+    """What a program is compiled for along one axis.
+
+    Attributes:
+        method: the method.
+        order: the order of the derivative.
+        boundary: the boundary.
+        edge: the place of its mirrors; see `gridsample.definitions.axis`.
+        folds: whether the position is folded, rather than each tap.
+        units: the units of coordinates.
+        extrapolate: whether positions outside the image have taps.
+        backed: whether points without any tap in the image have exactly the fill value.
+        constant: whether their value is constant, so that they count for nothing in gradients.
+    """
+
+    method: Method
+    order: int
+    boundary: Boundary
+    edge: int
+    folds: bool
+    units: str
+    extrapolate: bool
+    backed: bool
+    constant: bool
+
+    @property
+    def drops(self) -> bool:
+        """Whether taps outside the image are dropped."""
+        return self.boundary.code == axis.ZEROS or self.edge == 2
+
+    @property
+    def reach(self) -> float:
+        """A distance from the image at which every tap is outside, in pixels."""
+        first, last = self.method.first, self.method.first + self.method.taps - 1
+        return float(max(abs(first), abs(last)) + 2)
+
+    @property
+    def pairs(self) -> bool:
+        """Whether the taps are two neighbouring pixels of the image wherever the point is.
+
+        This holds for linear interpolation if the position is folded, or taps outside count for 0.
+        """
+        linear = self.method.table == ((1.0, -1.0), (0.0, 1.0)) and self.method.first == 0
+        drops = self.boundary.code == axis.ZEROS
+        return linear and not self.method.votes and (self.folds or drops)
+
+
+@functools.lru_cache(maxsize=1024)
+def rules_of(plan: Plan, order: tuple[int, ...], filled: bool) -> tuple[AxisRule, ...]:
+    """Return the rules of a plan's axes, x first, for a derivative order along each.
+
+    ``filled`` says whether dropped taps have a fill value other than 0.
+    """
+    aligned = CENTRES if plan.align_corners else EDGES
+    return tuple(
+        AxisRule(
+            method=plan.methods[a],
+            order=order[a],
+            boundary=BOUNDARIES[plan.boundaries[a]],
+            edge=plan.edges[a],
+            folds=plan.folds[a],
+            units=aligned if plan.coords == "normalized" else plan.coords,
+            extrapolate=plan.extrapolate,
+            backed=filled and BOUNDARIES[plan.boundaries[a]].filled and plan.sums_to_one,
+            constant=plan.sums_to_one or not plan.filled,
+        )
+        for a in range(len(plan.spatial))
+    )
+
+
+class Place(NamedTuple):
+    """Where W points are along one axis.
+
+    Attributes:
+        position: in pixels, folded into the image or moved close to it; a number even if the
+            coordinate is NaN.
+        valid: whether the coordinate is valid (a bool).
+        outside: whether the position is so far outside that the result is the fill value, or None
+            if no position is.
+        slope: d position / d coordinate, with the sign of the fold.
+    """
+
+    position: Value
+    valid: Value
+    outside: Value | None
+    slope: Value
+
+
+class Tap(NamedTuple):
+    """One tap of W points along one axis, or of all axes.
+
+    Attributes:
+        offset: the distance of its pixel from the image's first, in elements; 0 if it is dropped.
+        present: whether it is not dropped (a bool); None if no tap is ever dropped.
+        weights: its weight, or the derivatives of several orders of it.
+        number: its number along its axis.
+    """
+
+    offset: Value
+    present: Value | None
+    weights: tuple[Value, ...]
+    number: int = 0
+
+
+class Axis:
+    """Writes what happens along one axis.
+
+    Attributes:
+        rule: what it is compiled for.
+        index: the kind of offsets: int32, or int64 for large images.
+    """
+
+    def __init__(
+        self, function: Function, rule: AxisRule, size: Value, stride: Value, index: Kind
+    ) -> None:
+        lanes = function.lanes
+        self.function, self.rule, self.index = function, rule, index
+        self.size = size.to(index).splat(lanes)
+        self.stride = stride.to(index).splat(lanes)
+        self.last = (size - 1).to(function.real).splat(lanes)
+        self.unit_stride = False  # whether the stride is known to be 1
+        # Whether points whose taps are all dropped are outside, which `place` then notes.
+        self.notes_missed = rule.backed
+
+    # Positions ------------------------------------------------------------------------------------
+
+    def place(self, coordinate: Value) -> Place:
+        """Convert coordinates to positions."""
+        rule, last = self.rule, self.last
+        # Fused, like PyTorch's: at a pixel's centre, rounding decides which neighbour is the next.
+        position = self.unnormalize(coordinate)
+        with self.function.exactly():
+            code = rule.boundary.code
+            valid = axis.known(position, code if rule.extrapolate else axis.ZEROS)
+            outside = self.outside(position)
+            usable = valid if outside is None else valid & ~outside
+            position = usable.select(position, 0.0)
+            sign: Any = 1.0
+            if rule.folds:
+                position, sign = axis.fold(position, last, rule.reach, code, rule.edge)
+            else:
+                position = axis.confine(position, last, rule.reach, code, rule.edge)
+        return Place(position, valid, outside, self.pixels_per_unit() * sign)
+
+    def unnormalize(self, coordinate: Value) -> Value:
+        """Convert coordinates to positions that may be anywhere."""
+        if self.rule.units in (PIXELS, DISPLACEMENT):
+            return coordinate
+        position: Value = axis.position(coordinate, self.last, self.rule.units == CENTRES)
+        return position
+
+    def pixels_per_unit(self) -> Any:
+        """The derivative of the position with respect to the coordinate, before any fold."""
+        if self.rule.units in (PIXELS, DISPLACEMENT):
+            return self.function.constant(1.0, self.function.real, self.function.lanes)
+        return axis.slope(self.last, self.rule.units == CENTRES)
+
+    def outside(self, position: Value) -> Value | None:
+        """Whether the result is the fill value, because no tap counts."""
+        rule, method = self.rule, self.rule.method
+        if not rule.extrapolate:
+            rim = 0.5 if rule.units == EDGES else 0.0
+            return (position < -rim) | (position > self.last + rim)
+        if not self.notes_missed:
+            return None
+        base, _ = axis.split(position, method.rounding)
+        first, last = base + float(method.first), base + float(method.first + method.taps - 1)
+        missed: Value = (last < 0.0) | (first > self.last)
+        return missed
+
+    # Taps -----------------------------------------------------------------------------------------
+
+    def split(self, place: Place) -> tuple[Value, Value]:
+        """Split positions into base indices, as integers, and fractions."""
+        base, t = axis.split(place.position, self.rule.method.rounding)
+        return base.to(self.index), t
+
+    def weights(self, t: Value, slope: Value, derivatives: int) -> list[tuple[Value, ...]]:
+        """Compute each tap's weight and its derivatives up to an order with respect to ``t``."""
+        method, first = self.rule.method, self.rule.order
+        factors: list[Any] = [None]
+        for _ in range(first + derivatives):
+            factors.append(slope if factors[-1] is None else factors[-1] * slope)
+        columns = []
+        for order in range(first, first + derivatives + 1):
+            column = [polynomial(t, row) for row in method.derivative(order)]
+            factor = factors[order]
+            columns.append(column if factor is None else [weight * factor for weight in column])
+        return [*zip(*columns, strict=True)]
+
+    def taps(self, place: Place, derivatives: int = 0) -> list[Tap]:
+        """Compute all taps of W points, wherever the points are."""
+        base, t = self.split(place)
+        return self.folded(base, self.weights(t, place.slope, derivatives))
+
+    def folded(self, base: Value, weights: Sequence[tuple[Value, ...]]) -> list[Tap]:
+        """Find the pixel of each tap, wherever the points are, given base indices and weights."""
+        rule, taps = self.rule, []
+        code = rule.boundary.code
+        for k, magnitudes in enumerate(weights):
+            index, signed = base + (rule.method.first + k), magnitudes
+            pixel = axis.fold_index(index, self.size, code, rule.edge)
+            if rule.boundary.odd:
+                sign = axis.fold_sign(index, self.size, code, rule.edge)
+                signed = tuple(weight * sign for weight in magnitudes)
+            present = pixel >= 0 if rule.drops else None
+            if present is not None:
+                pixel = present.select(pixel, 0)
+            taps.append(Tap(self.offset(pixel), present, signed, k))
+        return taps
+
+    def inside(self, base: Value, width: int) -> Value:
+        """Whether ``width`` pixels from the first tap on are in the image, for each point."""
+        first = base + self.rule.method.first
+        return (first >= 0) & (first + width <= self.size)
+
+    def offset(self, index: Value) -> Value:
+        """Convert pixel indices to offsets."""
+        return index if self.unit_stride else index * self.stride
+
+    # Two neighbouring pixels ----------------------------------------------------------------------
+
+    def first_of_pair(self, place: Place) -> tuple[Value, Value]:
+        """Return the offset of the first of two pixels, both in the image, and the distance to it.
+
+        The distance of the position is in [0, 1] if it is between the two pixels.
+        """
+        base = place.position.floor().minimum(self.last - 1.0).maximum(0.0)
+        return self.offset(base.to(self.index)), place.position - base
+
+    def pair(
+        self, distance: Value, slope: Value, derivatives: int = 0, partition: bool = False
+    ) -> list[Tap]:
+        """Compute the two taps from the distance of the position to the first pixel.
+
+        The position may be up to a pixel away from the two: then one of them is the tap that is in
+        the image, and the other stands for the tap that is not, whose value is the fill value.
+        The weight of the latter is right if the fill value may not be 0, or for a ``partition``.
+        """
+        partition = self.rule.boundary.filled or (partition and self.rule.drops)
+        order, d = self.rule.order, distance
+        zero = self.function.constant(0, self.index, self.function.lanes)
+        present: tuple[Value | None, Value | None] = None, None
+        if self.rule.drops:
+            present = (d >= -1.0) & (d < 1.0), (d >= 0.0) & (d < 2.0)
+        elif order + derivatives == 0:
+            # On the last pixel, the one before is no tap: it may be NaN.
+            present = d < 1.0, None
+        if partition:
+            # They sum to one everywhere.
+            weights: tuple[Any, Any] = (
+                (d < 0.0).select(1.0 + d, (1.0 - d).abs()),
+                (d < 1.0).select(d.abs(), 2.0 - d),
+            )
+        elif self.rule.drops:
+            weights = 1.0 - d.abs(), d.minimum(2.0 - d)
+        else:
+            weights = 1.0 - d, d
+        rising: tuple[Any, Any] = -1.0, 1.0
+        if self.rule.drops:
+            rising = (d < 0.0).select(1.0, -1.0), (d < 1.0).select(1.0, -1.0)
+        if partition:
+            beside = (d >= 0.0) & (d < 1.0)
+            rising = (
+                beside.select(-1.0, 1.0),
+                beside.select(1.0, -1.0),
+            )
+        columns: list[Sequence[Any]] = []
+        for n in range(order, order + derivatives + 1):
+            if n == 0:
+                columns.append(weights)
+            elif n == 1:
+                columns.append([slope * weight for weight in rising])
+            else:
+                columns.append([0.0 * slope] * 2)
+        return [Tap(zero, present[k], tuple(column[k] for column in columns), k) for k in range(2)]
+
+
+def polynomial(t: Value, coefficients: Sequence[float]) -> Value:
+    """Evaluate a polynomial, lowest power first; zeros at its end cost nothing."""
+    coefficients = list(coefficients)
+    while len(coefficients) > 1 and coefficients[-1] == 0:
+        coefficients.pop()
+    if len(coefficients) == 1:
+        return t.function.constant(coefficients[0], t.kind, t.lanes)
+    weight: Value = axis.weight(t, coefficients, len(coefficients))
+    return weight

@@ -1,0 +1,371 @@
+"""Prepared calls: which program a plan and the layouts of arrays need, and its settings.
+
+What is computed here is cached by layouts, so that a repeated call only passes addresses.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridsample.definitions.options import Averaging
+from gridsample.definitions.plan import Plan
+from gridsample.kernels.memory import Layout, frozen, spacing
+from gridsample.kernels.run import Launch, entry
+from gridsample.kernels.sampling.axes import AxisRule, rules_of
+from gridsample.kernels.sampling.channels import block_of, channels_together
+from gridsample.kernels.sampling.division import (
+    Outputs,
+    Sweep,
+    divide,
+    divide_points,
+    divide_sums,
+    lanes_of,
+    passes,
+    taps_of,
+)
+from gridsample.kernels.sampling.footprint_gradients import (
+    FootprintBackward,
+    FootprintDoubleBackward,
+)
+from gridsample.kernels.sampling.footprint_labels import FootprintLabels
+from gridsample.kernels.sampling.footprints import FootprintMeans
+from gridsample.kernels.sampling.gather import Gather
+from gridsample.kernels.sampling.gradients import Backward, DoubleBackward
+from gridsample.kernels.sampling.labels import Labels
+from gridsample.kernels.sampling.layouts import (
+    Planes,
+    element,
+    gradient_layout,
+    planes_of,
+    reach_of,
+    spacing_of,
+    storage_of,
+)
+from gridsample.kernels.sampling.missing import MeanRuns, Means
+from gridsample.kernels.sampling.points import (
+    AFFINE,
+    INTERLEAVED,
+    PLANAR,
+    STRIDED,
+    STRIP,
+    PointSource,
+)
+from gridsample.kernels.sampling.rows import row_length
+from gridsample.kernels.sampling.run_gradients import BackwardRuns
+from gridsample.kernels.sampling.runs import GatherRuns, run_for
+from gridsample.kernels.sampling.sampler import (
+    COPIES,
+    PAIRS,
+    ROWS,
+    SINGLES,
+    Description,
+    KnownStrides,
+)
+from gridsample.kernels.sampling.settings import settings_of
+from gridsample.kernels.vector import Function, Program, compile, host, kind_of
+
+Array = np.ndarray[Any, Any]
+Order = tuple[int, ...]
+
+
+# What is done with the pixels of W points.
+BODIES: dict[str, type[Gather] | type[Backward]] = {
+    "gather": Gather,
+    "labels": Labels,
+    "means": Means,
+    "footprints": FootprintMeans,
+    "footprint labels": FootprintLabels,
+    "backward": Backward,
+    "double backward": DoubleBackward,
+    "footprint backward": FootprintBackward,
+    "footprint double backward": FootprintDoubleBackward,
+}
+# The same for runs of channels.
+RUNS: dict[str, type[Gather] | type[Backward]] = {
+    "gather": GatherRuns,
+    "means": MeanRuns,
+    "backward": BackwardRuns,
+}
+
+
+# A program takes 50 to 150 kB.
+@functools.lru_cache(maxsize=512)
+def program_for(description: Description) -> Program:
+    """Write and compile the program of a description."""
+    body = (RUNS if description.layout.channels > 1 else BODIES)[description.sweep]
+    function = Function(
+        description.sweep.replace(" ", "_"), host().lanes(description.real), description.real,
+        half_conversions=host().converts_halves,
+    )  # fmt: skip
+    settings = settings_of(len(description.axes), body.footprints)
+    with entry(function, body.arrays(description), settings) as (task, call):
+        body(function, description, call).run(task)
+    return compile(function)
+
+
+def describe_source(
+    plan: Plan, grid: Layout, affine: bool, outputs: Outputs, extent: int
+) -> tuple[PointSource, tuple[int, int, int]]:
+    """Describe where points come from, and the distances in a grid's memory."""
+    rank = len(plan.spatial)
+    wide = outputs.listed and (extent >= 1 << 31)
+    if affine:
+        kind = element(plan.real)
+        return PointSource(AFFINE, kind, outputs.listed, wide), (rank * (rank + 1), 0, 0)
+    spaces = spacing(grid)
+    assert spaces is not None
+    item, point, along = spaces
+    item = item if plan.grid_items > 1 else 0
+    layout = STRIDED
+    if outputs.listed:
+        pass
+    elif point == rank and (along == 1 or rank == 1):
+        layout = INTERLEAVED
+    elif point == 1:
+        layout = PLANAR
+    return PointSource(layout, element(grid[2]), outputs.listed, wide), (item, point, along)
+
+
+class Frame(NamedTuple):
+    """What all sweeps over the points of a plan have in common.
+
+    Attributes:
+        outputs: how points are divided into rows.
+        points: where they come from.
+        settings: the settings that do not depend on ranges.
+        kept: arrays that the settings point to.
+    """
+
+    outputs: Outputs
+    points: PointSource
+    settings: dict[str, Any]
+    kept: tuple[Array, ...]
+
+
+def frame_of(
+    plan: Plan, source: Planes, target: Planes, grid: Layout, out: Layout, affine: bool
+) -> Frame:
+    """Describe the points of a call, the image they are sampled from, and their values."""
+    outputs = divide_points(plan, lanes_of(plan))
+    out_point = spacing_of(out)
+    reach = plan.points
+    if outputs.listed:
+        rank, size = len(plan.spatial), grid[2].itemsize
+        results = plan.points * max(len(target.starts), rank * (rank + 1))
+        item = max(abs(grid[1][0]) // size, abs(target.item), results)
+        point = max(1, out_point, *(abs(stride) // size for stride in grid[1][1:]))
+        reach = plan.grid_items * item + plan.points * point
+    points, distances = describe_source(plan, grid, affine, outputs, reach)
+    settings = {
+        "columns": outputs.columns,
+        "points": plan.points,
+        "sizes": plan.spatial[::-1],
+        "strides": source.strides,
+        "channels": 1,
+        "image_last": 0,
+        "image_item": source.item,
+        "image_planes": source.starts.ctypes.data,
+        "grid_item": distances[0],
+        "grid_point": distances[1],
+        "grid_axis": distances[2],
+        "out_item": target.item,
+        "out_point": out_point,
+        "out_planes": target.starts.ctypes.data,
+        "sums_item": 0,
+        "sums_planes": 0,
+        "result_item": 0,
+        "result_planes": 0,
+        **output_axes(plan),
+    }
+    return Frame(outputs, points, settings, (source.starts, target.starts))
+
+
+def layout_for(
+    plan: Plan, source: Planes, outputs: Outputs, out: Layout, channels: int = 1
+) -> KnownStrides:
+    """Describe the strides of a call to its program.
+
+    ``channels`` are processed together, or read at a time if they are many.
+    """
+    beside = source.strides[0] == channels
+    # The longest axis may be broadcast.
+    extent = max(extent_of(plan, source, outputs), *plan.spatial)
+    wide = extent + channels >= (1 << 31) - 2
+    return KnownStrides(beside, spacing_of(out) == channels, wide, channels)
+
+
+def extent_of(plan: Plan, source: Planes, outputs: Outputs) -> int:
+    """Return the greatest offset of a pixel."""
+    extent = reach_of(plan.spatial[::-1], source.strides)
+    if outputs.listed:
+        extent += (plan.grid_items - 1) * abs(source.item)
+    return extent
+
+
+def run_settings(
+    plan: Plan, source: Planes, outputs: Outputs, description: Description, channels: int
+) -> dict[str, int]:
+    """Return the settings of programs for runs of so many channels."""
+    end = extent_of(plan, source, outputs) + channels
+    length = run_for(description, lanes_of(plan)).length
+    return {"channels": channels, "image_last": end - length}
+
+
+def scratch_for(plan: Plan, layout: KnownStrides, orders: int) -> int:
+    """Return the bytes of a list of taps with weights for so many orders of derivatives."""
+    if layout.channels == 1:
+        return 0
+    each = plan.real.itemsize * orders + (8 if layout.wide else 4)
+    return taps_of(plan) * lanes_of(plan) * each
+
+
+def reading_for(plan: Plan, rules: Sequence[AxisRule], layout: KnownStrides) -> str:
+    """Choose how pixels are read to be summed."""
+    together = layout.channels > 1
+    pairs = min(plan.spatial) >= 2 and all(rule.pairs for rule in rules)
+    if pairs and (layout.beside or together):
+        return PAIRS
+    if together or not layout.beside:
+        return SINGLES
+    widths = [rule.method.taps for rule in rules]
+    length = row_length(widths[0])
+    fits = widths[0] <= length <= lanes_of(plan) and plan.spatial[-1] >= length
+    return ROWS if fits and max(widths) > 1 else SINGLES
+
+
+def launch_for(
+    description: Description,
+    plan: Plan,
+    frame: Frame,
+    ranges: Array,
+    scratch: int = 0,
+    **settings: Any,
+) -> Launch:
+    """Prepare a launch of the program of a description."""
+    footprints = BODIES[description.sweep].footprints
+    row = settings_of(len(plan.spatial), footprints).pack(
+        **{**frame.settings, **settings, "ranges": ranges.ctypes.data}
+    )
+    program = program_for(description)
+    return Launch(program, row, len(ranges), scratch, kept=(ranges, *frame.kept))
+
+
+@functools.lru_cache(maxsize=256)
+def plan_gather(
+    plan: Plan,
+    order: Order,
+    image: Layout,
+    grid: Layout,
+    out: Layout,
+    affine: bool,
+    filled: bool,
+    means: Averaging | None = None,
+) -> Launch:
+    """Prepare a gather for arrays of these layouts."""
+    rules = rules_of(plan, order, filled)
+    copies = plan.nearest and not any(order)
+    source = planes_of(image, plan.items, plan.grid_items)
+    target = planes_of(out, plan.items, plan.grid_items)
+    frame = frame_of(plan, source, target, grid, out, affine)
+    channels = 1 if plan.votes else channels_together(image, out)
+    layout = layout_for(plan, source, frame.outputs, out, block_of(channels, lanes_of(plan)))
+    bits = f"uint{kind_of(source.kind).bits}"
+    description = Description(
+        sweep="labels" if plan.votes else "means" if means else "gather",
+        axes=rules,
+        points=frame.points,
+        image=bits if copies else storage_of(source.kind),
+        values=bits if copies else storage_of(target.kind) if plan.votes else target.kind,
+        real=element(plan.real),
+        reading=COPIES if copies else reading_for(plan, rules, layout),
+        layout=layout,
+        filled=filled or (means is not None and means.drops),
+    )
+    ranges = divide(plan, frame.outputs, len(target.starts))
+    settings = run_settings(plan, source, frame.outputs, description, channels)
+    return launch_for(description, plan, frame, ranges, scratch_for(plan, layout, 1), **settings)
+
+
+# Gradients ----------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=256)
+def plan_derivatives(name: str, plan: Plan, order: Order, sweep: Sweep) -> tuple[Launch, ...]:
+    """Prepare the gradients of gather ("backward"), or of these ("double backward")."""
+    rules = rules_of(plan, order, sweep.filled)
+    return tuple(
+        launch_backward(name, plan, rules, sweep._replace(needs=some))
+        for some in passes(plan, sweep)
+    )
+
+
+def launch_backward(
+    name: str, plan: Plan, rules: tuple[AxisRule, ...], sweep: Sweep, **settings: Any
+) -> Launch:
+    """Prepare one sweep of derivatives."""
+    need_image, *others = sweep.needs
+    image = planes_of(sweep.image, plan.items, plan.grid_items)
+    like = gradient_layout(plan, sweep.image).layout
+    sums = planes_of(like, plan.items, plan.grid_items)
+    reads = any(others[:2])
+    source = image if reads else sums
+    target = planes_of(sweep.values, plan.items, plan.grid_items)
+    frame = frame_of(plan, source, target, sweep.grid, sweep.values, sweep.affine)
+    channels = channels_together(sweep.image, like, sweep.values) if name == "backward" else 1
+    block = block_of(channels, lanes_of(plan))
+    layout = layout_for(plan, source, frame.outputs, sweep.values, block)
+    description = Description(
+        sweep=name,
+        axes=rules,
+        points=frame.points,
+        image=storage_of(image.kind) if reads else element(plan.real),
+        values=storage_of(target.kind),
+        real=element(plan.real),
+        reading=reading_for(plan, rules, layout),
+        layout=layout,
+        filled=sweep.filled and plan.filled,
+        needs=sweep.needs,
+    )
+    planes = len(target.starts)
+    results = contiguous_planes(plan, target)
+    if need_image:
+        unit = channels if planes > channels else block
+        ranges = divide_sums(plan, frame.outputs, planes, unit, sweep, sums.item != 0)
+    else:
+        ranges = divide(plan, frame.outputs, planes)
+    return launch_for(
+        description, plan, frame._replace(kept=(*frame.kept, sums.starts, results)), ranges,
+        scratch_for(plan, layout, len(plan.spatial)),
+        **run_settings(plan, source, frame.outputs, description, channels),
+        sums_item=sums.item, sums_planes=sums.starts.ctypes.data,
+        result_item=planes * plan.points, result_planes=results.ctypes.data, **settings,
+    )  # fmt: skip
+
+
+def parts_of_maps(plan: Plan) -> tuple[int, int, int, int]:
+    """Return the shape of what strips of points add to the gradient of affine maps."""
+    outputs, rank = divide_points(plan, lanes_of(plan)), len(plan.spatial)
+    strips = plan.points if outputs.listed else outputs.rows * -(-outputs.columns // STRIP)
+    return plan.grid_items, strips, rank, rank + 1
+
+
+def contiguous_planes(plan: Plan, target: Planes) -> Array:
+    """Return the places of planes (N, C, points) that are contiguous in memory."""
+    return frozen(np.arange(len(target.starts), dtype=np.int64) * plan.points)
+
+
+def output_axes(plan: Plan) -> dict[str, list[int]]:
+    """Return the settings of the output's last axes, for displacements and affine maps."""
+    rank, normalized = len(plan.spatial), plan.coords == "normalized"
+    sizes = [*plan.out[: -rank - 1 : -1]] if len(plan.out) >= rank else [1] * rank
+    gaps = [max(n - plan.align_corners, 1) for n in sizes]
+    return {
+        "out_sizes": sizes,
+        "out_step": [2 if normalized else 1] * rank,
+        "out_start": [1 - n if normalized else 0 for n in sizes],
+        "out_gap": gaps if normalized else [1] * rank,
+    }

@@ -1,0 +1,198 @@
+"""How the work of a call is divided: into rows, sweeps, and the ranges of tasks."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridsample.definitions.plan import Plan
+from gridsample.kernels.memory import Layout
+from gridsample.kernels.sampling.layouts import element, gradient_layout, planes_of
+from gridsample.kernels.sampling.points import STRIP
+from gridsample.kernels.vector import host
+
+Array = np.ndarray[Any, Any]
+
+# The number of taps that justifies a thread of its own, and the most taps of a task.
+FEW, MANY = 1 << 16, 1 << 22
+# What a footprint is assumed to cost, in points, where a call is divided into tasks.
+FOOTPRINT = 8
+# Pixels of a plane from which sweeps over footprints compute one gradient at a time.
+LARGE = 1 << 16
+# Points of an item from which groups are contiguous, in registers.
+LISTED = 4
+# Rows of a task, at least, where rows are cut into strips.
+TALL = 256
+# Points of a row from which rows are processed in strips, one below the other.
+LONG_ROW = 128
+
+
+class Outputs(NamedTuple):
+    """How the points of an output are divided into rows.
+
+    Attributes:
+        listed: whether points of all items form one list.
+        rows: the rows of an item.
+        columns: the points of a row, or of the list.
+    """
+
+    listed: bool
+    rows: int
+    columns: int
+
+
+def divide_points(plan: Plan, lanes: int) -> Outputs:
+    """Choose how the points of a call are divided."""
+    if plan.points < lanes or (plan.points < LISTED * lanes and plan.grid_items > 1):
+        return Outputs(True, 1, plan.points * plan.grid_items)
+    if len(plan.out) > 1 and plan.out[-1] >= max(LONG_ROW, lanes):
+        return Outputs(False, plan.points // plan.out[-1], plan.out[-1])
+    return Outputs(False, 1, plan.points)
+
+
+def lanes_of(plan: Plan) -> int:
+    """Return the number of points that programs process at a time."""
+    return host().lanes(element(plan.real))
+
+
+def taps_of(plan: Plan) -> int:
+    """Return the number of taps of a sample."""
+    return math.prod(method.taps for method in plan.methods)
+
+
+def cost_of(plan: Plan) -> int:
+    """Return the number of taps of a point, roughly."""
+    return taps_of(plan) * (1 if plan.footprint is None else FOOTPRINT)
+
+
+def worthwhile_threads(plan: Plan, threads: int) -> int:
+    """Return the number of threads that pays for a plan."""
+    cost = plan.items * plan.channels * plan.points * cost_of(plan)
+    return max(1, min(threads, cost // FEW))
+
+
+def divide(plan: Plan, outputs: Outputs, planes: int) -> Array:
+    """Divide a call into the ranges of its tasks, a row of `points.RANGE` each."""
+    cost = planes * cost_of(plan)
+    total = plan.points * plan.grid_items * cost
+    fair = min(MANY, max(FEW, total // 64))
+    if outputs.listed:
+        step = max(1, fair // cost // STRIP) * STRIP
+        begins = range(0, outputs.columns, step)
+        return np.array(
+            [(0, 1, 0, 1, x, min(x + step, outputs.columns), 0, planes) for x in begins], np.int64
+        )
+    items, rows, columns = plan.grid_items, outputs.rows, outputs.columns
+    each = rows * columns * cost
+    if each <= fair:
+        step = max(1, fair // each)
+        return np.array(
+            [
+                (n, min(n + step, items), 0, rows, 0, columns, 0, planes)
+                for n in range(0, items, step)
+            ],
+            np.int64,
+        )
+    if rows > 1:
+        # Columns of strips, because a strip's neighbours below read nearly the same pixels.
+        step = max(TALL, fair // (STRIP * cost))
+        parts = [
+            (y, min(y + step, rows), x, min(x + STRIP, columns))
+            for x in range(0, columns, STRIP)
+            for y in range(0, rows, step)
+        ]
+    else:
+        step = max(1, fair // cost // STRIP) * STRIP
+        parts = [(0, 1, x, min(x + step, columns)) for x in range(0, columns, step)]
+    return np.array(
+        [(n, n + 1, *part, 0, planes) for n in range(items) for part in parts], np.int64
+    )
+
+
+class Sweep(NamedTuple):
+    """What a sweep of derivatives reads and writes.
+
+    Attributes:
+        image: the layout of the image; also of the upstream image of second derivatives.
+        grid: the layout of the grid.
+        values: the layout of the upstream values.
+        affine: whether the grid holds affine maps.
+        filled: whether there is a fill value other than 0.
+        needs: the flags of `Description.needs`; the gradients of image and grid come first.
+        threads: the most threads.
+    """
+
+    image: Layout
+    grid: Layout
+    values: Layout
+    affine: bool
+    filled: bool
+    needs: tuple[bool, ...]
+    threads: int
+
+
+def passes(plan: Plan, sweep: Sweep) -> list[tuple[bool, ...]]:
+    """Divide what is needed into sweeps.
+
+    One sweep is less work, but it cannot be divided so that several threads add to the image's
+    gradient, unless each item has its own; and the image and its gradient must share strides.  Over
+    footprints in large images, two sweeps are faster: where samples share pixels, the processor
+    waits if it reads what it has just added to in an array at the same place of another page.
+    """
+    need_image, need_grid, *rest = sweep.needs
+    others = need_grid or (rest[0] if rest else False)
+    if not (need_image and others):
+        return [sweep.needs]
+    source = planes_of(sweep.image, plan.items, plan.grid_items)
+    sums = planes_of(gradient_layout(plan, sweep.image).layout, plan.items, plan.grid_items)
+    lengths = plan.spatial[::-1]
+    alike = all(
+        a == b for a, b, n in zip(source.strides, sums.strides, lengths, strict=True) if n > 1
+    ) and (source.item == sums.item or not divide_points(plan, lanes_of(plan)).listed)
+    threads = worthwhile_threads(plan, sweep.threads)
+    shared = threads > 1 and (plan.grid_items < threads or sums.item == 0)
+    waits = plan.footprint is not None and math.prod(plan.spatial) >= LARGE
+    if alike and not (shared or waits):
+        return [sweep.needs]
+    if not rest:
+        return [(True, False), (False, True)]
+    need_values, has_upstream = rest
+    return [(True, False, False, has_upstream), (False, need_grid, need_values, has_upstream)]
+
+
+def divide_sums(
+    plan: Plan, outputs: Outputs, planes: int, unit: int, sweep: Sweep, apart: bool
+) -> Array:
+    """Divide a sweep that adds to an image's gradient, so that no two tasks add to one place.
+
+    It is divided by item if each has its own image (``apart``), then by plane, or some planes (a
+    ``unit``), if nothing but the image's gradient is needed.  The points of a plane are processed
+    in order, so sums do not depend on the number of threads.
+    """
+    threads = worthwhile_threads(plan, sweep.threads)
+    cuts = [0, planes]
+    if not any(sweep.needs[1:3]) and threads > 1:
+        groups = plan.grid_items if apart else 1
+        units = planes // unit
+        count = min(units, -(-threads // groups))
+        cuts = [*(units * cut // count * unit for cut in range(count)), planes]
+    parts = [*itertools.pairwise(cuts)]
+    if outputs.listed:
+        # Tasks have whole items, and begin at multiples of a group.
+        step = outputs.columns
+        if apart:
+            each = plan.points * STRIP
+            step = max(1, FEW // (each * planes * cost_of(plan))) * each
+        begins = range(0, outputs.columns, step)
+        rows = [
+            (0, 1, 0, 1, x, min(x + step, outputs.columns), *part) for x in begins for part in parts
+        ]
+        return np.array(rows, np.int64)
+    items = range(plan.grid_items)
+    whole = (0, outputs.rows, 0, outputs.columns)
+    if not apart:
+        return np.array([(0, len(items), *whole, *part) for part in parts], np.int64)
+    return np.array([(n, n + 1, *whole, *part) for n in items for part in parts], np.int64)

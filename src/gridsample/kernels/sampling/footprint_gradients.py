@@ -1,0 +1,169 @@
+"""Derivatives of antialiased sampling.
+
+The samples of a point are its base plus multiples of its sides, and the result is their mean.  So
+the upstream gradient of each sample is that of the point, divided by the number of samples.  The
+slopes of the samples, which are the gradients of their coordinates, sum up to that of the base;
+with the places along a side as weights, they sum up to that of the side.  Base and sides are
+differences of the grid's points: `Sides.transposed` leads back to these.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from types import SimpleNamespace
+
+from gridsample.kernels.sampling.footprints import Footprint, SumsOverFootprints, Vectors, at_places
+from gridsample.kernels.sampling.gradients import (
+    Backward,
+    DoubleBackward,
+    Totals,
+    named_tangents,
+)
+from gridsample.kernels.sampling.points import Group, Strip
+from gridsample.kernels.sampling.sampler import Description, State
+from gridsample.kernels.vector import Pointer, Value
+
+
+class FootprintBackward(SumsOverFootprints, Backward):
+    """Writes the loops over the footprints of points that compute first derivatives."""
+
+    @functools.cached_property
+    def slopes(self) -> Totals:
+        """The gradients of a group's base, and of its sides."""
+        return Totals(self.function, 1 + self.rank, self.rank, self.function.real)
+
+    @classmethod
+    def arrays(cls, description: Description) -> dict[str, str]:
+        """Return the kinds of the arrays, by name; the gradients of sides are arrays, too."""
+        sides = {f"side{a}": description.real for a in range(len(description.axes))}
+        return super().arrays(description) | sides | cls.others()
+
+    def begin(self, strip: Strip) -> None:
+        """Do what comes before the groups of a strip."""
+        if self.maps and self.need_grid:
+            self.map_totals.clear(0)
+
+    def finish(self, strip: Strip) -> None:
+        """Do what comes after the groups of a strip."""
+        if self.maps and self.need_grid:
+            self.finish_maps(strip)
+
+    def process(
+        self, group: Group, footprint: Footprint, turns: Value, part: SimpleNamespace
+    ) -> None:
+        """Process a group."""
+        for k in range(1 + self.rank if self.need_grid else 0):
+            self.slopes.clear(k)
+        super().process(group, footprint, turns, part)
+        if self.need_grid:
+            self.store_slopes(group, footprint, turns)
+
+    def state_of_sample(
+        self, group: Group, footprint: Footprint, along: Vectors, waits: Value
+    ) -> State:
+        """Return the state of a sample; one that does not exist is not valid."""
+        state = self.state_at(at_places(footprint.base, footprint.sides, along), group)
+        state["valid"] = state["valid"] & ~waits
+        return state | {f"along{a}": value for a, value in enumerate(along)}
+
+    def add_samples(
+        self, group: Group, footprint: Footprint, turns: tuple[Value, Value],
+        planes: tuple[Value, Value],
+    ) -> None:  # fmt: skip
+        """Add the gradients of the samples of some turns in some planes."""
+        function, lanes = self.function, self.function.lanes
+        with function.loop(0, turns[1] - turns[0]) as turn:
+            self.totals.clear(turn.index)
+        with function.loop(*planes) as plane:
+            memory = self.memory_of(group.item, plane.index)
+            g = self.upstream(group, memory) / footprint.total
+            sums = self.sums_of(plane.index - planes[0])
+            with function.loop(0, turns[1] - turns[0]) as turn:
+                for result in self.add(turn.index, group, g, memory):
+                    sums.store(sums.load(0, lanes, aligned=True) + result, aligned=True)
+        if self.need_grid:
+            self.collect(turns[1] - turns[0])
+
+    def collect(self, turns: Value) -> None:
+        """Add the slopes of samples to those of the base and the sides."""
+        with self.function.loop(0, turns) as turn:
+            state = self.states.load(turn.index)
+            slopes = self.slopes_of(turn.index)
+            self.slopes.add(0, slopes)
+            for a in range(self.rank):
+                self.slopes.add(1 + a, [x * state[f"along{a}"] for x in slopes])
+
+    def store_slopes(self, group: Group, footprint: Footprint, turns: Value) -> None:
+        """Store the gradients of a group's points and sides, or add them to those of maps."""
+        here = footprint.total > 0.0
+        base = self.sides.scaled(self.slopes.read(0))
+        self.slopes.clear(0)
+        # A side with a single sample has no gradient.
+        with self.function.when(turns > 1):
+            sides = [self.slopes.read(1 + a) for a in range(self.rank)]
+            sides, own = self.sides.transposed(footprint, sides)
+            self.slopes.add(0, own)
+            if self.maps:
+                self.add_to_maps(group, self.terms_of_sides(sides))
+            else:
+                memories = [getattr(self.call, f"side{a}") for a in range(self.rank)]
+                self.store_vectors(group, here, dict(zip(memories, sides, strict=True)))
+        base = [x + own for x, own in zip(base, self.slopes.read(0), strict=True)]
+        if self.maps:
+            self.add_to_maps(group, self.terms_of_maps(group, base))
+        else:
+            self.store_vectors(group, here, {self.call.gradient: base})
+
+    def store_vectors(self, group: Group, here: Value, vectors: Mapping[Pointer, Vectors]) -> None:
+        """Store vectors of the points that are here, each in memory of its own."""
+        function, everywhere = self.function, here.all()
+        with function.when(everywhere):
+            for memory, vector in vectors.items():
+                self.points.store_vectors(group, memory, vector)
+        with function.when(~everywhere, rare=True):
+            places = self.points.places_of_vectors(group)
+            for lane in self.lanes_of(here):
+                for memory, vector in vectors.items():
+                    for a, x in enumerate(vector):
+                        memory.at(a).store(x[lane], places[lane])
+
+    def terms_of_sides(self, sides: list[Vectors]) -> Vectors:
+        """Return what sides add to the gradient of their affine map; its last column gets none."""
+        spacings = self.call.spacing
+        terms = []
+        for side in zip(*sides, strict=True):  # of each row
+            terms += [x.to("float64") * by for x, by in zip(side, spacings, strict=True)]
+            terms.append(terms[-1].like(0.0))
+        return terms
+
+
+class FootprintDoubleBackward(FootprintBackward, DoubleBackward):
+    """Writes the loops over the footprints of points that compute second derivatives."""
+
+    def process(
+        self, group: Group, footprint: Footprint, turns: Value, part: SimpleNamespace
+    ) -> None:
+        """Process a group."""
+        # Base and sides of the directions in which samples move.
+        self.directions = self.sides.of_directions(group, self.call.tangents, footprint)
+        super().process(group, footprint, turns, part)
+
+    def state_of_sample(
+        self, group: Group, footprint: Footprint, along: Vectors, waits: Value
+    ) -> State:
+        """Return the state of a sample, and its direction."""
+        state = super().state_of_sample(group, footprint, along, waits)
+        return state | named_tangents(at_places(*self.directions, along))
+
+    def store_planes(self, group: Group, footprint: Footprint, planes: tuple[Value, Value]) -> None:
+        """Store the gradient of upstream values."""
+        places, here = self.places_of_results(group), footprint.total > 0.0
+        with self.function.loop(*planes if self.need_values else (0, 0)) as plane:
+            mean = self.mean(footprint, plane.index - planes[0])
+            memory = self.call.results.at(self.call.result_planes.load(plane.index))
+            for lane in self.lanes_of(here):
+                memory.store(mean[lane], places[lane])
+
+
+__all__ = ["FootprintBackward", "FootprintDoubleBackward"]

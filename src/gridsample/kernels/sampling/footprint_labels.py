@@ -1,0 +1,165 @@
+"""Labels over footprints: the label with the greatest sum of weights over all samples wins.
+
+The taps of all samples of a point vote.  Each of W points has a list of the labels that have votes,
+and their sums.  The lists are in scratch memory and grow together: entry k of all points is one
+vector of labels and one of sums.  Where a point needs no new entry and another does, it gets one
+that no vote is added to, because an earlier one has the same label.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+from types import SimpleNamespace
+
+from gridsample.kernels.sampling.footprints import Footprint, OverFootprints
+from gridsample.kernels.sampling.labels import Labels, as_key, key_kind, weights_in_cells
+from gridsample.kernels.sampling.points import Group
+from gridsample.kernels.sampling.sampler import Description, State
+from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
+
+
+class FootprintLabels(OverFootprints, Labels):
+    """Writes the loops that sample labels over footprints."""
+
+    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+        super().__init__(function, description, call)
+        lanes, axes = function.lanes, description.axes
+        self.count = 1 << sum(rule.method.votes for rule in axes)
+        self.key = key_kind(kind_of(description.image))
+        # The votes of one sample.
+        self.keys = function.scratch(self.key, self.count, lanes)
+        self.weights = function.scratch(function.real, self.count, lanes)
+        self.list = LabelList(function, call.scratch, self.key)
+
+    def process(
+        self, group: Group, footprint: Footprint, turns: Value, part: SimpleNamespace
+    ) -> None:
+        """Find and store the labels of a group, plane by plane."""
+        function, call, together = self.function, self.call, self.states.groups
+        none = function.constant(0, "int64")
+        with function.loop(part.plane, part.plane_end) as plane:
+            carried = [none, *self.first_numbers()]
+            with function.loop(0, turns, together, carry=carried) as loop:
+                count, *numbers = loop.carried
+                some = loop.index, (loop.index + together).minimum(turns)
+                numbers = self.locate_samples(group, footprint, some, numbers)
+                count = self.add_samples(group, plane.index, some, footprint.total, count)
+                loop.carry(count, *numbers)
+            tie = call.tie.to(function.real) * footprint.total
+            winner = self.list.winner(loop.carried[0], (footprint.total > 1.0).select(tie, 0.0))
+            target = call.out.at(call.out_planes.load(plane.index))
+            contiguous = self.description.layout.contiguous
+            self.points.store_values(group, target, self.stored(winner), contiguous)
+
+    def add_samples(
+        self, group: Group, plane: Value, turns: tuple[Value, Value], total: Value, count: Value
+    ) -> Value:
+        """Add the votes of some turns to the list; return its new length."""
+        function, lanes = self.function, self.function.lanes
+        source = self.image.plane(None if group.listed else group.item, plane)
+        fills = self.fills(plane)
+        with function.loop(*turns, carry=[count]) as turn:
+            state = self.states.load(turn.index - turns[0])
+            different = self.collect(state, source, fills)
+            active = turn.index.to(function.real) < total
+            with function.loop(0, different, carry=turn.carried) as tap:
+                key = self.keys.load(tap.index * lanes, lanes, aligned=True)
+                weight = self.weights.load(tap.index * lanes, lanes, aligned=True)
+                tap.carry(self.list.add(key, weight, active, tap.carried[0]))
+            turn.carry(*tap.carried)
+        return turn.carried[0]
+
+    def collect(self, state: State, source: Pointer, fills: dict[str, Value]) -> Value:
+        """Store the votes of a sample; return their number, which is 1 where all taps agree."""
+        function, lanes = self.function, self.function.lanes
+        keys, weights = self.votes(state, source, fills["dropped"])
+        for name, there in (("outside", state.get("outside")), ("holes", ~state["valid"])):
+            if there is not None:
+                keys = [there.select(as_key(fills[name]), key) for key in keys]
+        for k, (key, weight) in enumerate(zip(keys, weights, strict=True)):
+            self.keys.store(key, k * lanes, aligned=True)
+            self.weights.store(weight, k * lanes, aligned=True)
+        differ = functools.reduce(operator.or_, [keys[0] ^ key for key in keys[1:]])
+
+        def together() -> list[Value]:
+            one = function.constant(1.0, function.real, lanes)
+            self.weights.store(one, 0, aligned=True)
+            return [function.constant(1, "int64")]
+
+        several = lambda: [function.constant(self.count, "int64")]  # noqa: E731
+        return function.choose((differ != 0).any(), several, together)[0]
+
+    def votes(
+        self, state: State, source: Pointer, dropped: Value
+    ) -> tuple[Sequence[Value], Sequence[Value]]:
+        """Read the labels of a sample's taps; return them and their weights."""
+        places = self.places(state)
+        if not self.all_vote:
+            return self.single_votes(state, places, source, dropped)
+        begin, distances = self.cells(state, places)
+
+        def by_cells() -> list[Value]:
+            return [*self.keys_of_cells(begin, source), *weights_in_cells(distances)]
+
+        def by_singles() -> list[Value]:
+            keys, weights = self.single_votes(state, places, source, dropped)
+            return [*keys, *weights]
+
+        inside = self.all_in_cells(distances)
+        votes = self.function.choose(inside, by_cells, by_singles, likely=True)
+        return votes[: self.count], votes[self.count :]
+
+
+class LabelList:
+    """The labels that have votes, for each of W points, and the sums of their weights."""
+
+    def __init__(self, function: Function, memory: Pointer, key: Kind) -> None:
+        self.function, self.memory, self.key = function, memory, key
+        self.step = function.lanes * (key.size + function.real.size)
+
+    def entry(self, k: Value) -> tuple[Pointer, Pointer]:
+        """Return the memory of the labels and of the sums of entry k."""
+        keys = self.memory.at(k * self.step)
+        sums = keys.at(self.function.lanes * self.key.size)
+        return keys.cast(self.key), sums.cast(self.function.real)
+
+    def add(self, key: Value, weight: Value, active: Value, count: Value) -> Value:
+        """Add a vote of each active point to the list of ``count`` entries; return its length."""
+        function, lanes = self.function, self.function.lanes
+        with function.loop(0, count, carry=[active]) as loop:
+            keys, sums = self.entry(loop.index)
+            here = (keys.load(0, lanes) == key) & loop.carried[0]
+            before = sums.load(0, lanes)
+            sums.store(here.select(before + weight, before))
+            loop.carry(loop.carried[0] & ~here)
+        others = loop.carried[0]
+
+        def append() -> list[Value]:
+            keys, sums = self.entry(count)
+            keys.store(key)
+            sums.store(others.select(weight, 0.0))
+            return [count + 1]
+
+        return function.choose(others.any(), append, lambda: [count], likely=False)[0]
+
+    def winner(self, count: Value, margin: Value) -> Value:
+        """Return the least label whose sum is within a margin of the greatest."""
+        function, lanes = self.function, self.function.lanes
+        none = function.constant(0.0, function.real, lanes)
+        with function.loop(0, count, carry=[none]) as loop:
+            loop.carry(loop.carried[0].maximum(self.entry(loop.index)[1].load(0, lanes)))
+        least = loop.carried[0] - margin
+        first = self.entry(function.constant(0, "int64"))[0].load(0, lanes)
+        found = first != first
+        with function.loop(0, count, carry=[first, found]) as loop:
+            winner, found = loop.carried
+            keys, sums = self.entry(loop.index)
+            key, total = keys.load(0, lanes), sums.load(0, lanes)
+            wins = (total > 0.0) & (total >= least) & (~found | (key < winner))
+            loop.carry(wins.select(key, winner), found | wins)
+        return loop.carried[0]
+
+
+__all__ = ["FootprintLabels"]

@@ -1,0 +1,483 @@
+"""Antialiased sampling: means over the samples of each point's footprint.
+
+The footprint of an output point is the parallelogram that the differences of the grid along the
+output's axes span.  Its samples are spread evenly over it, n_k = ceil(length - 1/64) along side k,
+with the length in pixels.  W points take the same number of turns: as many as the point with the
+most samples needs.  In every turn each point has its next sample, which is located and read as a
+point of plain sampling is, and added to the point's sum; points without one wait.
+
+Where a side is too long, the point is sampled in a halved copy of the image, its *level*.  A call
+processes the points of one level, and reports which others there are.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import NamedTuple
+
+from gridsample.definitions.footprints import SLACK
+from gridsample.kernels.sampling.axes import DISPLACEMENT
+from gridsample.kernels.sampling.gather import Gather
+from gridsample.kernels.sampling.points import AFFINE, Group, Points, Strip
+from gridsample.kernels.sampling.sampler import Description, Sampler, State, States
+from gridsample.kernels.vector import Function, Pointer, Value, kind_of
+
+# Planes that are sampled together.
+TOGETHER = 64
+# The square of a length that no side needs to exceed.
+HUGE = 1e18
+# The bit of a report that says that some point has more than one sample, or another level than 0.
+SHRINKS = 32
+
+Vectors = list[Value]  # a number for each axis, x first
+
+
+class Footprint(NamedTuple):
+    """The footprints of a group's points.
+
+    Attributes:
+        base: the coordinates of the points in the image of the level.
+        sides: the sides along the output's axes, x first: vectors of coordinates.
+        counts: the numbers of samples along the sides, as real numbers.
+        total: their product.
+        level: how often the image is halved, an int32.
+        neighbours: whether the point has a neighbour before it and after it, for each of the
+            output's axes, x first; empty for affine maps.
+    """
+
+    base: Vectors
+    sides: list[Vectors]
+    counts: Vectors
+    total: Value
+    level: Value
+    neighbours: list[tuple[Value, Value]]
+
+
+class Table(NamedTuple):
+    """Vectors of D numbers for each point of each item, in memory.
+
+    Attributes:
+        memory: the first one.
+        item: the distance between items.
+        point: the distance between points.
+        axis: the distance between the numbers of a point.
+    """
+
+    memory: Pointer
+    item: Value
+    point: Value
+    axis: Value
+
+
+class Sides:
+    """Writes how the sides of footprints follow from a grid, or from affine maps."""
+
+    def __init__(self, points: Points, call: SimpleNamespace) -> None:
+        self.points, self.call = points, call
+        self.function: Function = points.function
+        self.rank = points.rank
+        self.displaced = any(rule.units == DISPLACEMENT for rule in points.rules)
+
+    def footprint(self, group: Group) -> Footprint:
+        """Find the footprints of a group."""
+        call, real = self.call, self.function.real
+        base = self.points.coordinates(group)
+        neighbours = list[tuple[Value, Value]]()
+        if self.points.source.layout == AFFINE:
+            sides = self.sides_of_maps(group, base)
+        else:
+            sides, neighbours = self.differences(group)
+        level, counts = self.count(sides)
+        total = functools.reduce(operator.mul, counts)
+        shifts = [number.to(real) for number in call.shift]
+        base = [x + shift for x, shift in zip(self.scaled(base), shifts, strict=True)]
+        sides = [self.scaled(side) for side in sides]
+        return Footprint(base, sides, counts, total, level, neighbours)
+
+    def scaled(self, vector: Vectors) -> Vectors:
+        """Convert a difference of coordinates to those in the image of the level."""
+        gains = [gain.to(self.function.real) for gain in self.call.gain]
+        return [x * gain for x, gain in zip(vector, gains, strict=True)]
+
+    # Sides ----------------------------------------------------------------------------------------
+
+    def steps(self) -> Vectors:
+        """Return the number of points between neighbours along the output's axes, x first."""
+        sizes = self.call.out_sizes[: self.rank - 1]
+        one = self.function.constant(1, "int64")
+        return [*itertools.accumulate(sizes, operator.mul, initial=one)]
+
+    def differences(self, group: Group) -> tuple[list[Vectors], list[tuple[Value, Value]]]:
+        """Return half the difference of a point's neighbours, or that to its only neighbour.
+
+        A neighbour with a coordinate that is not finite is none.
+
+        Returns:
+            The sides; and whether there is a neighbour before and after the point.
+        """
+        own = [line.to(self.function.real) for line in self.points.stored(group)]
+        usable, sides, neighbours = finite(own), [], []
+        places = self.points.output_index(group)
+        for a, (place, step) in enumerate(zip(places, self.steps(), strict=True)):
+            last = (self.call.out_sizes[a] - 1).to(place.kind)
+            before, has_before = self.neighbours(group, own, -step, (place > 0) & usable)
+            after, has_after = self.neighbours(group, own, step, (place < last) & usable)
+            side = difference(before, after, (has_before, has_after))
+            if self.displaced:
+                side[a] = side[a] + (has_before | has_after).select(1.0, 0.0)
+            sides.append(side)
+            neighbours.append((has_before, has_after))
+        return sides, neighbours
+
+    def neighbours(
+        self, group: Group, own: Vectors, step: Value, exist: Value
+    ) -> tuple[Vectors, Value]:
+        """Read the neighbours that are ``step`` points further.
+
+        Returns:
+            Their coordinates, which are the point's own where there is none; and where one is.
+        """
+        function, points, lanes, call = self.function, self.points, self.function.lanes, self.call
+
+        def read_each() -> Vectors:
+            table = Table(call.grid, call.grid_item, call.grid_point, call.grid_axis)
+            return self.read_each(group, exist.select(step.to(group.place.kind), 0), table)
+
+        def read_group() -> Vectors:
+            return points.stored(group._replace(place=group.place + step))
+
+        if group.listed:
+            lines = read_each()
+        else:
+            begin = group.place + step
+            fits = (begin >= 0) & (begin + lanes <= self.call.points)
+            lines = function.choose(fits, read_group, read_each, likely=True)
+        lines = [line.to(function.real) for line in lines]
+        exist = exist & finite(lines)
+        return [exist.select(a, b) for a, b in zip(lines, own, strict=True)], exist
+
+    def read_each(self, group: Group, steps: Value, table: Table) -> Vectors:
+        """Read the vectors of the points that are some steps further, one by one."""
+        index = (group.place + steps).to("int64")
+        if not group.listed:
+            index = index + self.function.vector(range(self.function.lanes), "int64")
+        offsets = index * table.point + group.item.to("int64") * table.item
+        return [table.memory.at(table.axis * a).gather(offsets) for a in range(self.rank)]
+
+    def sides_of_maps(self, group: Group, base: Vectors) -> list[Vectors]:
+        """Return the columns of each point's map, times the distance between points."""
+        rank, function = self.rank, self.function
+        row = self.call.grid.at(group.item * (rank * (rank + 1))) if not group.listed else None
+        usable, sides = finite(base), []
+        for a in range(rank):
+            spacing = self.call.spacing[a].to(function.real)
+            entries = [
+                self.points.entry_of_map(group, row, d * (rank + 1) + a) for d in range(rank)
+            ]
+            side = [entry * spacing for entry in entries]
+            sides.append([(usable & (x - x == 0.0)).select(x, 0.0) for x in side])
+        return sides
+
+    def of_directions(
+        self, group: Group, memory: Pointer, footprint: Footprint
+    ) -> tuple[Vectors, list[Vectors]]:
+        """Return what base and sides change by if the grid changes in directions (N, points, D)."""
+        rank = self.function.constant(self.rank, "int64")
+        table = Table(memory, self.call.points * rank, rank, self.function.constant(1, "int64"))
+        base, sides = self.points.vectors(group, memory), []
+        for step, exist in zip(self.steps(), footprint.neighbours, strict=True):
+            ways = (way.to(group.place.kind) for way in (-step, step))
+            before, after = (
+                self.read_each(group, there.select(way, 0), table)
+                for there, way in zip(exist, ways, strict=True)
+            )
+            sides.append(self.scaled(difference(before, after, exist)))
+        return self.scaled(base), sides
+
+    def transposed(
+        self, footprint: Footprint, sides: list[Vectors]
+    ) -> tuple[list[Vectors], Vectors]:
+        """Convert the gradients of sides to those of the grid's points, or of the maps' columns.
+
+        Returns:
+            For each side of a grid, the gradient of the neighbour after the point, and of the one
+            before it with the opposite sign; and what is added to that of the point itself, which
+            takes the place of neighbours that do not exist.  All is 0 for sides without gradient.
+        """
+        attached = self.call.attached != 0
+        sides = [[attached.select(x, 0.0) for x in self.scaled(side)] for side in sides]
+        own = zeros = [x.like(0.0) for x in sides[0]]
+        for a, (before, after) in enumerate(footprint.neighbours):
+            sides[a] = difference(zeros, sides[a], (before, after))
+            own = [
+                total + (after.select(0.0, x) - before.select(0.0, x))
+                for total, x in zip(own, sides[a], strict=True)
+            ]
+        return sides, own
+
+    # Samples --------------------------------------------------------------------------------------
+
+    def count(self, sides: Sequence[Vectors]) -> tuple[Value, Vectors]:
+        """Return the level of each point, and the numbers of samples along its sides."""
+        function, real, lanes = self.function, self.function.real, self.function.lanes
+        units = [unit.to(real) for unit in self.call.unit]
+        lengths = []
+        for side in sides:
+            squares = [(x * unit) * (x * unit) for x, unit in zip(side, units, strict=True)]
+            lengths.append(functools.reduce(operator.add, squares).minimum(HUGE).sqrt())
+        most = self.call.most.to(real).splat(lanes)
+        longest = functools.reduce(Value.maximum, lengths)
+        zero, one = function.constant(0, "int32", lanes), function.constant(1.0, real, lanes)
+
+        def halve() -> list[Value]:
+            with function.loop(0, self.call.levels, carry=[zero, one]) as loop:
+                level, scale = loop.carried
+                longer = longest * scale - SLACK > most
+                loop.carry(longer.select(level + 1, level), longer.select(scale * 0.5, scale))
+            return loop.carried
+
+        too_long = (longest - SLACK > most).any()
+        level, scale = function.choose(too_long, halve, lambda: [zero, one], likely=False)
+        counts = []
+        for length in lengths:
+            n = round_up(length * scale - SLACK).minimum(most)
+            counts.append((n > 1.0).select(n, 1.0))
+        return level, counts
+
+
+def difference(lower: Vectors, upper: Vectors, exist: tuple[Value, Value]) -> Vectors:
+    """Return half the difference of two neighbours, or all of it if only one of them exists."""
+    scale = (exist[0] & exist[1]).select(0.5, 1.0)
+    usable = exist[0] | exist[1]
+    return [usable.select(scale * (b - a), 0.0) for a, b in zip(lower, upper, strict=True)]
+
+
+def finite(lines: Vectors) -> Value:
+    """Whether all coordinates of each point are finite."""
+    return functools.reduce(operator.and_, [line - line == 0.0 for line in lines])
+
+
+def round_up(number: Value) -> Value:
+    """Round up."""
+    return -((-number).floor())
+
+
+def reduce_lanes(value: Value, combine: Callable[[Value, Value], Value]) -> Value:
+    """Combine all lanes, as a tree of pairs."""
+    while value.lanes > 1:
+        half = value.lanes // 2
+        value = combine(value.shuffle(range(half)), value.shuffle(range(half, value.lanes)))
+    return value
+
+
+class OverFootprints:
+    """Writes the loops over the footprints of points, and over their samples; bodies inherit it."""
+
+    footprints = True
+    function: Function
+    description: Description
+    call: SimpleNamespace
+    points: Points
+    sampler: Sampler
+    states: States
+
+    @functools.cached_property
+    def sides(self) -> Sides:
+        """The sides of footprints."""
+        return Sides(self.points, self.call)
+
+    @classmethod
+    def others(cls) -> dict[str, str]:
+        """Return the kinds of further arrays, by name."""
+        return {"report": "int64"}
+
+    def run(self, task: Value) -> None:
+        """Process one task."""
+        part = self.points.range_of(task)
+        with self.points.strips(part) as strip:
+            self.begin(strip)
+            with self.points.groups(strip) as (_, group):
+                self.process_level(group, task, part)
+            self.finish(strip)
+
+    def begin(self, strip: Strip) -> None:
+        """Do what comes before the groups of a strip."""
+
+    def finish(self, strip: Strip) -> None:
+        """Do what comes after the groups of a strip."""
+
+    def process_level(self, group: Group, task: Value, part: SimpleNamespace) -> None:
+        """Process the points of a group that belong to the level, and report the other levels."""
+        footprint = self.sides.footprint(group)
+        with self.function.when((footprint.level > 0).any(), rare=True):
+            bits = self.function.constant(1, "int32", self.function.lanes) << footprint.level
+            self.report(reduce_lanes(bits, operator.or_).to("int64"), task)
+        here = footprint.level == self.call.level.to("int32")
+        footprint = footprint._replace(total=here.select(footprint.total, 0.0))
+        turns = reduce_lanes(footprint.total, Value.maximum).to("int64")
+        self.report((turns > 1).to("int64") << SHRINKS, task)
+        with self.function.when(turns > 0):
+            self.process(group, footprint, turns, part)
+
+    def process(
+        self, group: Group, footprint: Footprint, turns: Value, part: SimpleNamespace
+    ) -> None:
+        """Compute and store the results of a group."""
+        raise NotImplementedError
+
+    def report(self, bits: Value, task: Value) -> None:
+        """Add bits to the task's report."""
+        self.call.report.store(self.call.report.load(task) | bits, task)
+
+    def locate_samples(
+        self, group: Group, footprint: Footprint, turns: tuple[Value, Value], numbers: Vectors
+    ) -> Vectors:
+        """Save the states of the samples of some turns; return the numbers of the next sample."""
+        inverse = [1.0 / count for count in footprint.counts]
+        with self.function.loop(*turns, carry=numbers) as turn:
+            waits = turn.index.to(self.function.real) >= footprint.total
+            with self.function.exactly():
+                along = [
+                    waits.select(0.0, (number + 0.5) * by - 0.5)
+                    for number, by in zip(turn.carried, inverse, strict=True)
+                ]
+            state = self.state_of_sample(group, footprint, along, waits)
+            self.states.save(turn.index - turns[0], state)
+            turn.carry(*next_numbers(turn.carried, footprint.counts))
+        return turn.carried
+
+    def state_of_sample(
+        self, group: Group, footprint: Footprint, along: Vectors, waits: Value
+    ) -> State:
+        """Return the state of a sample at some places along the sides, from -1/2 to 1/2."""
+        return self.sampler.locate(at_places(footprint.base, footprint.sides, along), group)
+
+    def first_numbers(self) -> Vectors:
+        """Return the numbers of the first sample along the sides."""
+        zero = self.function.constant(0.0, self.function.real, self.function.lanes)
+        return [zero] * len(self.description.axes)
+
+
+class SumsOverFootprints(OverFootprints):
+    """Writes the loops of bodies that sum samples."""
+
+    @functools.cached_property
+    def planes(self) -> Pointer:
+        """Sums in some planes."""
+        return self.function.scratch(self.function.real, TOGETHER, self.function.lanes)
+
+    def process(
+        self, group: Group, footprint: Footprint, turns: Value, part: SimpleNamespace
+    ) -> None:
+        """Compute and store the results of a group, some planes at a time."""
+        function, lanes, together = self.function, self.function.lanes, self.states.groups
+        zero = function.constant(0.0, function.real, lanes)
+        with function.loop(part.plane, part.plane_end, TOGETHER) as loop:
+            planes = loop.index, (loop.index + TOGETHER).minimum(part.plane_end)
+            with function.loop(0, planes[1] - planes[0]) as plane:  # 0 is not neutral for -0
+                self.sums_of(plane.index).store(-zero, aligned=True)
+            with function.loop(0, turns, together, carry=self.first_numbers()) as some:
+                here = some.index, (some.index + together).minimum(turns)
+                some.carry(*self.locate_samples(group, footprint, here, some.carried))
+                self.add_samples(group, footprint, here, planes)
+            self.store_planes(group, footprint, planes)
+
+    def add_samples(
+        self, group: Group, footprint: Footprint, turns: tuple[Value, Value],
+        planes: tuple[Value, Value],
+    ) -> None:  # fmt: skip
+        """Add the samples of some turns, whose states are known, to the sums of some planes."""
+        raise NotImplementedError
+
+    def store_planes(self, group: Group, footprint: Footprint, planes: tuple[Value, Value]) -> None:
+        """Store the means of some planes, if that is what is computed."""
+
+    def sums_of(self, number: Value) -> Pointer:
+        """Return the sums in a plane of those that are summed."""
+        return self.planes.at(number * self.function.lanes)
+
+    def mean(self, footprint: Footprint, number: Value) -> Value:
+        """Return the mean of the samples in a plane of those that are summed."""
+        sums = self.sums_of(number).load(0, self.function.lanes, aligned=True)
+        return sums / footprint.total
+
+    def lanes_of(self, here: Value) -> Iterator[int]:
+        """Yield every lane, for a body that runs if the lane's point belongs to the level.
+
+        What belongs to other points is stored by the calls for other levels.
+        """
+        for lane in range(self.function.lanes):
+            with self.function.when(here[lane]):
+                yield lane
+
+
+class FootprintMeans(SumsOverFootprints, Gather):
+    """Writes the loops that average samples."""
+
+    def add_samples(
+        self, group: Group, footprint: Footprint, turns: tuple[Value, Value],
+        planes: tuple[Value, Value],
+    ) -> None:  # fmt: skip
+        """Add the samples of some turns, whose states are known, to the sums of some planes."""
+        function, lanes, total = self.function, self.function.lanes, footprint.total
+        hole = function.constant(math.nan, function.real, lanes)
+        with function.loop(*planes) as loop:
+            source = self.image.plane(None if group.listed else group.item, loop.index)
+            # A sample that is not valid is NaN, also where the image has integers.
+            fills = self.fills(loop.index) | {"holes": hole}
+            sums = self.sums_of(loop.index - planes[0])
+            before = sums.load(0, lanes, aligned=True)
+            with function.loop(*turns, carry=[before]) as turn:
+                value = self.value(self.states.load(turn.index - turns[0]), source, fills)
+                waits = turn.index.to(function.real) >= total
+                turn.carry(waits.select(turn.carried[0], turn.carried[0] + value))
+            sums.store(turn.carried[0], aligned=True)
+
+    def store_planes(self, group: Group, footprint: Footprint, planes: tuple[Value, Value]) -> None:
+        """Store the means of some planes."""
+        function, call, points = self.function, self.call, self.points
+        contiguous = self.description.layout.contiguous
+        floating = kind_of(self.description.values).family in ("float", "half")
+        here = footprint.total > 0.0
+        with function.loop(*planes) as plane:
+            mean = self.mean(footprint, plane.index - planes[0])
+            if not floating:
+                mean = (mean == mean).select(mean, self.fills(plane.index)["holes"])
+            values = self.stored(mean)
+            target = call.out.at(call.out_planes.load(plane.index))
+            everywhere = here.all()
+            with function.when(everywhere):
+                points.store_values(group, target, values, contiguous)
+            with function.when(~everywhere, rare=True):
+                places = points.places_of_values(group)
+                for lane in self.lanes_of(here):
+                    target.store(values[lane], places[lane])
+
+
+def at_places(base: Vectors, sides: list[Vectors], along: Vectors) -> Vectors:
+    """Return the vectors at places along the sides."""
+    vectors = []
+    for d, start in enumerate(base):
+        terms = (part * side[d] for part, side in zip(along[::-1], sides[::-1], strict=True))
+        vectors.append(functools.reduce(operator.add, terms, start))
+    return vectors
+
+
+def next_numbers(numbers: Vectors, counts: Vectors) -> Vectors:
+    """Return the numbers of the next sample along the sides, x fastest."""
+    following = []
+    carry: Value | None = None
+    for number, count in zip(numbers, counts, strict=True):
+        raised = number + 1.0 if carry is None else carry.select(number + 1.0, number)
+        wraps = raised >= count
+        carry = wraps if carry is None else carry & wraps
+        following.append(carry.select(0.0, raised))
+    return following
+
+
+__all__ = ["SHRINKS", "FootprintMeans", "OverFootprints", "SumsOverFootprints"]

@@ -1,0 +1,114 @@
+"""The programs that gather: samples, and their derivatives of any order along each axis."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from gridsample.kernels.sampling.layouts import storage_of
+from gridsample.kernels.sampling.points import Points, Strip
+from gridsample.kernels.sampling.reading import Image, splat_of
+from gridsample.kernels.sampling.sampler import COPIES, Description, Sampler, State, States
+from gridsample.kernels.vector import Function, Pointer, Value, kind_of
+
+
+class Gather:
+    """Writes the loops of a gather.
+
+    Attributes:
+        footprints: whether points are sampled over their footprints.
+    """
+
+    footprints = False
+
+    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+        self.function, self.description, self.call = function, description, call
+        self.points = Points(function, description.points, description.axes, call)
+        self.sampler = Sampler(function, description, call)
+        self.image = Image(call.image, call.image_item, call.image_planes)
+        self.states = States(function)
+
+    @classmethod
+    def arrays(cls, description: Description) -> dict[str, str]:
+        """Return the kinds of the arrays, by name."""
+        return {
+            "image": description.image,
+            "grid": description.points.kind,
+            "out": storage_of(description.values),
+            **cls.numbers(description),
+            **cls.others(),
+        }
+
+    @classmethod
+    def numbers(cls, description: Description) -> dict[str, str]:
+        """Return the kinds of the arrays with a number for each plane, by name."""
+        kind = description.image if description.reading == COPIES else description.real
+        return dict.fromkeys(("outside", "dropped", "holes"), kind)
+
+    @classmethod
+    def others(cls) -> dict[str, str]:
+        """Return the kinds of further arrays, by name."""
+        return {}
+
+    def run(self, task: Value) -> None:
+        """Process one task."""
+        part = self.points.range_of(task)
+        with self.points.strips(part) as strip:
+            self.locate(strip)
+            with self.function.loop(part.plane, part.plane_end, self.step) as loop:
+                self.sample(strip, loop.index)
+
+    @property
+    def step(self) -> int | Value:
+        """The number of planes that are sampled together."""
+        return 1
+
+    def locate(self, strip: Strip) -> None:
+        """Convert the coordinates of a strip to states."""
+        with self.points.groups(strip) as (number, group):
+            coordinates = self.points.coordinates(group)
+            self.states.save(number, self.sampler.locate(coordinates, group))
+
+    def sample(self, strip: Strip, plane: Value) -> None:
+        """Sample one plane at the points of a strip."""
+        call = self.call
+        listed = self.description.points.listed
+        source = self.image.plane(None if listed else strip.item, plane)
+        target = call.out.at(call.out_planes.load(plane))
+        fills = self.fills(plane)
+        with self.points.groups(strip) as (number, group):
+            value = self.value(self.states.load(number), source, fills)
+            self.points.store_values(
+                group, target, self.stored(value), self.description.layout.contiguous
+            )
+
+    def fills(self, plane: Value) -> dict[str, Value]:
+        """Read the numbers of a plane; those outside of it are 0 unless there is a fill value."""
+        function, call, fills = self.function, self.call, {}
+        for name in self.numbers(self.description):
+            if self.description.filled or name not in ("outside", "dropped"):
+                fills[name] = splat_of(function, getattr(call, name), plane)
+            else:
+                fills[name] = function.constant(0, getattr(call, name).kind, function.lanes)
+        return fills
+
+    def value(self, state: State, source: Pointer, fills: dict[str, Value]) -> Value:
+        """Compute the results of a group in one plane."""
+        if self.description.reading == COPIES:
+            return self.sampler.copy(state, source, fills["outside"], fills["holes"])
+        value = self.total(state, source, fills)
+        if "outside" in state:
+            value = state["outside"].select(fills["outside"], value)
+        return state["valid"].select(value, fills["holes"])
+
+    def total(self, state: State, source: Pointer, fills: dict[str, Value]) -> Value:
+        """Sum the taps of a group in one plane."""
+        order = (0,) * len(self.description.axes)
+        way = self.sampler.way(state)
+        return self.sampler.moments(way, source, fills["dropped"], [order])[order]
+
+    def stored(self, value: Value) -> Value:
+        """Convert sums to the kind of the results."""
+        kind = kind_of(self.description.values)
+        if not kind.is_float and kind.family != "half" and value.kind.is_float:
+            return value.saturate(kind).to(storage_of(kind.name))
+        return value.to(kind)

@@ -1,0 +1,344 @@
+"""The programs of first and second derivatives: gather and scatter in one sweep.
+
+With upstream values g, weights w of a point's taps and pixels v, gather has the gradients
+
+    of the image    g w, added to each tap's pixel
+    of the grid     along axis a: sum over planes of g * (moment of v with the order of a raised)
+
+Given upstream gradients u of the image and d of the grid, these two have the gradients
+
+    of g            (moment of u) + sum over a of d_a * (moment of v with a raised)
+    of the image    sum over a of g d_a w_a, added to each tap's pixel; w_a is w with a raised
+    of the grid     along b: sum over planes of g * (
+                        (moment of u with b raised)
+                        + sum over a of d_a * (moment of v with a and b raised))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+
+from gridsample.kernels.sampling.points import AFFINE, STRIP, Group, Points, Strip
+from gridsample.kernels.sampling.reading import Image, Moments, splat_of
+from gridsample.kernels.sampling.sampler import Description, Sampler, State, States
+from gridsample.kernels.sampling.ways import Way
+from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
+
+Order = tuple[int, ...]
+
+
+class Totals:
+    """Sums of several numbers for each lane of some groups, in scratch memory."""
+
+    def __init__(self, function: Function, groups: int, count: int, kind: Kind) -> None:
+        self.function, self.count = function, count
+        self.memory = function.scratch(kind, groups * count, function.lanes)
+
+    def _place(self, number: Value | int, k: int) -> Value | int:
+        return (number * self.count + k) * self.function.lanes
+
+    def clear(self, number: Value | int) -> None:
+        """Set the sums of a group to zero."""
+        zero = self.function.constant(0.0, self.memory.kind, self.function.lanes)
+        for k in range(self.count):
+            self.memory.store(zero, self._place(number, k), aligned=True)
+
+    def read(self, number: Value | int) -> list[Value]:
+        """Return the sums of a group."""
+        return [
+            self.memory.load(self._place(number, k), self.function.lanes, aligned=True)
+            for k in range(self.count)
+        ]
+
+    def add(self, number: Value | int, summands: Sequence[Value]) -> None:
+        """Add to the sums of a group."""
+        for k, (total, summand) in enumerate(zip(self.read(number), summands, strict=True)):
+            self.memory.store(total + summand, self._place(number, k), aligned=True)
+
+
+class Backward:
+    """Writes the loops of the sweep of first derivatives.
+
+    Attributes:
+        footprints: whether points are sampled over their footprints.
+    """
+
+    footprints = False
+
+    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+        self.function, self.description, self.call = function, description, call
+        self.need_image, self.need_grid = description.needs[:2]
+        self.rank = len(description.axes)
+        self.points = Points(function, description.points, description.axes, call)
+        self.sampler = Sampler(function, description, call)
+        self.image = Image(call.image, call.image_item, call.image_planes)
+        self.sums = Image(call.sums, call.sums_item, call.sums_planes)
+        self.states = States(function)
+        self.totals = Totals(function, STRIP // function.lanes, self.rank, function.real)
+        self.maps = description.points.layout == AFFINE
+        if self.maps:
+            self.map_totals = Totals(function, 1, self.rank * (self.rank + 1), kind_of("float64"))
+        self.value_order = (0,) * self.rank
+        self.raised = [tuple(int(a == b) for b in range(self.rank)) for a in range(self.rank)]
+
+    @classmethod
+    def arrays(cls, description: Description) -> dict[str, str]:
+        """Return the kinds of the arrays, by name."""
+        real = description.real
+        return {
+            "image": description.image,
+            "grid": description.points.kind,
+            "values": description.values,
+            "sums": real,
+            "gradient": "float64" if description.points.layout == AFFINE else real,
+            "dropped": real,
+        }
+
+    def run(self, task: Value) -> None:
+        """Process one task."""
+        part = self.points.range_of(task)
+        with self.points.strips(part) as strip:
+            self.locate(strip)
+            self.differentiate_all(strip, part)
+            if self.need_grid:
+                self.finish(strip)
+
+    def locate(self, strip: Strip) -> None:
+        """Convert the coordinates of a strip to states."""
+        with self.points.groups(strip) as (number, group):
+            state = self.state_at(self.points.coordinates(group), group)
+            self.states.save(number, state | self.more_of(group))
+            if self.need_grid:
+                self.totals.clear(number)
+
+    def state_at(self, coordinates: Sequence[Value], group: Group) -> State:
+        """Convert the coordinates of a group to its state."""
+        state = self.sampler.locate(coordinates, group)
+        if "outside" in state:
+            state["valid"] = state["valid"] & ~state.pop("outside")
+        return state
+
+    def more_of(self, group: Group) -> State:
+        """Return what else is kept of a group."""
+        return {}
+
+    def differentiate_all(self, strip: Strip, part: SimpleNamespace) -> None:
+        """Process all planes of a range at the points of a strip."""
+        with self.function.loop(part.plane, part.plane_end) as loop:
+            self.differentiate(strip, loop.index)
+
+    def differentiate(self, strip: Strip, plane: Value) -> None:
+        """Process one plane at the points of a strip."""
+        memory = self.memory_of(strip.item, plane)
+        with self.points.groups(strip) as (number, group):
+            self.add(number, group, self.upstream(group, memory), memory)
+
+    def memory_of(self, item: Value, plane: Value) -> SimpleNamespace:
+        """Return where a plane is in each array."""
+        where = None if self.description.points.listed else item, plane
+        return SimpleNamespace(
+            source=self.image.plane(*where),
+            sums=self.sums.plane(*where),
+            dropped=self.dropped_of(plane),
+            upstream=self.call.values.at(self.call.out_planes.load(plane)),
+        )
+
+    def dropped_of(self, plane: Value) -> Value:
+        """Return the value of dropped taps in a plane."""
+        function = self.function
+        if self.description.filled:
+            return splat_of(function, self.call.dropped, plane)
+        return function.constant(0.0, function.real, function.lanes)
+
+    def upstream(self, group: Group, memory: SimpleNamespace) -> Value:
+        """Read the upstream values of a group."""
+        contiguous = self.description.layout.contiguous
+        values = self.points.load_values(group, memory.upstream, contiguous)
+        return values.to(self.function.real)
+
+    def add(self, number: Value, group: Group, g: Value, memory: SimpleNamespace) -> list[Value]:
+        """Add the gradients of a plane at a group, whose state has a number.
+
+        Returns:
+            The gradient of the upstream values if that is needed, otherwise nothing.
+        """
+        state = self.states.load(number)
+        g = state["valid"].select(g, 0.0)
+        way = self.sampler.way(state, derivatives=int(self.need_grid))
+        if self.need_grid:
+            moments = self.sampler.moments(way, memory.source, memory.dropped, self.raised)
+            self.totals.add(number, [self.product(g, moments, o) for o in self.raised])
+        if self.need_image:
+            share = group.fresh.select(g, 0.0)
+            self.sampler.scatter(way, memory.sums, {self.value_order: share})
+        return []
+
+    def product(self, g: Value, moments: Moments, order: Order) -> Value:
+        """Multiply a moment by ``g``; it is 0 if it vanishes."""
+        if order not in moments:
+            return self.function.constant(0.0, self.function.real, self.function.lanes)
+        return g * moments[order]
+
+    def finish(self, strip: Strip) -> None:
+        """Store the gradient of the grid or the maps at the points of a strip."""
+        if self.maps:
+            self.map_totals.clear(0)
+        with self.points.groups(strip) as (number, group):
+            if self.maps:
+                self.add_to_maps(group, self.terms_of_maps(group, self.slopes_of(number)))
+            else:
+                self.points.store_vectors(group, self.call.gradient, self.slopes_of(number))
+        if self.maps:
+            self.finish_maps(strip)
+
+    def slopes_of(self, number: Value) -> list[Value]:
+        """Return the grid's gradient at the points of a group."""
+        valid = self.states.load(number)["valid"]
+        return [valid.select(total, 0.0) for total in self.totals.read(number)]
+
+    def terms_of_maps(self, group: Group, slopes: Sequence[Value]) -> list[Value]:
+        """Return what points with these slopes add to the gradient of their affine map."""
+        own = [line.to("float64") for line in self.points.output_coordinates(group)]
+        shares = [slope.to("float64") for slope in slopes]
+        return [share if x is None else share * x for share in shares for x in (*own, None)]
+
+    def add_to_maps(self, group: Group, terms: Sequence[Value]) -> None:
+        """Add terms to the sums of a strip, in double precision; those of listed points, to each.
+
+        The gradient of maps is divided into parts, one for each strip or listed point.
+        """
+        if not group.listed:
+            self.map_totals.add(0, [group.fresh.select(term, 0.0) for term in terms])
+            return
+        gradient, size = self.call.gradient, self.function.constant(len(terms), "int64")
+        places = self.points.offsets_of_points(group, self.call.points * size, size)
+        for k, term in enumerate(terms):
+            numbers = self.function.spill(gradient.at(k).load_each(places) + term)
+            for lane, place in enumerate(places):
+                gradient.at(k).store(numbers.load(lane), place)
+
+    def finish_maps(self, strip: Strip) -> None:
+        """Add the sums of a strip to its part of the gradient of maps."""
+        if not self.description.points.listed:
+            place = self.points.number_of_strip(strip) * self.map_totals.count
+            for k, total in enumerate(self.map_totals.read(0)):
+                part = self.call.gradient.at(place + k)
+                part.store(part.load() + total.sum())
+
+
+class DoubleBackward(Backward):
+    """Writes the loops of the sweep of second derivatives."""
+
+    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+        super().__init__(function, description, call)
+        _, _, self.need_values, self.has_upstream = description.needs
+        self.other = Image(call.image, call.image_item, call.image_planes)
+        if self.has_upstream:
+            self.other = Image(call.upstream, call.image_item, call.image_planes)
+
+    @classmethod
+    def arrays(cls, description: Description) -> dict[str, str]:
+        """Return the kinds of the arrays, by name."""
+        real = description.real
+        return {
+            "image": description.image,
+            "upstream": real,
+            "grid": description.points.kind,
+            "tangents": real,
+            "values": description.values,
+            "results": real,
+            "sums": real,
+            "gradient": real,
+        }
+
+    def more_of(self, group: Group) -> State:
+        """Return what else is kept of a group: its tangents."""
+        return named_tangents(self.points.vectors(group, self.call.tangents))
+
+    def memory_of(self, item: Value, plane: Value) -> SimpleNamespace:
+        """Return where a plane is in each array."""
+        where = None if self.description.points.listed else item, plane
+        return SimpleNamespace(
+            source=self.image.plane(*where),
+            sums=self.sums.plane(*where),
+            other=self.other.plane(*where),
+            upstream=self.call.values.at(self.call.out_planes.load(plane)),
+            results=self.call.results.at(self.call.result_planes.load(plane)),
+        )
+
+    def differentiate(self, strip: Strip, plane: Value) -> None:
+        """Process one plane at the points of a strip."""
+        memory = self.memory_of(strip.item, plane)
+        with self.points.groups(strip) as (number, group):
+            for result in self.add(number, group, self.upstream(group, memory), memory):
+                self.store_result(group, memory.results, result)
+
+    def add(self, number: Value, group: Group, g: Value, memory: SimpleNamespace) -> list[Value]:
+        """Add the gradients of a plane at a group, whose state has a number."""
+        state, results = self.states.load(number), list[Value]()
+        g = state["valid"].select(g, 0.0)
+        way = self.sampler.way(state, derivatives=2 if self.need_grid else 1)
+        tangents = [state[f"tangent{a}"] for a in range(self.rank)]
+        if self.need_values or self.need_grid:
+            moments = self.directional(way, memory.source, memory.other, tangents)
+            if self.need_values:
+                results = [state["valid"].select(moments[self.value_order], 0.0)]
+            if self.need_grid:
+                self.totals.add(number, [self.product(g, moments, o) for o in self.raised])
+        if self.need_image:
+            share = group.fresh.select(g, 0.0)
+            shares = {o: share * d for o, d in zip(self.raised, tangents, strict=True)}
+            self.sampler.scatter(way, memory.sums, shares)
+        return results
+
+    def directional(
+        self, way: Way, source: Pointer, other: Pointer, tangents: Sequence[Value]
+    ) -> Moments:
+        """Compute (moment of u) + sum over a of d_a * (moment of v with a raised).
+
+        For the order 0, and, if the grid's gradient is needed, with the order of each axis raised.
+        """
+        zero = self.function.constant(0.0, self.function.real, self.function.lanes)
+        orders = [self.value_order] if self.need_values else []
+        orders += self.raised if self.need_grid else []
+        pairs = {order: [plus(order, raised) for raised in self.raised] for order in orders}
+        needed = [*dict.fromkeys(order for some in pairs.values() for order in some)]
+        moments = self.sampler.moments(way, source, zero, needed)
+        totals = {}
+        if self.has_upstream:
+            totals = self.sampler.moments(way, other, zero, orders)
+        for order, some in pairs.items():
+            for raised, tangent in zip(some, tangents, strict=True):
+                if raised in moments:
+                    term = moments[raised] * tangent
+                    totals[order] = totals[order] + term if order in totals else term
+            totals.setdefault(order, zero)
+        return totals
+
+    def store_result(self, group: Group, memory: Pointer, value: Value) -> None:
+        """Write the gradient of upstream values, which is contiguous in memory."""
+        if not group.listed:
+            memory.at(group.item * self.call.result_item).store(value, group.place)
+            return
+        numbers = self.function.spill(value)
+        for lane, place in enumerate(self.places_of_results(group)):
+            memory.store(numbers.load(lane), place)
+
+    def places_of_results(self, group: Group) -> list[Value]:
+        """Return the place of each point's result, from the beginning of a plane."""
+        item = self.call.result_item
+        if group.listed:
+            return self.points.offsets_of_points(group, item, self.function.constant(1, "int64"))
+        first = group.item * item + group.place
+        return [first + lane for lane in range(self.function.lanes)]
+
+
+def named_tangents(vector: Sequence[Value]) -> State:
+    """Return the directions of points as a part of their state."""
+    return {f"tangent{a}": value for a, value in enumerate(vector)}
+
+
+def plus(a: Order, b: Order) -> Order:
+    """Add orders of derivatives."""
+    return tuple(m + n for m, n in zip(a, b, strict=True))

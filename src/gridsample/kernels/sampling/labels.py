@@ -1,0 +1,176 @@
+"""Sampling labels: the taps of a point vote for the values of their pixels.
+
+A tap votes with its weight, which is that of linear interpolation.  The value with the greatest sum
+of weights wins, and the smallest such value if there are several.
+
+The total of a tap is the sum of the weights of all taps from it on that have the same value.  The
+first tap with a value has thus the sum for that value, and the others have no more.  So the value
+of the tap with the greatest total wins, and it does not matter that values are counted several
+times.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+from collections.abc import Sequence
+
+from gridsample.kernels.sampling.axes import Place
+from gridsample.kernels.sampling.gather import Gather
+from gridsample.kernels.sampling.reading import SinglePixels, read_pairs
+from gridsample.kernels.sampling.sampler import Description, State
+from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
+
+
+class Labels(Gather):
+    """Writes the loops that sample labels; sums are votes."""
+
+    @classmethod
+    def numbers(cls, description: Description) -> dict[str, str]:
+        """Return the kinds of the arrays with a number for each plane, by name."""
+        return dict.fromkeys(("outside", "dropped", "holes"), description.image)
+
+    def value(self, state: State, source: Pointer, fills: dict[str, Value]) -> Value:
+        """Compute the winners of a group in one plane."""
+        winner = self.winner(state, source, fills["dropped"])
+        if "outside" in state:
+            winner = state["outside"].select(as_key(fills["outside"]), winner)
+        return state["valid"].select(winner, as_key(fills["holes"]))
+
+    def winner(self, state: State, source: Pointer, dropped: Value) -> Value:
+        """Hold the votes of a group's points."""
+        places = self.places(state)
+
+        def by_singles() -> list[Value]:
+            return [elect(*self.single_votes(state, places, source, dropped))]
+
+        if not self.all_vote:
+            return by_singles()[0]
+        begin, distances = self.cells(state, places)
+        choose = self.function.choose
+        if all(axis.rule.drops for axis in self.sampler.axes):
+            beyond = [(distance <= -1.0) | (distance >= 2.0) for distance in distances]
+            all_beyond = functools.reduce(operator.or_, beyond).all()
+            others = lambda: choose(all_beyond, lambda: [as_key(dropped)], by_singles)  # noqa: E731
+        else:
+            others = by_singles
+
+        def by_cells() -> list[Value]:
+            return self.vote_in_cells(self.keys_of_cells(begin, source), distances)
+
+        return choose(self.all_in_cells(distances), by_cells, others, likely=True)[0]
+
+    @property
+    def all_vote(self) -> bool:
+        """Whether taps vote along all axes; along the others, points copy the nearest pixel."""
+        return all(rule.method.votes for rule in self.description.axes)
+
+    def places(self, state: State) -> list[Place]:
+        """Return the places of a state's points along each axis."""
+        positions = [state[f"position{a}"] for a in range(len(self.sampler.axes))]
+        return [Place(position, state["valid"], None, position) for position in positions]
+
+    def all_in_cells(self, distances: Sequence[Value]) -> Value:
+        """Whether every point is between pixels of the image, given the distances to the first."""
+        inside = [(distance >= 0.0) & (distance <= 1.0) for distance in distances]
+        inside += [axis.last >= 1.0 for axis in self.sampler.axes]
+        return functools.reduce(operator.and_, inside).all()
+
+    def cells(self, state: State, places: Sequence[Place]) -> tuple[Value, list[Value]]:
+        """Return the offset of each point's first pixel, and the distances to it."""
+        begin, distances = state.get("begin"), []
+        for axis, place in zip(self.sampler.axes, places, strict=True):
+            offset, distance = axis.first_of_pair(place)
+            begin = offset if begin is None else begin + offset
+            distances.append(distance)
+        assert begin is not None
+        return begin, distances
+
+    def vote_in_cells(self, keys: Sequence[Value], distances: Sequence[Value]) -> list[Value]:
+        """Hold the votes of points whose taps are the corners of a cell; most of them agree."""
+        differ = functools.reduce(operator.or_, [keys[0] ^ key for key in keys[1:]])
+
+        def by_votes() -> list[Value]:
+            return [elect(keys, weights_in_cells(distances))]
+
+        return self.function.choose((differ != 0).any(), by_votes, lambda: [keys[0]])
+
+    def keys_of_cells(self, begin: Value, source: Pointer) -> list[Value]:
+        """Read the pixels at the corners of each point's cell, x fastest."""
+        function, beside = self.function, self.description.layout.beside
+        strides, keys = self.call.strides, []
+        begins = function.spill(begin)
+        places = [begins.load(lane).to("int64") for lane in range(function.lanes)]
+        for corner in itertools.product((0, 1), repeat=len(strides) - 1):
+            row = source
+            for upper, stride in zip(corner, reversed(strides[1:]), strict=True):
+                row = row.at(stride) if upper else row
+            if beside:
+                pixels: Sequence[Value] = read_pairs(row, places)
+            else:
+                pixels = [row.load_each(places), row.at(strides[0]).load_each(places)]
+            keys += [as_key(pixel) for pixel in pixels]
+        return keys
+
+    def single_votes(
+        self, state: State, places: Sequence[Place], source: Pointer, dropped: Value
+    ) -> tuple[list[Value], list[Value]]:
+        """Read the pixel of every tap by itself; return keys and weights, x fastest."""
+        taps = [axis.taps(place) for axis, place in zip(self.sampler.axes, places, strict=True)]
+        reader = SinglePixels(source, state.get("begin"), dropped, True, as_key)
+        keys: list[Value] = []
+        for outer in itertools.product(*reversed(taps[1:])):
+            keys += reader.row(outer, taps[0])
+        shares = [tuple(tap.weights[0] for tap in along) for along in taps]
+        return keys, products(self.function, shares)
+
+
+def key_kind(pixels: Kind) -> Kind:
+    """Return the kind in which pixels are compared."""
+    return kind_of("int32") if pixels.bits < 32 else pixels
+
+
+def as_key(pixels: Value) -> Value:
+    """Convert pixels to the kind in which they are compared."""
+    return pixels.to(key_kind(pixels.kind))
+
+
+def weights_in_cells(distances: Sequence[Value]) -> list[Value]:
+    """Return the weights of the corners of each point's cell, x fastest."""
+    return products(distances[0].function, [(1.0 - d, d) for d in distances])
+
+
+def products(function: Function, shares: Sequence[Sequence[Value]]) -> list[Value]:
+    """Multiply the weights of one tap of each axis, for all combinations, x fastest.
+
+    They are rounded before they are added, so that equal sums are equal.
+    """
+    with function.exactly():
+        weights = [*shares[0]]
+        for along in shares[1:]:
+            weights = [weight * share for share in along for weight in weights]
+    return weights
+
+
+def elect(keys: Sequence[Value], weights: Sequence[Value]) -> Value:
+    """Return the key with the greatest sum of weights; of several, the least."""
+    winner = keys[0]
+    with winner.function.exactly():
+        totals = [total_from(t, keys, weights) for t in range(len(keys))]
+    most = totals[0]
+    for key, total in zip(keys[1:], totals[1:], strict=True):
+        wins = (total > most) | ((total == most) & (key < winner))
+        winner, most = wins.select(key, winner), wins.select(total, most)
+    return winner
+
+
+def total_from(t: int, keys: Sequence[Value], weights: Sequence[Value]) -> Value:
+    """Return the sum of the weights of all taps from ``t`` on that have its key."""
+    total = weights[t]
+    for key, weight in zip(keys[t + 1 :], weights[t + 1 :], strict=True):
+        total = total + (key == keys[t]).select(weight, 0.0)
+    return total
+
+
+__all__ = ["Labels"]

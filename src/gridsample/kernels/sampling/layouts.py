@@ -1,0 +1,120 @@
+"""The arrays of a call as programs see them: planes of numbers, at distances in memory."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridsample.definitions.plan import Plan, type_name
+from gridsample.kernels.memory import Layout, frozen
+
+Array = np.ndarray[Any, Any]
+
+
+class Planes(NamedTuple):
+    """An array (N, C, *rest) as programs see it: planes of real numbers.
+
+    Attributes:
+        kind: the name of the kind of its elements.
+        item: the distance between items, in elements; 0 if all items share one.
+        starts: the place of each plane of an item.
+        strides: the distance of neighbours along each axis of ``rest``, last axis first.
+    """
+
+    kind: str
+    item: int
+    starts: Array
+    strides: tuple[int, ...]
+
+
+def element(dtype: np.dtype[Any]) -> str:
+    """Return the name of the kind of a dtype's elements, which are reals if it is complex."""
+    return f"float{dtype.itemsize * 4}" if dtype.kind == "c" else type_name(dtype)
+
+
+def storage_of(kind: str) -> str:
+    """Return the kind as which pixels are read."""
+    return "uint8" if kind == "bool" else kind
+
+
+def complex_of(real: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the complex dtype with parts of a real dtype."""
+    return np.dtype(f"c{2 * real.itemsize}")
+
+
+@functools.lru_cache(maxsize=256)
+def planes_of(layout: Layout, items: int, grids: int) -> Planes:
+    """Describe an array, for a call with so many items and grids.
+
+    If all items share a grid, their planes count as planes of one item.
+    """
+    shape, strides, dtype = layout
+    parts = 2 if dtype.kind == "c" else 1
+    size = dtype.itemsize // parts
+    item, channel, *rest = (stride // size for stride in strides)
+    item = item if shape[0] == items else 0
+    starts = np.arange(shape[1], dtype=np.int64)[:, None] * channel + np.arange(parts)
+    if grids == 1:
+        starts = np.arange(items, dtype=np.int64)[:, None, None] * item + starts
+        item = 0
+    return Planes(element(dtype), item, frozen(starts.reshape(-1)), tuple(rest[::-1]))
+
+
+def reach_of(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Return the distance between the first and the last element of an array, in elements."""
+    return sum((n - 1) * abs(stride) for n, stride in zip(shape, strides, strict=True) if n > 0)
+
+
+def spacing_of(values: Layout) -> int:
+    """Return the distance between neighbouring points of evenly spaced values (N, C, *points)."""
+    shape, strides, dtype = values
+    size = dtype.itemsize // (2 if dtype.kind == "c" else 1)
+    steps = [stride for n, stride in zip(shape[2:], strides[2:], strict=True) if n > 1]
+    return steps[-1] // size if steps else 1
+
+
+class GradientLayout(NamedTuple):
+    """A new array for the gradient of an image: its shape and memory order, in the dtype of sums.
+
+    Attributes:
+        layout: shape, strides and dtype.
+        shape: its shape, slowest axis first.
+        back: the permutation from those axes to the image's.
+    """
+
+    layout: Layout
+    shape: tuple[int, ...]
+    back: tuple[int, ...]
+
+    def zeros(self) -> Array:
+        """Return zeros; the system allocates their pages when they are first written to."""
+        return np.zeros(self.shape, self.layout[2]).transpose(self.back)
+
+    def of(self, dtype: np.dtype[Any]) -> Array:
+        """Return an uninitialised array of the same memory order and another dtype."""
+        return np.empty(self.shape, dtype).transpose(self.back)
+
+
+@functools.lru_cache(maxsize=256)
+def gradient_layout(plan: Plan, image: Layout) -> GradientLayout:
+    """Describe the array of an image's gradient.
+
+    It has the image's memory order, unless rows of the image are not contiguous, nor channels: then
+    adding to neighbours along x would touch far too many places of the processor's cache.
+    """
+    shape, strides, dtype = image
+    kind = complex_of(plan.real) if dtype.kind == "c" else plan.real
+    # Axes along which the image is broadcast are the slowest.
+    slowest_first = sorted(range(len(shape)), key=lambda a: (strides[a] != 0, -strides[a]))
+    long = [a for a in slowest_first if shape[a] > 1 and strides[a]]
+    if long and long[-1] not in (1, len(shape) - 1):
+        slowest_first = [*range(len(shape))]
+    steps, step = [0] * len(shape), kind.itemsize
+    for a in reversed(slowest_first):
+        steps[a] = step
+        step *= max(1, shape[a])
+    back = tuple(slowest_first.index(a) for a in range(len(shape)))
+    return GradientLayout((shape, tuple(steps), kind), tuple(shape[a] for a in slowest_first), back)

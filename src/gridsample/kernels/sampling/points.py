@@ -1,0 +1,379 @@
+"""Where W points come from: a grid's memory or affine maps; and where their results go.
+
+Points are processed W at a time.  A *group* of W points is either contiguous along the output's
+last axis, or, where there are few points in each item, a list of points of any items.  The last
+group of a row overlaps the group before it, and the last group of a list repeats its last point, so
+that every group is full.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from gridsample.kernels.sampling.axes import DISPLACEMENT, AxisRule
+from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
+
+# How a grid's coordinates lie in memory: x, y, z of a point side by side; one axis after the other;
+# or at any distance.  Affine maps have no grid.
+INTERLEAVED, PLANAR, STRIDED, AFFINE = "interleaved", "planar", "strided", "affine"
+
+# Points of a strip: one plane of the image is sampled at all of them before the next.
+STRIP = 256
+
+# The fields of a range, which is a task's part of the work.
+RANGE = ("item", "item_end", "row", "row_end", "column", "column_end", "plane", "plane_end")
+
+
+class Group(NamedTuple):
+    """W points.
+
+    Attributes:
+        item: the item of all points, an int64; for a list, of each point.
+        place: the first point's index within its item, an int64; for a list, of each point.
+        fresh: whether no earlier lane or group has the same point, for each lane (a bool).
+        listed: whether the points are a list.
+    """
+
+    item: Value
+    place: Value
+    fresh: Value
+    listed: bool
+
+
+class PointSource(NamedTuple):
+    """What a program is compiled for where points come from.
+
+    Attributes:
+        layout: how coordinates lie in memory.
+        kind: the name of their kind.
+        listed: whether groups are lists of points of any items.
+        wide: whether distances between points of a list need int64.
+    """
+
+    layout: str
+    kind: str
+    listed: bool
+    wide: bool
+
+
+class Points:
+    """Writes the loops over points, and reads their coordinates.
+
+    Attributes:
+        lanes: the number of points of a group.
+    """
+
+    def __init__(
+        self, function: Function, source: PointSource, rules: Sequence[AxisRule],
+        call: SimpleNamespace,
+    ) -> None:  # fmt: skip
+        self.function, self.source, self.rules, self.call = function, source, rules, call
+        self.lanes = function.lanes
+        self.rank = len(rules)
+        self.index = kind_of("int64" if source.wide else "int32")
+
+    def range_of(self, task: Value) -> SimpleNamespace:
+        """Read the range of a task."""
+        fields = self.call.ranges.at(task * len(RANGE))
+        return SimpleNamespace(**{name: fields.load(k) for k, name in enumerate(RANGE)})
+
+    @contextlib.contextmanager
+    def strips(self, part: SimpleNamespace) -> Iterator[Strip]:
+        """Loop over the strips of a range: downwards, then to the right, then over items."""
+        function = self.function
+        if self.source.listed:
+            with function.loop(part.column, part.column_end, STRIP) as along:
+                end = (along.index + STRIP).minimum(part.column_end)
+                zero = function.constant(0, "int64")
+                yield Strip(zero, zero, along.index, end)
+            return
+        with (
+            function.loop(part.item, part.item_end) as item,
+            function.loop(part.column, part.column_end, STRIP) as along,
+            function.loop(part.row, part.row_end) as row,
+        ):
+            end = (along.index + STRIP).minimum(part.column_end)
+            yield Strip(item.index, row.index, along.index, end)
+
+    @contextlib.contextmanager
+    def groups(self, strip: Strip) -> Iterator[tuple[Value, Group]]:
+        """Loop over the groups of a strip; also yield each group's number in the strip."""
+        function, lanes = self.function, self.lanes
+        with function.loop(strip.begin, strip.end, lanes) as loop:
+            number = (loop.index - strip.begin) >> (lanes.bit_length() - 1)
+            yield number, self.group(strip, loop.index)
+
+    def group(self, strip: Strip, column: Value) -> Group:
+        """Return the group that begins at a column of a strip."""
+        if not self.source.listed:
+            first = column.minimum(self.call.columns - self.lanes)
+            index = strip.row * self.call.columns + first
+            lane = self.function.vector(range(self.lanes), "int32")
+            return Group(strip.item, index, lane >= (column - first).to("int32"), False)
+        lane = self.function.vector(range(self.lanes), self.index)
+        last = (self.call.columns - 1).to(self.index)
+        place = lane + column.to(self.index)
+        fresh, place = place <= last, place.minimum(last)
+        each = self.call.points.to(self.index)
+        item = place // each
+        return Group(item, place - item * each, fresh, True)
+
+    def number_of_strip(self, strip: Strip) -> Value:
+        """Return the number of a strip among those of all rows of all items."""
+        columns, points = self.call.columns, self.call.points
+        strips = (columns + (STRIP - 1)) // STRIP
+        row = strip.item * (points // columns) + strip.row
+        number: Value = row * strips + strip.begin // STRIP
+        return number
+
+    # Coordinates ----------------------------------------------------------------------------------
+
+    def coordinates(self, group: Group) -> list[Value]:
+        """Read or compute the coordinates of a group's points along each axis."""
+        if self.source.layout == AFFINE:
+            return self.mapped(group)
+        stored = self.stored(group)
+        lines = [line.to(self.function.real) for line in stored]
+        if any(rule.units == DISPLACEMENT for rule in self.rules):
+            own = self.output_position(group)
+            with self.function.exactly():
+                lines = [line + index for line, index in zip(lines, own, strict=True)]
+        return lines
+
+    def stored(self, group: Group) -> list[Value]:
+        """Read a group's coordinates as they are stored."""
+        call, lanes, rank, layout = self.call, self.lanes, self.rank, self.source.layout
+        if group.listed:
+            return self.scattered(group, call.grid, call.grid_item, call.grid_point, call.grid_axis)
+        item = call.grid.at(group.item * call.grid_item)
+        if layout == PLANAR:
+            return [item.at(call.grid_axis * a).load(group.place, lanes) for a in range(rank)]
+        if layout == INTERLEAVED:
+            first = item.at(group.place * rank)
+            return deinterleave([first.load(k * lanes, lanes) for k in range(rank)])
+        point = item.at(group.place * call.grid_point)
+        begins = [call.grid_point * lane for lane in range(lanes)]
+        return [point.at(call.grid_axis * a).load_each(begins) for a in range(rank)]
+
+    def scattered(
+        self, group: Group, memory: Pointer, item: Value, point: Value, axis: Any
+    ) -> list[Value]:
+        """Read the D numbers of each point of a list."""
+        begins = self.offsets_of_points(group, item, point)
+        return [memory.at(axis * a).load_each(begins) for a in range(self.rank)]
+
+    def offsets_of_points(self, group: Group, item: Value, point: Value) -> list[Value]:
+        """Return the place of each point of a list, given the distances of items and points."""
+        places = self.spilled_offsets(group, item, point)
+        return [places.load(lane).to("int64") for lane in range(self.lanes)]
+
+    def spilled_offsets(self, group: Group, item: Value, point: Value) -> Pointer:
+        """Return memory with the place of each point of a list."""
+        offset = group.item * item.to(self.index) + group.place * point.to(self.index)
+        return self.function.spill(offset)
+
+    def vectors(self, group: Group, memory: Pointer) -> list[Value]:
+        """Read a vector of D numbers for each point from a contiguous array (N, points, D)."""
+        lanes, rank = self.lanes, self.rank
+        item = self.call.points * rank
+        if group.listed:
+            stride = self.function.constant(rank, "int64")
+            return self.scattered(group, memory, item, stride, 1)
+        first = memory.at(group.item * item + group.place * rank)
+        return deinterleave([first.load(k * lanes, lanes) for k in range(rank)])
+
+    def store_vectors(self, group: Group, memory: Pointer, vectors: Sequence[Value]) -> None:
+        """Write a vector of D numbers for each point to a contiguous array (N, points, D)."""
+        lanes, rank = self.lanes, self.rank
+        item = self.call.points * rank
+        if not group.listed:
+            first = memory.at(group.item * item + group.place * rank)
+            for k, mixed in enumerate(interleave(vectors)):
+                first.store(mixed, k * lanes)
+            return
+        begins = self.places_of_vectors(group)
+        for a, vector in enumerate(vectors):
+            numbers = self.function.spill(vector)
+            for lane, begin in enumerate(begins):
+                memory.at(a).store(numbers.load(lane), begin)
+
+    def places_of_vectors(self, group: Group) -> list[Value]:
+        """Return the place of each point's vector in such an array."""
+        rank, item = self.rank, self.call.points * self.rank
+        if group.listed:
+            return self.offsets_of_points(group, item, self.function.constant(rank, "int64"))
+        first = group.item * item + group.place * rank
+        return [first + rank * lane for lane in range(self.lanes)]
+
+    def output_index(self, group: Group) -> list[Value]:
+        """Return the index of each point along the output's last axes, x first.
+
+        There are as many of them as the image has; an output may have more axes.
+        """
+        lanes, call = self.lanes, self.call
+        sizes = [call.out_sizes[a].to(self.index) for a in range(self.rank)]
+        lane = self.function.vector(range(lanes), self.index)
+        if group.listed:
+            return split_index(group.place, sizes)
+        first = group.place.to(self.index)
+        # A group in rows that are no shorter than itself touches two of them at most.
+        return self.function.choose(
+            sizes[0] >= lanes,
+            lambda: split_neighbours(first, lane, sizes),
+            lambda: split_index(lane + first, sizes),
+            likely=True,
+        )
+
+    def output_position(self, group: Group) -> list[Value]:
+        """Return `output_index` as real numbers."""
+        return [index.to(self.function.real) for index in self.output_index(group)]
+
+    def mapped(self, group: Group) -> list[Value]:
+        """Compute coordinates by the affine map of the group's item."""
+        call, rank = self.call, self.rank
+        own = self.output_coordinates(group)
+        row = call.grid.at(group.item * (rank * (rank + 1))) if not group.listed else None
+        lines = []
+        for a in range(rank):
+            entries = [self.entry_of_map(group, row, a * (rank + 1) + k) for k in range(rank + 1)]
+            total = entries[rank]
+            with self.function.exactly():  # in the order in which a grid would be made
+                for factor, coordinate in reversed([*zip(entries, own, strict=False)]):
+                    total = total + factor * coordinate
+            lines.append(total)
+        return lines
+
+    def entry_of_map(self, group: Group, row: Pointer | None, k: int) -> Value:
+        """Read an entry of the affine maps of a group."""
+        if row is not None:
+            return row.load(k).to(self.function.real)
+        size = self.rank * (self.rank + 1)
+        places = self.function.spill(group.item * size + k)
+        begins = [places.load(lane).to("int64") for lane in range(self.lanes)]
+        entries: Value = self.call.grid.load_each(begins)
+        return entries.to(self.function.real)
+
+    def output_coordinates(self, group: Group) -> list[Value]:
+        """Return the points' own coordinates, in the units of the grid."""
+        real, call = self.function.real, self.call
+        steps, starts, gaps = (
+            [number.to(real) for number in numbers]
+            for numbers in (call.out_step, call.out_start, call.out_gap)
+        )
+        with self.function.exactly():
+            return [
+                (position * steps[a] + starts[a]) / gaps[a]
+                for a, position in enumerate(self.output_position(group))
+            ]
+
+    # Results --------------------------------------------------------------------------------------
+
+    def load_values(self, group: Group, memory: Pointer, contiguous: bool) -> Value:
+        """Read a number of each point: those of an output's plane; see `store_values`."""
+        if not group.listed and contiguous:
+            return memory.at(group.item * self.call.out_item).load(group.place, self.lanes)
+        return memory.load_each(self.places_of_values(group))
+
+    def store_values(self, group: Group, memory: Pointer, value: Value, contiguous: bool) -> None:
+        """Write a number for each point to the plane of an output that begins at ``memory``."""
+        if not group.listed and contiguous:
+            memory.at(group.item * self.call.out_item).store(value, group.place)
+            return
+        numbers = self.function.spill(value)
+        for lane, place in enumerate(self.places_of_values(group)):
+            memory.store(numbers.load(lane), place)
+
+    def places_of_values(self, group: Group) -> list[Value]:
+        """Return the place of each point's number, from the beginning of a plane."""
+        place = self.place_of_value(group)
+        return [place(lane) for lane in range(self.lanes)]
+
+    def place_of_value(self, group: Group) -> Callable[[int | Value], Value]:
+        """Return what computes the place of the number of the point in some lane."""
+        call = self.call
+        if group.listed:
+            memory = self.spilled_offsets(group, call.out_item, call.out_point)
+            return lambda lane: memory.load(lane).to("int64")
+        first = group.item * call.out_item + group.place * call.out_point
+        return lambda lane: first + call.out_point * lane
+
+
+class Strip(NamedTuple):
+    """Points of one row that are processed together.
+
+    Attributes:
+        item: their item.
+        row: their row.
+        begin: the first column.
+        end: the end of the columns.
+    """
+
+    item: Value
+    row: Value
+    begin: Value
+    end: Value
+
+
+def split_index(index: Value, sizes: Sequence[Value]) -> list[Value]:
+    """Split the indices of points into those along axes of these sizes, x first."""
+    along = []
+    for size in sizes:
+        quotient = index // size.splat(index.lanes)
+        along.append(index - quotient * size)
+        index = quotient
+    return along
+
+
+def split_neighbours(first: Value, beyond: Value, sizes: Sequence[Value]) -> list[Value]:
+    """Split the indices first + beyond likewise, where ``beyond`` is at most the first size."""
+    along = []
+    for size in sizes:
+        quotient = first // size
+        place = beyond + (first - quotient * size)
+        wraps = place >= size
+        along.append(wraps.select(place - size, place))
+        first, beyond = quotient, wraps.to(place.kind)
+    return along
+
+
+def deinterleave(mixed: Sequence[Value]) -> list[Value]:
+    """Split vectors that hold x, y, z, x, y, z, ... into one vector per axis."""
+    rank, lanes = len(mixed), mixed[0].lanes
+    if rank == 1:
+        return [*mixed]
+    lines = []
+    for a in range(rank):
+        places = [a + rank * lane for lane in range(lanes)]
+        line = mixed[0].shuffle([p if p < 2 * lanes else 0 for p in places], mixed[1])
+        if rank == 3:
+            picked = [k if p < 2 * lanes else p - lanes for k, p in enumerate(places)]
+            line = line.shuffle(picked, mixed[2])
+        lines.append(line)
+    return lines
+
+
+def interleave(lines: Sequence[Value]) -> list[Value]:
+    """Mix one vector per axis into vectors that hold x, y, z, x, y, z, ..."""
+    rank, lanes = len(lines), lines[0].lanes
+    if rank == 1:
+        return [*lines]
+    mixed = []
+    for part in range(rank):
+        places = [divmod(part * lanes + k, rank) for k in range(lanes)]  # (lane, axis)
+        line = lines[0].shuffle([n + lanes * (a == 1) for n, a in places], lines[1])
+        if rank == 3:
+            picked = [k if a < 2 else lanes + n for k, (n, a) in enumerate(places)]
+            line = line.shuffle(picked, lines[2])
+        mixed.append(line)
+    return mixed
+
+
+def index_kind(wide: bool) -> Kind:
+    """Return the kind of offsets."""
+    return kind_of("int64" if wide else "int32")
+
+
+__all__ = ["Group", "PointSource", "Points", "Strip", "deinterleave", "interleave"]

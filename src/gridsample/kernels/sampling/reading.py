@@ -1,0 +1,464 @@
+"""Ways to read the pixels of W points, from the most general to the fastest.
+
+Every reader has a method `row`, which returns the pixels of all taps along x, for one tap along
+each of the other axes, as real numbers.  `moments` sums them over all taps:
+
+    moment of order n = sum over taps of pixel * product over axes a of w_a^(n_a)
+
+where w^(n) is the n-th derivative of a tap's weight.  The moment of order 0 is the sample; its
+derivatives along the grid are the other moments.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, Self
+
+from gridsample.kernels.sampling.axes import Tap
+from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, kind_of
+
+Orders = Sequence[tuple[int, ...]]
+Moments = dict[tuple[int, ...], Value]
+
+
+class Writer(Protocol):
+    """How numbers are added to the pixels of one plane."""
+
+    def add_row(self, outer: tuple[Tap, ...], taps: Sequence[Tap], shares: Sequence[Value]) -> None:
+        """Add a number for each point to all ``taps`` along x, at ``outer`` of the other axes."""
+
+
+class Reader(Protocol):
+    """How the pixels of one plane are read."""
+
+    @property
+    def filled(self) -> bool:
+        """Whether dropped taps may have another value than 0."""
+
+    def of_order(self, order: tuple[int, ...]) -> Reader:
+        """Return a reader for sums with derivatives of this order alone."""
+
+    def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> list[Value]:
+        """Read the pixels of all ``taps`` along x, at the taps ``outer`` of the other axes."""
+
+
+class TapTable:
+    """The taps of one axis in memory, so that a loop of the program can go through them."""
+
+    def __init__(self, taps: Sequence[Tap]) -> None:
+        first = taps[0]
+        function, lanes = first.offset.function, first.offset.lanes
+        self.count, self.lanes, self.drops = len(taps), lanes, first.present is not None
+        self.offsets = function.scratch(first.offset.kind, len(taps), lanes)
+        self.weights = [function.scratch(weight.kind, len(taps), lanes) for weight in first.weights]
+        self.dropped = no_pixel(first.offset.kind)
+        for k, tap in enumerate(taps):
+            offset = tap.offset
+            if tap.present is not None:
+                offset = tap.present.select(offset, self.dropped)
+            self.offsets.store(offset, k * lanes, aligned=True)
+            for memory, weight in zip(self.weights, tap.weights, strict=True):
+                memory.store(weight.splat(lanes), k * lanes, aligned=True)
+
+    def read(self, k: Value) -> Tap:
+        """Read a tap."""
+        place = k * self.lanes
+        offset = self.offsets.load(place, self.lanes, aligned=True)
+        weights = tuple(memory.load(place, self.lanes, aligned=True) for memory in self.weights)
+        if not self.drops:
+            return Tap(offset, None, weights)
+        present = offset != self.dropped
+        return Tap(present.select(offset, 0), present, weights)
+
+
+def no_pixel(kind: Kind) -> int:
+    """Return the offset that stands for no pixel: the least number of a kind."""
+    return -(1 << (kind.bits - 1))
+
+
+Taps = Sequence[Tap] | TapTable
+# The most taps of a point that are written out, rather than looped over.
+WRITTEN_OUT = 16
+
+
+def tabulate(taps: Sequence[Sequence[Tap]]) -> list[Taps]:
+    """Put taps into tables, x and what is written out excepted."""
+    written, result = len(taps[0]), list[Taps](taps[:1])
+    for along in taps[1:]:
+        written *= len(along)
+        result.append(along if written <= WRITTEN_OUT else TapTable(along))
+    return result
+
+
+def moments(reader: Reader, taps: Sequence[Taps], orders: Orders) -> Moments:
+    """Sum over the product of all axes' taps, x first, for several orders of derivatives."""
+    if not reader.filled:
+        return sum_over(reader, taps, (), tuple(orders))
+    # Which dropped taps count depends on the order: see `Fill.at`.
+    totals: Moments = {}
+    for order in orders:
+        totals |= sum_over(reader.of_order(order), taps, (), (order,))
+    return totals
+
+
+def sum_over(
+    reader: Reader, taps: Sequence[Taps], outer: tuple[Tap, ...], orders: Orders
+) -> Moments:
+    """Sum over the taps of the axes that ``outer`` has no tap of."""
+    axis = len(taps) - 1 - len(outer)
+    along = taps[axis]
+    if isinstance(along, TapTable):
+        return sum_in_loop(reader, taps, outer, orders, along)
+    totals: Moments = {}
+
+    def add(order: tuple[int, ...], term: Value) -> None:
+        totals[order] = totals[order] + term if order in totals else term
+
+    if axis == 0:
+        for pixel, tap in zip(reader.row(outer, along), along, strict=True):
+            for order in orders:
+                add(order, pixel * tap.weights[order[0]])
+        return totals
+    inner_orders = [*dict.fromkeys(order[:-1] for order in orders)]
+    for tap in along:
+        inner = sum_over(reader, taps, (*outer, tap), inner_orders)
+        for order in orders:
+            add(order, inner[order[:-1]] * tap.weights[order[-1]])
+    return totals
+
+
+def sum_in_loop(
+    reader: Reader, taps: Sequence[Taps], outer: tuple[Tap, ...], orders: Orders, table: TapTable
+) -> Moments:
+    """Sum over the taps of a table, in a loop of the program."""
+    weights = table.weights[0]
+    function = weights.function
+    zero = function.constant(0.0, weights.kind, table.lanes)
+    inner_orders = [*dict.fromkeys(order[:-1] for order in orders)]
+    with function.loop(0, table.count, carry=[zero] * len(orders)) as loop:
+        tap = table.read(loop.index)
+        inner = sum_over(reader, taps, (*outer, tap), inner_orders)
+        loop.carry(*(
+            total + inner[order[:-1]] * tap.weights[order[-1]]
+            for total, order in zip(loop.carried, orders, strict=True)
+        ))  # fmt: skip
+    return dict(zip(orders, loop.carried, strict=True))
+
+
+def scatter(writer: Writer, taps: Sequence[Taps], outer: tuple[Tap, ...], shares: Moments) -> None:
+    """Add to the taps' pixels what `moments` would read from them: the transpose of `sum_over`.
+
+    Args:
+        writer: adds to pixels.
+        taps: the taps of each axis, x first.
+        outer: a tap for each of the outermost axes that are done.
+        shares: for each order of derivatives, the factor of the weights' product.
+    """
+    along = taps[len(taps) - 1 - len(outer)]
+    if len(outer) == len(taps) - 1:
+        assert not isinstance(along, TapTable)
+        writer.add_row(outer, along, [weighted(shares, tap)[()] for tap in along])
+    elif isinstance(along, TapTable):
+        with along.offsets.function.loop(0, along.count) as loop:
+            tap = along.read(loop.index)
+            scatter(writer, taps, (*outer, tap), weighted(shares, tap))
+    else:
+        for tap in along:
+            scatter(writer, taps, (*outer, tap), weighted(shares, tap))
+
+
+def weighted(shares: Moments, tap: Tap) -> Moments:
+    """Multiply shares by the weights of a tap along the last axis of their orders."""
+    result: Moments = {}
+    for order, share in shares.items():
+        term = share * tap.weights[order[-1]]
+        inner = order[:-1]
+        result[inner] = result[inner] + term if inner in result else term
+    return result
+
+
+class Fill(NamedTuple):
+    """The value of dropped taps, in a sum with derivatives of some order.
+
+    Attributes:
+        value: the value of each point.
+        order: the order along each axis, x first; None for 0.
+    """
+
+    value: Value
+    order: tuple[int, ...] | None = None
+
+    @property
+    def varies(self) -> bool:
+        """Whether it may be another number than 0."""
+        return not self.value.is_constant and self.value.kind.is_float
+
+    def at(self, outer: Sequence[Tap], tap: Tap) -> Value:
+        """Return the value of a tap along x, at ``outer`` of the other axes: 0 if its weight is 0.
+
+        A fill value of NaN must not reach points that are exactly on the image's last pixel.
+        """
+        value = self.value
+        if not self.varies:
+            return value
+        taps = [*outer, tap]
+        for along, order in zip(taps, reversed(self.order or (0,) * len(taps)), strict=True):
+            value = (along.weights[order] == 0.0).select(0.0, value)
+        return value
+
+
+def both(a: Value | None, b: Value | None) -> Value | None:
+    """Whether two conditions hold; None always holds."""
+    if a is None or b is None:
+        return b if a is None else a
+    return a & b
+
+
+class Filled:
+    """A reader whose dropped taps have a value.
+
+    Attributes:
+        dropped: their value.
+    """
+
+    dropped: Fill
+
+    @property
+    def filled(self) -> bool:
+        """Whether dropped taps may have another value than 0."""
+        return self.dropped.varies
+
+    def of_order(self, order: tuple[int, ...]) -> Self:
+        """Return a reader for sums with derivatives of this order alone."""
+        reader = copy.copy(self)
+        reader.dropped = self.dropped._replace(order=order)
+        return reader
+
+
+class SinglePixels(Filled):
+    """Reads every tap by itself: any stride, any boundary.
+
+    Attributes:
+        plane: the memory of the plane.
+        begin: the offset to add to those of the taps, or None.
+        dropped: the value of dropped taps.
+        gathers: whether to use gather instructions.
+        converted: converts pixels to what is summed.
+    """
+
+    def __init__(
+        self,
+        plane: Pointer,
+        begin: Value | None,
+        dropped: Value,
+        few: bool,
+        converted: Callable[[Value], Value] | None = None,
+    ) -> None:
+        self.plane, self.begin = plane, begin
+        self.converted = converted or (lambda pixels: pixels.to(plane.function.real))
+        self.dropped = Fill(dropped if converted is None else converted(dropped))
+        # A gather instruction is no faster, but shorter, and there is none for narrow elements.
+        self.gathers = few and plane.kind.bits >= 32
+
+    def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> list[Value]:
+        """Read the pixels of all taps along x."""
+        offset, present = self.begin, None
+        for tap in outer:
+            offset = tap.offset if offset is None else offset + tap.offset
+            present = both(present, tap.present)
+        read = Pointer.gather if self.gathers else read_singles
+        row = []
+        for tap in taps:
+            place = tap.offset if offset is None else offset + tap.offset
+            pixels, here = self.converted(read(self.plane, place)), both(present, tap.present)
+            if here is not None:
+                pixels = here.select(pixels, self.dropped.at(outer, tap))
+            row.append(pixels)
+        return row
+
+
+def read_singles(plane: Pointer, offsets: Value) -> Value:
+    """Read one pixel for each offset: one load each, which is faster than a gather instruction."""
+    places = plane.function.spill(offsets)
+    return plane.load_each([places.load(lane).to("int64") for lane in range(offsets.lanes)])
+
+
+class SingleSums:
+    """Adds to every tap by itself; points are taken in order, so that sums are reproducible.
+
+    Attributes:
+        plane: the memory of the sums.
+        begin: the offset to add to those of the taps, or None.
+    """
+
+    def __init__(self, plane: Pointer, begin: Value | None) -> None:
+        self.plane, self.begin = plane, begin
+
+    def add_row(self, outer: tuple[Tap, ...], taps: Sequence[Tap], shares: Sequence[Value]) -> None:
+        """Add a number for each point to all taps along x."""
+        offset, present = self.begin, None
+        for tap in outer:
+            offset = tap.offset if offset is None else offset + tap.offset
+            present = both(present, tap.present)
+        function = self.plane.function
+        # Other threads may add to other items: what is dropped is added to the point's own, as 0.
+        own: Any = 0 if self.begin is None else self.begin
+        places, numbers = [], []
+        for tap, share in zip(taps, shares, strict=True):
+            place, number = tap.offset if offset is None else offset + tap.offset, share
+            here = both(present, tap.present)
+            if here is not None:
+                place, number = here.select(place, own), here.select(number, 0.0)
+            places.append(function.spill(place))
+            numbers.append(function.spill(number))
+        with function.loop(0, function.lanes) as loop:
+            for begins, spilled in zip(places, numbers, strict=True):
+                pixel = self.plane.at(begins.load(loop.index).to("int64"))
+                pixel.store(pixel.load() + spilled.load(loop.index))
+
+
+class RowSums:
+    """Adds to neighbouring pixels along x in each row, where all taps' pixels are in the image.
+
+    Attributes:
+        plane: the memory of the sums.
+        begins: the offset of each point's first tap, in memory.
+        steps: the distance of neighbours along the other axes, x excluded.
+    """
+
+    def __init__(self, plane: Pointer, begins: Pointer, steps: Sequence[Value]) -> None:
+        self.plane, self.begins, self.steps = plane, begins, steps
+        self.rows: list[tuple[Pointer, list[Pointer]]] = []
+
+    def add_row(self, outer: tuple[Tap, ...], taps: Sequence[Tap], shares: Sequence[Value]) -> None:
+        """Keep the numbers of a row until those of all rows are known; see `finish`."""
+        row, present = row_of(self.plane, outer, self.steps)
+        numbers = []
+        for tap, share in zip(taps, shares, strict=True):
+            here = both(present, tap.present)
+            number = share if here is None else here.select(share, 0.0)
+            numbers.append(self.plane.function.spill(number))
+        self.rows.append((row, numbers))
+
+    def finish(self) -> None:
+        """Add all rows, point after point."""
+        function = self.plane.function
+        if sum(len(numbers) for _, numbers in self.rows) <= 4:
+            for lane in range(function.lanes):
+                self.add_point(lane)
+            return
+        with function.loop(0, function.lanes) as loop:
+            self.add_point(loop.index)
+
+    def add_point(self, lane: int | Value) -> None:
+        """Add the numbers of one point."""
+        begin = self.begins.load(lane).to("int64")
+        for row, numbers in self.rows:
+            first = row.at(begin)
+            for k, number in enumerate(numbers):
+                pixel = first.at(k)
+                pixel.store(pixel.load() + number.load(lane))
+
+
+def row_of(
+    plane: Pointer, outer: tuple[Tap, ...], steps: Sequence[Value]
+) -> tuple[Pointer, Value | None]:
+    """Return the memory of a row of pairs, and whether its taps are present along other axes."""
+    present = None
+    # The outermost axis comes first in `outer`.
+    for tap, step in zip(outer, reversed(steps), strict=True):
+        if tap.number:
+            plane = plane.at(step * tap.number)
+        present = both(present, tap.present)
+    return plane, present
+
+
+class PixelPairs(Filled):
+    """Reads two neighbouring pixels along x at once, for linear interpolation.
+
+    The offset of a point's first pixel is the same for all rows of taps: rows differ by the address
+    they are read from.
+
+    Attributes:
+        plane: the memory of the plane.
+        begins: the offsets of each point's first pixel, in memory.
+        steps: the distance of neighbours along the other axes, x excluded.
+        dropped: the value of dropped taps.
+    """
+
+    def __init__(
+        self, plane: Pointer, begins: Pointer, steps: Sequence[Value], dropped: Value
+    ) -> None:
+        self.plane, self.begins, self.steps = plane, begins, steps
+        self.function, self.dropped = plane.function, Fill(dropped)
+
+    def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> list[Value]:
+        """Read the two pixels of each point in one row."""
+        row, present = row_of(self.plane, outer, self.steps)
+        pixels = []
+        for pixel, tap in zip(self.read(row), taps, strict=True):
+            here = both(present, tap.present)
+            if here is not None:
+                pixels.append(here.select(pixel, self.dropped.at(outer, tap)))
+            else:
+                pixels.append(pixel)
+        return pixels
+
+    def read(self, row: Pointer) -> tuple[Value, Value]:
+        """Read the pixels and their right neighbours, as real numbers."""
+        function, lanes = self.function, self.function.lanes
+        begins = [self.begins.load(lane).to("int64") for lane in range(lanes)]
+        first, second = read_pairs(row, begins)
+        return first.to(function.real), second.to(function.real)
+
+
+def read_pairs(row: Pointer, begins: Sequence[Value]) -> tuple[Value, Value]:
+    """Read two neighbouring elements at each index: one load for both."""
+    kind, lanes = row.kind, len(begins)
+    if kind.bits == 64:
+        pairs = joined([row.load(begin, 2) for begin in begins])
+        return pairs.shuffle(range(0, 2 * lanes, 2)), pairs.shuffle(range(1, 2 * lanes, 2))
+    word = kind_of(f"uint{2 * kind.bits}")
+    if kind.bits < 32:
+        words = load_words(row, begins, word)
+        narrow = f"uint{kind.bits}"
+        return words.to(narrow).bitcast(kind), (words >> kind.bits).to(narrow).bitcast(kind)
+    half = lanes // 2
+    low, high = (
+        load_words(row, part, word).bitcast(kind) for part in (begins[:half], begins[half:])
+    )
+    return low.shuffle(range(0, 2 * lanes, 2), high), low.shuffle(range(1, 2 * lanes, 2), high)
+
+
+def load_words(row: Pointer, begins: Sequence[Value], word: Kind) -> Value:
+    """Read a word at the index of each element."""
+    if len(begins) == 1:
+        return row.at(begins[0]).cast(word).load_packed(0)
+    result = row.function.undefined(word, len(begins))
+    for lane, begin in enumerate(begins):
+        result = result.insert(row.at(begin).cast(word).load_packed(0), lane)
+    return result
+
+
+class Image:
+    """The planes of an image, or of its gradient.
+
+    Attributes:
+        memory: its memory.
+        item: the distance between items, in elements.
+        planes: the place of each plane's first element.
+    """
+
+    def __init__(self, memory: Pointer, item: Value, planes: Pointer) -> None:
+        self.memory, self.item, self.planes = memory, item, planes
+
+    def plane(self, item: Value | None, number: Value) -> Pointer:
+        """The memory of a plane, of an item unless None."""
+        begin = self.planes.load(number)
+        return self.memory.at(begin if item is None else begin + item * self.item)
+
+
+def splat_of(function: Function, pointer: Pointer, plane: Value) -> Value:
+    """Read the number of a plane into all lanes."""
+    return pointer.load(plane).splat(function.lanes)

@@ -1,0 +1,191 @@
+"""Rows of K neighbouring pixels, for methods with more than two taps.
+
+If all taps of a group are inside the image, the K taps of a point along x are neighbours in memory,
+and one load reads them.  A register of W lanes holds the rows of W / L points, L = 4 or 8 pixels of
+each; such a register is a *block*, and L blocks hold the rows of all W points:
+
+    block b, lane (j, l):  pixel l of point b * W / L + j
+
+Blocks are multiplied by the weights of the other axes and summed over these axes' taps; then they
+are multiplied by the weights along x, and neighbouring lanes are summed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gridsample.kernels.sampling.reading import Moments, Orders
+from gridsample.kernels.vector import Function, Pointer, Value, joined
+
+Weights = Sequence[tuple[Value, ...]]
+Blocks = dict[tuple[int, ...], list[Value]]
+
+
+def row_length(taps: int) -> int:
+    """Return L, the number of pixels that are read in a row: a power of two."""
+    return 4 if taps <= 4 else 8
+
+
+class PixelRows(NamedTuple):
+    """What is read in rows.
+
+    Attributes:
+        plane: the memory of a plane.
+        begins: the offset of each point's first tap, an int64 with one lane.
+        steps: the distance of neighbours along each axis, x first.
+        weights: the weights of each axis's taps, for each order of derivatives.
+    """
+
+    plane: Pointer
+    begins: Sequence[Value]
+    steps: Sequence[Value]
+    weights: Sequence[Weights]
+
+    @property
+    def function(self) -> Function:
+        """The function that reads."""
+        return self.plane.function
+
+    @property
+    def length(self) -> int:
+        """L, the pixels of a row."""
+        return row_length(len(self.weights[0]))
+
+    def moments(self, orders: Orders) -> Moments:
+        """Sum over all taps, for several orders of derivatives."""
+        outer = [*dict.fromkeys(order[1:] for order in orders)]
+        totals = self.sum_over(len(self.weights) - 1, self.plane, outer)
+        return {order: self.sum_along_x(totals[order[1:]], order[0]) for order in orders}
+
+    # Along the other axes -------------------------------------------------------------------------
+
+    def sum_over(self, axis: int, row: Pointer, orders: Orders) -> Blocks:
+        """Sum the blocks of rows over the taps of the axes from 1 to ``axis``."""
+        if axis == 0:
+            return {(): self.read(row)}
+        weights = self.weights[axis]
+        if axis == 2:
+            return self.sum_in_loop(axis, row, orders)
+        totals: Blocks = {}
+        for k, tap_weights in enumerate(weights):
+            here = row.at(self.steps[axis] * k)
+            self.add(totals, self.sum_over(axis - 1, here, inner(orders)), orders, tap_weights)
+        return totals
+
+    def sum_in_loop(self, axis: int, row: Pointer, orders: Orders) -> Blocks:
+        """Sum over the taps of an axis in a loop of the program."""
+        function, lanes, length = self.function, self.function.lanes, self.length
+        weights = self.weights[axis]
+        tables = []
+        for n in range(len(weights[0])):
+            table = function.scratch(function.real, len(weights), lanes)
+            for k, tap_weights in enumerate(weights):
+                table.store(tap_weights[n].splat(lanes), k * lanes, aligned=True)
+            tables.append(table)
+        zero = function.constant(0.0, function.real, lanes)
+        with function.loop(0, len(weights), carry=[zero] * (length * len(orders))) as loop:
+            place = loop.index * lanes
+            tap_weights = tuple(table.load(place, lanes, aligned=True) for table in tables)
+            here = row.at(self.steps[axis] * loop.index)
+            totals = unpacked(loop.carried, orders, length)
+            self.add(totals, self.sum_over(axis - 1, here, inner(orders)), orders, tap_weights)
+            loop.carry(*(block for order in orders for block in totals[order]))
+        return unpacked(loop.carried, orders, length)
+
+    def add(
+        self, totals: Blocks, blocks: Blocks, orders: Orders, weights: tuple[Value, ...]
+    ) -> None:
+        """Add blocks, multiplied by the weights of a tap, to the totals of each order."""
+        spread = {n: self.spread(weights[n]) for n in {order[-1] for order in orders}}
+        for order in orders:
+            terms = [
+                block * weight
+                for block, weight in zip(blocks[order[:-1]], spread[order[-1]], strict=True)
+            ]
+            if order in totals:
+                terms = [a + b for a, b in zip(totals[order], terms, strict=True)]
+            totals[order] = terms
+
+    def spread(self, weight: Value) -> list[Value]:
+        """Repeat each point's weight for its lanes in the blocks."""
+        lanes, length = self.function.lanes, self.length
+        if weight.uniform:
+            return [weight.splat(lanes)] * length
+        each = lanes // length
+        return [
+            weight.shuffle([b * each + j for j in range(each) for _ in range(length)])
+            for b in range(length)
+        ]
+
+    def read(self, row: Pointer) -> list[Value]:
+        """Read the blocks of one row."""
+        function, length = self.function, self.length
+        each = function.lanes // length
+        blocks = []
+        for b in range(length):
+            parts = [row.load(begin, length) for begin in self.begins[b * each : (b + 1) * each]]
+            blocks.append(joined(parts).to(function.real))
+        return blocks
+
+    # Along x --------------------------------------------------------------------------------------
+
+    def sum_along_x(self, blocks: Sequence[Value], order: int) -> Value:
+        """Multiply blocks by the weights along x, and sum the lanes of each point."""
+        function, lanes, length = self.function, self.function.lanes, self.length
+        taps, each = len(self.weights[0]), lanes // length
+        counted = function.vector(
+            [pixel < taps for _ in range(each) for pixel in range(length)], "bool"
+        )
+        products = []
+        for b, block in enumerate(blocks):
+            # What is beyond the last tap may be NaN.
+            pixels = block if taps == length else counted.select(block, 0.0)
+            products.append(pixels * self.weights_of_block(b, order))
+        return sum_neighbours(products)
+
+    def weights_of_block(self, b: int, order: int) -> Value:
+        """Put the weights along x of a block's points side by side."""
+        function, lanes, length = self.function, self.function.lanes, self.length
+        each = lanes // length
+        zero = function.constant(0.0, function.real, lanes)
+        columns = [weights[order].splat(lanes) for weights in self.weights[0]]
+        columns += [zero] * (length - len(columns))
+        rest: list[int | None] = [None] * (lanes - each)
+        parts = [
+            column.shuffle([*(b * each + j for j in range(each)), *rest]) for column in columns
+        ]
+        width = 1
+        while len(parts) > 1:
+            rest = [None] * (lanes - 2 * each * width)
+            picked = [
+                j * width + k if k < width else lanes + j * width + k - width
+                for j in range(each)
+                for k in range(2 * width)
+            ]
+            parts = [
+                p.shuffle([*picked, *rest], q) for p, q in zip(parts[::2], parts[1::2], strict=True)
+            ]
+            width *= 2
+        return parts[0]
+
+
+def sum_neighbours(blocks: Sequence[Value]) -> Value:
+    """Sum every L neighbouring lanes of L blocks, where L is a power of two."""
+    lanes = blocks[0].lanes
+    while len(blocks) > 1:
+        blocks = [
+            p.shuffle(range(0, 2 * lanes, 2), q) + p.shuffle(range(1, 2 * lanes, 2), q)
+            for p, q in zip(blocks[::2], blocks[1::2], strict=True)
+        ]
+    return blocks[0]
+
+
+def inner(orders: Orders) -> list[tuple[int, ...]]:
+    """Return the orders along all axes but the last, each once."""
+    return [*dict.fromkeys(order[:-1] for order in orders)]
+
+
+def unpacked(carried: Sequence[Value], orders: Orders, length: int) -> Blocks:
+    """Assign values in a row to orders, ``length`` to each."""
+    return {order: [*carried[i * length : (i + 1) * length]] for i, order in enumerate(orders)}

@@ -1,0 +1,186 @@
+"""The gradients of gathers of runs; see `runs` and `gradients`.
+
+Of the image: upstream channels times the tap's weight are added to each tap's pixel, point after
+point, so that sums are reproducible.  Of the grid: sums over taps are multiplied by the upstream
+channels and added up over channels, in registers.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import NamedTuple
+
+from gridsample.kernels.sampling.gradients import Backward
+from gridsample.kernels.sampling.points import Group, Strip
+from gridsample.kernels.sampling.reading import WRITTEN_OUT, no_pixel
+from gridsample.kernels.sampling.rows import sum_neighbours
+from gridsample.kernels.sampling.runs import Registers, Runs
+from gridsample.kernels.sampling.sampler import Description, State
+from gridsample.kernels.sampling.tap_lists import TapList
+from gridsample.kernels.vector import Function, Pointer, Value
+
+
+class RunOfPlanes(NamedTuple):
+    """The planes that are processed together, or as many as belong to a task.
+
+    Attributes:
+        plane: the first.
+        channels: their number.
+        source: the image, from the first one on.
+        sums: the image's gradient.
+        upstream: the upstream values.
+    """
+
+    plane: Value
+    channels: Value
+    source: Pointer
+    sums: Pointer
+    upstream: Pointer
+
+
+class BackwardRuns(Backward):
+    """Writes the loops of the sweep of first derivatives of runs."""
+
+    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+        super().__init__(function, description, call)
+        self.runs = Runs(self.sampler)
+        self.orders = [o for o in self.raised if not self.sampler.vanishes(o)]
+        # The products of the points of a group, which are then summed over lanes.
+        length = self.runs.run.length
+        self.products = {
+            order: function.scratch(function.real, length, function.lanes) for order in self.orders
+        }
+
+    def differentiate_all(self, strip: Strip, part: SimpleNamespace) -> None:
+        """Process all runs of a range at the points of a strip."""
+        call, item = self.call, None if self.description.points.listed else strip.item
+        with self.function.loop(part.plane, part.plane_end, call.channels) as loop:
+            plane = loop.index
+            run = RunOfPlanes(
+                plane,
+                (part.plane_end - plane).minimum(call.channels),
+                self.image.plane(item, plane),
+                self.sums.plane(item, plane),
+                call.values.at(call.out_planes.load(plane)),
+            )
+            with self.points.groups(strip) as (number, group):
+                state = self.states.load(number)
+                places = self.points.place_of_value(group)
+                if self.need_grid and self.orders:
+                    self.multiply(run, group, state, places)
+                    self.totals.add(number, self.sums_of_products())
+                if self.need_image and not self.sampler.vanishes(self.value_order):
+                    self.scatter(run, group, state, places)
+
+    # The gradient of the grid ---------------------------------------------------------------------
+
+    def multiply(self, run: RunOfPlanes, group: Group, state: State, places: Places) -> None:
+        """Multiply the moments of a group by the upstream values, and keep the products."""
+        function, length = self.function, self.runs.run.length
+        taps = self.runs.taps(state, self.orders)
+        packed = self.description.layout.contiguous and not group.listed
+
+        def process(listed: TapList, points: int, alone: bool) -> list[Value]:
+            with function.loop(0, function.lanes, points) as loop:
+                begin = loop.index * length
+                for memory in self.products.values():
+                    zero = function.constant(0.0, function.real, points * length)
+                    memory.store(zero, begin)
+                with self.runs.blocks(run.channels) as block:
+                    dropped = None
+                    if alone:
+                        dropped = self.runs.run.load(self.call.dropped, run.plane + block.first)
+                    source, upstream = run.source.at(block.first), run.upstream.at(block.first)
+                    moments = self.runs.sum(listed, self.orders, source, loop.index, dropped)
+                    g = self.runs.run.load_points(upstream, places, loop.index, points, packed)
+                    self.add_products(moments, g, self.runs.counted(block, points), begin)
+            return []
+
+        function.choose(
+            taps.inside,
+            lambda: process(taps.together(), self.runs.run.points, False),
+            lambda: process(taps.alone(), 1, True),
+            likely=True,
+        )
+
+    def add_products(
+        self, moments: Registers, upstream: Sequence[Value], counted: Value | None, begin: Value
+    ) -> None:
+        """Add the products of a register of points, at their place in memory."""
+        g = [register.to(self.function.real) for register in upstream]
+        for order, memory in self.products.items():
+            terms = [a * b for a, b in zip(moments[order], g, strict=True)]
+            product = functools.reduce(operator.add, terms)
+            if counted is not None:
+                product = counted.select(product, 0.0)
+            memory.store(memory.load(begin, product.lanes) + product, begin)
+
+    def sums_of_products(self) -> list[Value]:
+        """Sum the products of each point over lanes, along each axis."""
+        lanes, sums = self.function.lanes, []
+        for order in self.raised:
+            if order in self.products:
+                places = range(0, self.runs.run.length * lanes, lanes)
+                products = [self.products[order].load(k, lanes, aligned=True) for k in places]
+                sums.append(sum_neighbours(products))
+            else:
+                sums.append(self.function.constant(0.0, self.function.real, lanes))
+        return sums
+
+    # The gradient of the image --------------------------------------------------------------------
+
+    def scatter(self, run: RunOfPlanes, group: Group, state: State, places: Places) -> None:
+        """Add to the pixels of a group, point after point."""
+        function, counts = self.function, state["valid"] & group.fresh
+        taps = self.runs.list_all(state, [self.value_order])
+
+        def process(counts: Pointer | None) -> list[Value]:
+            with function.loop(0, function.lanes) as loop, self.runs.blocks(run.channels) as block:
+                upstream = run.upstream.at(places(loop.index)).at(block.first)
+                g = [values.to(function.real) for values in self.runs.run.load_exactly(upstream)]
+                counted = self.runs.again(block)
+                if counted is not None:
+                    g = [counted.select(register, 0.0) for register in g]
+                if counts is not None:
+                    point = counts.load(loop.index) != 0
+                    g = [point.select(register, 0.0) for register in g]
+                sums, alone = run.sums.at(block.first), counts is not None
+                self.runs.each_tap(
+                    taps,
+                    lambda place: self.add_tap(taps, place, loop.index, sums, g, alone),
+                    1 if alone else WRITTEN_OUT,
+                )
+            return []
+
+        function.choose(
+            taps.inside & counts.all(),
+            lambda: process(None),
+            lambda: process(function.spill(counts.to("int32"))),
+            likely=True,
+        )
+
+    def add_tap(
+        self, taps: TapList, place: int | Value, lane: Value, sums: Pointer,
+        upstream: Sequence[Value], alone: bool,
+    ) -> None:  # fmt: skip
+        """Add the channels of a point to the pixel of a tap, which is present unless ``alone``."""
+        (weights,) = taps.weights.values()
+        offset, weight = taps.offsets.at(place).load(lane), weights.at(place).load(lane)
+
+        def add() -> None:
+            for r, g in enumerate(upstream):
+                home = sums.at(offset).at(r * self.function.lanes)
+                home.store(home.load(0, g.lanes) + g * weight)
+
+        if not alone:
+            add()
+            return
+        with self.function.when(offset != no_pixel(offset.kind)):
+            add()
+
+
+# Returns the place of a point's values, given its lane.
+Places = Callable[[int | Value], Value]

@@ -1,0 +1,494 @@
+"""Sampling the channels of a pixel together, where they are neighbours in memory: a *run*.
+
+Lanes are channels, so that one load reads many of them, and offsets and weights are computed once
+for all.  Pixels with few channels share a register:
+
+    register, lane (p, c):  channel c of point p
+
+The taps of W points are first listed in memory (`TapList`).  If all of them are in the image, and
+reading a whole number of lanes touches nothing else, the points are then taken several at a time,
+otherwise one by one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import NamedTuple
+
+from gridsample.kernels.sampling.axes import Tap
+from gridsample.kernels.sampling.gather import Gather
+from gridsample.kernels.sampling.points import Strip
+from gridsample.kernels.sampling.reading import WRITTEN_OUT, load_words, no_pixel
+from gridsample.kernels.sampling.sampler import COPIES, Description, Sampler, State
+from gridsample.kernels.sampling.tap_lists import TapList, inside, list_taps
+from gridsample.kernels.vector import Function, Pointer, Value, joined, kind_of
+
+Order = tuple[int, ...]
+# For each order of derivatives, the registers of a run.
+Registers = dict[Order, list[Value]]
+
+
+class Run(NamedTuple):
+    """How runs fill registers.
+
+    Attributes:
+        channels: the channels that are read at a time: all of them, or a multiple of the lanes.
+        lanes: the lanes of a register.
+        row: how many neighbouring pixels are read together: all taps along x, or 1.
+    """
+
+    channels: int
+    lanes: int
+    row: int = 1
+
+    @property
+    def length(self) -> int:
+        """The lanes of a point in a register: a power of two."""
+        return min(self.lanes, 1 << (self.channels * self.row - 1).bit_length())
+
+    @property
+    def points(self) -> int:
+        """The points of a register."""
+        return self.lanes // self.length
+
+    @property
+    def registers(self) -> int:
+        """The registers that are read at a time, of one point if there are several."""
+        return max(1, self.channels // self.lanes)
+
+    @property
+    def exact(self) -> bool:
+        """Whether a load of all lanes of a point reads nothing else."""
+        return self.channels * self.row % self.length == 0
+
+    @property
+    def kept(self) -> int:
+        """The channels of a point in a register."""
+        return min(self.channels, self.length)
+
+    # Memory ---------------------------------------------------------------------------------------
+
+    def load_exactly(self, memory: Pointer) -> list[Value]:
+        """Read the channels of one pixel and nothing else, in registers that have no other lane."""
+        return [memory.load(part, self.kept) for part in range(0, self.channels, self.kept)]
+
+    def load(self, memory: Pointer, index: int | Value = 0) -> list[Value]:
+        """Read the channels of one pixel and nothing else."""
+        rest: list[int | None] = [None] * (self.length - self.kept)
+        return [widened(part, rest) for part in self.load_exactly(memory.at(index))]
+
+    def load_points(
+        self, memory: Pointer, places: Callable[[Value], Value], lane: Value, points: int,
+        packed: bool,
+    ) -> list[Value]:  # fmt: skip
+        """Read the values of a register of points, or of one point; the reverse of `store`."""
+        if points == 1:
+            return self.load(memory.at(places(lane)))
+        if not packed:
+            parts = [self.load(memory.at(places(lane + p)))[0] for p in range(points)]
+            return [joined(parts)]
+        numbers = memory.load(places(lane), points * self.kept)
+        lanes = [
+            p * self.kept + min(c, self.kept - 1) for p in range(points) for c in range(self.length)
+        ]
+        return [shortened(numbers, lanes)]
+
+    def load_all(self, memory: Pointer, offsets: Sequence[Value]) -> list[Value]:
+        """Read the rows of a register of points; what lies beyond them may be read, too."""
+        if len(offsets) == 1:
+            first = memory.at(offsets[0])
+            return [first.load(r * self.lanes, self.length) for r in range(self.registers)]
+        bits = memory.kind.bits * self.length
+        if bits <= 64 and memory.kind.bits < 64:
+            words = load_words(memory, offsets, kind_of(f"uint{bits}"))
+            return [words.bitcast(memory.kind)]
+        return [joined([memory.load(offset, self.length) for offset in offsets])]
+
+    def store(
+        self, registers: Sequence[Value], target: Pointer, places: Callable[[Value], Value],
+        lane: Value, packed: bool,
+    ) -> None:  # fmt: skip
+        """Write the channels of a register of points, or of one point.
+
+        Args:
+            registers: the registers.
+            target: the memory of the channels.
+            places: returns the place of a point's results.
+            lane: the first point.
+            packed: whether there are no gaps between the results of points.
+        """
+        points = registers[0].lanes // self.length
+        begins = [p * self.length for p in range(points)]
+        if packed and points > 1:
+            picked = [begin + c for begin in begins for c in range(self.kept)]
+            target.store(shortened(registers[0], picked), places(lane))
+            return
+        for point, begin in enumerate(begins):
+            home = target.at(places(lane + point))
+            for r, register in enumerate(registers):
+                picked = [begin + c for c in range(self.kept)]
+                home.store(shortened(register, picked), r * self.lanes)
+
+    # Registers ------------------------------------------------------------------------------------
+
+    def spread(self, numbers: Pointer, lane: Value, points: int) -> Value:
+        """Repeat the numbers of the points from ``lane`` on for all their lanes."""
+        if points == 1:
+            return numbers.load(lane).splat(self.length)
+        return numbers.load(lane, points).shuffle(
+            [p for p in range(points) for _ in range(self.length)]
+        )
+
+    def fold(self, register: Value, weights: Pointer, lane: Value, width: int) -> Value:
+        """Sum the pixels of each row, with weights that lie ``width`` apart for each point."""
+        length, points = self.length, range(self.points)
+        picked = [
+            p * width + min(k // self.channels, self.row - 1) for p in points for k in range(length)
+        ]
+        products = register * weights.load(lane * width, self.points * width).shuffle(picked)
+        left = self.row
+        while left % 2 == 0:
+            left //= 2
+            products = products + shifted(products, left * self.channels)
+        parts = [shifted(products, k * self.channels) for k in range(left)]
+        return functools.reduce(operator.add, parts)
+
+
+def shifted(value: Value, by: int) -> Value:
+    """Move lanes down; those at the end become any numbers."""
+    rest: list[int | None] = [None] * by
+    return value.shuffle([*range(by, value.lanes), *rest]) if by else value
+
+
+def widened(value: Value, rest: list[int | None]) -> Value:
+    """Append lanes with any numbers."""
+    return value.shuffle([*range(value.lanes), *rest]) if rest else value
+
+
+def shortened(value: Value, lanes: Sequence[int]) -> Value:
+    """Pick lanes, unless they are all."""
+    return value if [*lanes] == [*range(value.lanes)] else value.shuffle(lanes)
+
+
+def interleaved(columns: Sequence[Value]) -> list[Value]:
+    """Interleave a power of two of vectors: the first lane of each, the second of each, ..."""
+    if len(columns) == 1:
+        return [*columns]
+    mixed, half = [], columns[0].lanes // 2
+    for even, odd in zip(interleaved(columns[::2]), interleaved(columns[1::2]), strict=True):
+        lanes = [lane for k in range(even.lanes) for lane in (k, even.lanes + k)]
+        mixed += [even.shuffle(lanes[: 2 * half], odd), even.shuffle(lanes[2 * half :], odd)]
+    return mixed
+
+
+class Block(NamedTuple):
+    """Channels that are processed at a time.
+
+    Attributes:
+        first: the first.
+        overlap: how many of them are in the block before, too; None if none ever is.
+    """
+
+    first: int | Value
+    overlap: Value | None
+
+
+class Choice(NamedTuple):
+    """The taps of a group of points.
+
+    Attributes:
+        inside: whether points may be taken together; a condition with one lane.
+        together: lists the taps, or rows of them, for that.
+        alone: lists the taps to take the points one by one.
+    """
+
+    inside: Value
+    together: Callable[[], TapList]
+    alone: Callable[[], TapList]
+
+
+def run_for(description: Description, lanes: int) -> Run:
+    """Return how runs fill the registers of a program."""
+    channels, taps = description.layout.channels, description.axes[0].method.taps
+    joins = description.layout.beside and len(description.axes) > 1
+    joins &= description.reading != COPIES and channels * taps <= lanes
+    return Run(channels, lanes, taps if joins else 1)
+
+
+class Runs:
+    """Lists the taps of groups, and sums runs over them.
+
+    Attributes:
+        run: how runs fill registers.
+    """
+
+    def __init__(self, sampler: Sampler) -> None:
+        self.sampler, self.function, self.call = sampler, sampler.function, sampler.call
+        self.run = run_for(sampler.description, self.function.lanes)
+        self.last = None if self.run.exact else self.call.image_last.to(sampler.index)
+
+    def taps(self, state: State, orders: Sequence[Order]) -> Choice:
+        """List the taps of a group, with weights for these orders of derivatives."""
+        sampler, memory, begin = self.sampler, self.call.scratch, state.get("begin")
+        if sampler.description.reading == COPIES:
+            source = state["source"]
+            taps = [[Tap((source > sampler.invalid).select(source, 0), None, ())]]
+            listed = list_taps(memory, None, taps, [], self.last)
+            return Choice(listed.inside, lambda: listed, lambda: listed)
+        most = max(map(max, orders))
+        if self.run.row == 1:
+            listed = list_taps(memory, begin, sampler.taps(state, most), orders, self.last)
+            return Choice(listed.inside, lambda: listed, lambda: listed)
+        rows, all_inside = sampler.neighbours(state, most)
+        conditions = [inside(begin, [rows[0][:1], *rows[1:]], self.last, self.function), all_inside]
+        conditions += [tap.present.all() for tap in rows[0] if tap.present is not None]
+        return Choice(
+            functools.reduce(operator.and_, conditions),
+            lambda: self.list_rows(state, rows, orders),
+            lambda: list_taps(memory, begin, sampler.taps(state, most), orders, self.last),
+        )
+
+    def list_all(self, state: State, orders: Sequence[Order]) -> TapList:
+        """List the taps of a group to add to them."""
+        taps = self.sampler.taps(state, max(map(max, orders)))
+        return list_taps(self.call.scratch, state.get("begin"), taps, orders, None)
+
+    def list_rows(
+        self, state: State, taps: Sequence[Sequence[Tap]], orders: Sequence[Order]
+    ) -> TapList:
+        """List rows of neighbouring pixels of the image."""
+        function, lanes = self.function, self.function.lanes
+        begin, first = state.get("begin"), taps[0][0].offset
+        begin = first if begin is None else begin + first
+        outer = [*dict.fromkeys(order[1:] for order in orders)]
+        listed = list_taps(self.call.scratch, begin, taps[1:], outer, None)
+        across = []
+        for n in range(max(order[0] for order in orders) + 1):
+            columns = [tap.weights[n].splat(lanes) for tap in taps[0]]
+            columns += columns[:1] * (self.width - len(columns))
+            memory = function.scratch(function.real, self.width, lanes)
+            for k, mixed in enumerate(interleaved(columns)):
+                memory.store(mixed, k * lanes, aligned=True)
+            across.append(memory)
+        return listed._replace(across=tuple(across))
+
+    @property
+    def width(self) -> int:
+        """The distance between the weights along x of points: a power of two."""
+        return 1 << (self.run.row - 1).bit_length()
+
+    @contextlib.contextmanager
+    def blocks(self, count: Value) -> Iterator[Block]:
+        """Loop over the blocks of ``count`` channels; the last one may overlap the one before."""
+        if self.run.channels < self.run.lanes:
+            yield Block(0, None)
+            return
+        with self.function.loop(0, count, self.run.channels) as loop:
+            first = loop.index.minimum(count - self.run.channels)
+            yield Block(first, loop.index - first if self.run.registers == 1 else None)
+
+    def again(self, block: Block) -> Value | None:
+        """Whether the lanes of a block are not in the one before; None if all are not."""
+        if block.overlap is None:
+            return None
+        return self.function.vector(range(self.run.lanes), "int32") >= block.overlap.to("int32")
+
+    def counted(self, block: Block, points: int) -> Value | None:
+        """Whether lanes are channels that the block before has not; None if all are."""
+        run = self.run
+        if run.kept == run.length:
+            return self.again(block)
+        lanes = [c < run.kept for _ in range(points) for c in range(run.length)]
+        return self.function.vector(lanes, "bool")
+
+    def sum(
+        self, taps: TapList, orders: Sequence[Order], memory: Pointer, lane: Value,
+        dropped: Sequence[Value] | None = None, converted: Callable[[Value], Value] | None = None,
+    ) -> Registers:  # fmt: skip
+        """Sum the weighted pixels of all taps, for each order of derivatives.
+
+        Args:
+            taps: the taps.
+            orders: the orders of derivatives.
+            memory: the first channel of the image's first pixel.
+            lane: the first of a register of points, all of whose taps are in the image.
+            dropped: the values of dropped taps; then only one point is summed, wherever it is.
+            converted: converts pixels to what is summed.
+        """
+        if not taps.weights:
+            return {(): self.read(taps, 0, memory, lane, dropped is not None)[0]}
+
+        def add(totals: Registers, place: int | Value) -> Registers:
+            pixels, present = self.read(taps, place, memory, lane, dropped is not None)
+            pixels, sums = [pixel.to(self.function.real) for pixel in pixels], {}
+            for order, numbers in taps.weights.items():
+                weight = self.run.spread(numbers.at(place), lane, 1 if dropped else self.run.points)
+                values = pixels
+                if present is not None and dropped is not None:
+                    # A fill value of NaN must not count where the weight is 0.
+                    fills = [(weight == 0.0).select(0.0, value) for value in dropped]
+                    values = [present.select(*both) for both in zip(pixels, fills, strict=True)]
+                if converted is not None:
+                    values = [converted(value) for value in values]
+                terms = [value * weight for value in values]
+                sums[order] = [*map(operator.add, totals[order], terms)] if totals else terms
+            return sums
+
+        totals = self.over_taps(taps, add, 1 if dropped else WRITTEN_OUT)
+        if not taps.across:
+            return totals
+        return {
+            order: [self.run.fold(totals[order[1:]][0], taps.across[order[0]], lane, self.width)]
+            for order in orders
+        }
+
+    def each_tap(
+        self, taps: TapList, body: Callable[[int | Value], None], written_out: int
+    ) -> None:
+        """Run a body for each tap, given the place of its numbers in the list."""
+        lanes = self.function.lanes
+        if taps.taps <= written_out:
+            for tap in range(taps.taps):
+                body(tap * lanes)
+            return
+        with self.function.loop(0, taps.rows) as loop:
+            for tap in range(taps.row):
+                body((loop.index * taps.row + tap) * lanes)
+
+    def over_taps(
+        self, taps: TapList, add: Callable[[Registers, int | Value], Registers], most: int
+    ) -> Registers:
+        """Call ``add`` with the sums so far and the place of each tap's numbers in the list.
+
+        Up to ``most`` taps are written out; there is a loop over the rows of more.
+        """
+        function, lanes, run = self.function, self.function.lanes, self.run
+        totals: Registers = {}
+        if taps.taps <= most:
+            for tap in range(taps.taps):
+                totals = add(totals, tap * lanes)
+            return totals
+        width = run.length * (run.points if most > 1 else 1)
+        zero = function.constant(0.0, function.real, width)
+
+        def by_order(values: Sequence[Value]) -> Registers:
+            each = run.registers
+            return {o: [*values[k * each : (k + 1) * each]] for k, o in enumerate(taps.weights)}
+
+        zeros = [zero] * (run.registers * len(taps.weights))
+        with function.loop(0, taps.rows, carry=zeros) as loop:
+            totals = by_order(loop.carried)
+            for tap in range(taps.row):
+                totals = add(totals, (loop.index * taps.row + tap) * lanes)
+            loop.carry(*(register for some in totals.values() for register in some))
+        return by_order(loop.carried)
+
+    def read(
+        self, taps: TapList, place: int | Value, memory: Pointer, lane: Value, alone: bool
+    ) -> tuple[list[Value], Value | None]:
+        """Read the pixels of a tap; of a point ``alone``, also return whether it is present."""
+        offsets = taps.offsets.at(place)
+        if not alone:
+            places = [offsets.at(p).load(lane).to("int64") for p in range(self.run.points)]
+            return self.run.load_all(memory, places), None
+        offset = offsets.load(lane)
+        present = offset != no_pixel(offset.kind)
+        return self.run.load(memory.at(present.select(offset, 0))), present
+
+
+class GatherRuns(Gather):
+    """Writes the loops of a gather of runs."""
+
+    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+        super().__init__(function, description, call)
+        self.runs = Runs(self.sampler)
+        self.orders = [(0,) * len(description.axes)]
+
+    @property
+    def step(self) -> Value:
+        """The planes that are sampled at a time."""
+        channels: Value = self.call.channels
+        return channels
+
+    def sample(self, strip: Strip, plane: Value) -> None:
+        """Sample the run that begins with a plane at the points of a strip."""
+        function, call, run = self.function, self.call, self.runs.run
+        source = self.image.plane(None if self.description.points.listed else strip.item, plane)
+        target = call.out.at(call.out_planes.load(plane))
+        contiguous = self.description.layout.contiguous
+        with self.points.groups(strip) as (number, group):
+            state = self.states.load(number)
+            taps = self.runs.taps(state, self.orders)
+            places, marks = self.points.place_of_value(group), self.marks(state)
+            usual = taps.inside & marks["valid"].all()
+            if "outside" in marks:
+                usual = usual & ~marks["outside"].any()
+
+            def together() -> list[Value]:
+                packed, listed = contiguous and not group.listed, taps.together()
+                with (
+                    function.loop(0, function.lanes, run.points) as loop,
+                    self.runs.blocks(self.step) as (first, _),
+                ):
+                    here = source.at(first)
+                    values = self.totals(listed, here, loop.index, plane + first)
+                    stored = [self.stored(value) for value in values]
+                    run.store(stored, target.at(first), places, loop.index, packed)
+                return []
+
+            def one_by_one() -> list[Value]:
+                notes = {k: function.spill(mark.to("int32")) for k, mark in marks.items()}
+                listed = taps.alone()
+                with (
+                    function.loop(0, function.lanes) as loop,
+                    self.runs.blocks(self.step) as (first, _),
+                ):
+                    here = source.at(first)
+                    values = self.value_of_one(listed, here, loop.index, plane + first, notes)
+                    stored = [self.stored(value) for value in values]
+                    run.store(stored, target.at(first), places, loop.index, False)
+                return []
+
+            function.choose(usual, together, one_by_one, likely=True)
+
+    def marks(self, state: State) -> dict[str, Value]:
+        """Return which points are valid, and which are outside."""
+        if self.description.reading == COPIES:
+            source = state["source"]
+            return {
+                "valid": source != self.sampler.invalid,
+                "outside": source == self.sampler.no_pixel,
+            }
+        return {name: state[name] for name in ("valid", "outside") if name in state}
+
+    def value_of_one(
+        self, taps: TapList, source: Pointer, lane: Value, plane: Value, notes: dict[str, Pointer]
+    ) -> list[Value]:
+        """Compute the result of one point, wherever it is."""
+        dropped = self.fills_of_run("dropped", plane)
+        values = self.totals(taps, source, lane, plane, dropped)
+        if "outside" in notes:
+            outside = notes["outside"].load(lane) != 0
+            values = [*map(outside.select, self.fills_of_run("outside", plane), values)]
+        valid = notes["valid"].load(lane) != 0
+        return [*map(valid.select, values, self.fills_of_run("holes", plane))]
+
+    def totals(
+        self, taps: TapList, source: Pointer, lane: Value, plane: Value,
+        dropped: Sequence[Value] | None = None,
+    ) -> list[Value]:  # fmt: skip
+        """Sum the taps of a register of points, or of one point if there are values for dropped."""
+        (values,) = self.runs.sum(taps, self.orders, source, lane, dropped).values()
+        return values
+
+    def fills_of_run(self, name: str, plane: Value) -> list[Value]:
+        """Read the numbers of a run's planes; see `fills`."""
+        memory: Pointer = getattr(self.call, name)
+        if self.description.filled or name not in ("outside", "dropped"):
+            return self.runs.run.load(memory, plane)
+        zero = self.function.constant(0, memory.kind, self.runs.run.length)
+        return [zero] * self.runs.run.registers

@@ -1,0 +1,54 @@
+"""The settings of sampling programs: sizes, strides and ranges, known when arrays are."""
+
+from __future__ import annotations
+
+import functools
+
+from gridsample.kernels.vector import Record
+
+
+@functools.cache
+def settings_of(rank: int, footprints: bool = False) -> Record:
+    """Return the layout of the settings for images of a rank, and for footprints.
+
+    Distances count elements.  Planes are given by the places of their first elements.
+    """
+    fields: dict[str, str | tuple[str, int]] = dict(
+        ranges="*int64",  # of each task; see `points.RANGE`
+        columns="int64",  # points of a row, or of a list
+        points="int64",  # of an item
+        sizes=("int64", rank),  # of the image, x first
+        strides=("int64", rank),
+        channels="int64",  # that are processed together
+        image_last="int64",  # the last pixel that a load of a power of two of channels may begin at
+        image_item="int64",
+        image_planes="*int64",
+        grid_item="int64",
+        grid_point="int64",
+        grid_axis="int64",
+        out_item="int64",
+        out_point="int64",
+        out_planes="*int64",
+        out_sizes=("int64", rank),  # of the last axes of the output, x first
+        sums_item="int64",  # of the image's gradient
+        sums_planes="*int64",
+        result_item="int64",  # of the gradient of upstream values
+        result_planes="*int64",
+        # A point's own coordinate is (index * step + start) / gap.
+        out_step=("float64", rank),
+        out_start=("float64", rank),
+        out_gap=("float64", rank),
+    )
+    if footprints:
+        fields |= {
+            "unit": ("float64", rank),  # pixels per unit of coordinates, x first
+            "spacing": ("float64", rank),  # units between output points, for affine maps
+            "gain": ("float64", rank),  # from coordinates to those in the image of the level
+            "shift": ("float64", rank),
+            "most": "int64",  # samples along a side
+            "levels": "int64",  # the number of times that the image can be halved
+            "level": "int64",
+            "attached": "int64",  # whether the gradient of the grid includes that of sides
+            "tie": "float64",  # the difference per sample within which the weights of labels tie
+        }
+    return Record(**fields)

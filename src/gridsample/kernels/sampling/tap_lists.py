@@ -1,0 +1,115 @@
+"""The taps of W points, listed in memory, so that each point can be processed by itself."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gridsample.kernels.sampling.axes import Tap
+from gridsample.kernels.sampling.reading import TapTable, both, no_pixel
+from gridsample.kernels.vector import Function, Pointer, Value
+
+Order = tuple[int, ...]
+
+
+class TapList(NamedTuple):
+    """The taps of W points in memory: tap by tap, x fastest, and in each the points.
+
+    If pixels are read in rows, the rows take the place of taps, without the weights along x.
+
+    Attributes:
+        rows: the number of taps along all other axes than the first.
+        row: the number of taps along the first axis.
+        offsets: the offset of each tap's pixel, or the least number if it is dropped.
+        weights: the product of the weights of all axes, for each order of derivatives.
+        inside: whether no tap is dropped, nor so close to the image's end that it must be read by
+            itself; a condition with one lane.
+        across: the weights along x of each point's row, for each order of derivatives along x.
+    """
+
+    rows: int
+    row: int
+    offsets: Pointer
+    weights: dict[Order, Pointer]
+    inside: Value
+    across: tuple[Pointer, ...] = ()
+
+    @property
+    def taps(self) -> int:
+        """The number of taps."""
+        return self.rows * self.row
+
+
+def list_taps(
+    memory: Pointer, begin: Value | None, taps: Sequence[Sequence[Tap]], orders: Sequence[Order],
+    last: Value | None,
+) -> TapList:  # fmt: skip
+    """List the products of the taps of all axes.
+
+    Args:
+        memory: where the list is kept.
+        begin: the offset to add to those of the taps, or None.
+        taps: the taps of each axis, x first; weights are those of derivatives of all orders.
+        orders: the orders of derivatives of the products.
+        last: the greatest offset of a pixel that may be read with others; None for any.
+    """
+    function, kind = memory.function, taps[0][0].offset.kind
+    lanes, count = function.lanes, functools.reduce(operator.mul, map(len, taps))
+    # Weights fill registers, to which they are aligned; offsets may be shorter.
+    products = memory.cast(function.real)
+    weights = {order: products.at(k * count * lanes) for k, order in enumerate(orders)}
+    offsets = products.at(len(orders) * count * lanes).cast(kind)
+    tables = [TapTable(along) for along in taps[1:]]
+
+    def list_rows(axis: int, number: Value | int, row: Tap, shares: dict[Order, Value]) -> None:
+        if axis:
+            with function.loop(0, tables[axis - 1].count) as loop:
+                tap = tables[axis - 1].read(loop.index)
+                products = {o: times(shares.get(o[1:]), tap, o[0]) for o in tails(axis)}
+                index = loop.index + number * tables[axis - 1].count
+                list_rows(axis - 1, index, combined(row, tap), products)
+            return
+        for k, tap in enumerate(taps[0]):
+            place, both_taps = (number * len(taps[0]) + k) * lanes, combined(row, tap)
+            offset = both_taps.offset
+            if both_taps.present is not None:
+                offset = both_taps.present.select(offset, no_pixel(kind))
+            offsets.store(offset, place, aligned=True)
+            for order, home in weights.items():
+                share = times(shares.get(order[1:]), tap, order[0])
+                home.store(share.splat(lanes), place, aligned=True)
+
+    def tails(axis: int) -> list[Order]:
+        return [*dict.fromkeys(order[axis:] for order in orders)]
+
+    zero = function.constant(0, kind, lanes)
+    list_rows(len(taps) - 1, 0, Tap(begin if begin is not None else zero, None, ()), {})
+    return TapList(
+        count // len(taps[0]), len(taps[0]), offsets, weights, inside(begin, taps, last, function)
+    )
+
+
+def times(share: Value | None, tap: Tap, order: int) -> Value:
+    """Multiply by a tap's weight."""
+    return tap.weights[order] if share is None else share * tap.weights[order]
+
+
+def combined(row: Tap, tap: Tap) -> Tap:
+    """Combine taps of different axes."""
+    return Tap(row.offset + tap.offset, both(row.present, tap.present), ())
+
+
+def inside(
+    begin: Value | None, taps: Sequence[Sequence[Tap]], last: Value | None, function: Function
+) -> Value:
+    """Whether all taps are present, and none has an offset beyond the last."""
+    conditions = [tap.present for along in taps for tap in along if tap.present is not None]
+    if last is not None:
+        greatest = [functools.reduce(Value.maximum, [t.offset for t in along]) for along in taps]
+        greatest += [] if begin is None else [begin]
+        conditions.append(functools.reduce(operator.add, greatest) <= last)
+    if not conditions:
+        return function.constant(True, "bool")
+    return functools.reduce(operator.and_, conditions).all()

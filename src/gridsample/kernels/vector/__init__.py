@@ -1,0 +1,47 @@
+"""A small vector language: Python functions that write LLVM programs.
+
+    kinds       element types, under their NumPy names
+    values      `Value`: a number for each of some lanes; its operators write instructions
+    pointers    `Pointer`: memory, with loads and stores
+    records     `Record`: the arguments of a program, by name
+    function    `Function`: instructions, loops, conditions, scratch memory
+    compiler    `compile`: from a function to machine code, on llvmlite
+    numpy_target   `Lanes`: arrays with the methods of values, for tests and readers
+
+A program is compiled for one purpose, such as linear sampling of a float32 image under the boundary
+"border".  Python runs once, while the program is written: its ``if`` chooses what is compiled, and
+its ``for`` repeats instructions.  What differs between points is chosen by `Value.select` or
+``np.where``, and what differs between calls is in the record of arguments.
+"""
+
+from gridsample.kernels.vector.compiler import (
+    Program,
+    Target,
+    assembly,
+    compile,
+    host,
+)
+from gridsample.kernels.vector.function import Function, Loop
+from gridsample.kernels.vector.kinds import KINDS, Kind, kind_of
+from gridsample.kernels.vector.pointers import Pointer
+from gridsample.kernels.vector.records import Record
+from gridsample.kernels.vector.shuffles import joined, transpose
+from gridsample.kernels.vector.values import Value
+
+__all__ = [
+    "KINDS",
+    "Function",
+    "Kind",
+    "Loop",
+    "Pointer",
+    "Program",
+    "Record",
+    "Target",
+    "Value",
+    "assembly",
+    "compile",
+    "host",
+    "joined",
+    "kind_of",
+    "transpose",
+]

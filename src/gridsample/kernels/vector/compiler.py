@@ -1,0 +1,218 @@
+"""From LLVM's language to machine code, with llvmlite.
+
+A program compiles in 10 to 100 ms, so nothing is stored on disk.  Programs are kept in memory
+(`Program` holds what its code needs) and freed some time after nobody refers to them any more.
+
+Environment variables, read when the first program is compiled:
+
+* ``GRIDSAMPLE_CPU``: compile for this generation of processors, such as ``x86-64-v3`` (`LEVELS`),
+  instead of the one that runs the program.
+* ``GRIDSAMPLE_SHOW_KERNELS``: a folder in which each program's text (``.ll``) and assembly (``.s``)
+  are stored for readers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+import os
+import pathlib
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+import llvmlite.binding as llvm
+
+from gridsample.kernels import forks
+from gridsample.kernels.vector.kinds import kind_of
+
+# The processors that GRIDSAMPLE_CPU names, and those of their features that make a difference here.
+LEVELS = {
+    "generic": (),
+    "x86-64": (),
+    "x86-64-v2": (),
+    "x86-64-v3": ("avx2", "fma", "f16c"),
+    "x86-64-v4": ("avx2", "fma", "f16c", "avx512bw", "avx512vl"),
+}
+
+
+class Target(NamedTuple):
+    """A processor.
+
+    Attributes:
+        triple: LLVM's name of its architecture and system.
+        cpu: LLVM's name of the processor.
+        features: what it has and lacks, as LLVM spells it: "+avx2,-avx512f".  The name implies some
+            features, but those that this class asks for must be listed.
+    """
+
+    triple: str
+    cpu: str
+    features: str = ""
+
+    def has(self, *features: str) -> bool:
+        """Whether all these features are listed."""
+        listed = self.features.split(",")
+        return all(f"+{feature}" in listed for feature in features)
+
+    @property
+    def bits(self) -> int:
+        """The width of its vector registers."""
+        if self.has("avx512bw", "avx512vl"):
+            return 512
+        return 256 if self.has("avx2", "fma") else 128
+
+    def lanes(self, kind: str) -> int:
+        """Return how many numbers of a kind fill a vector register."""
+        return self.bits // kind_of(kind).bits
+
+    @property
+    def converts_halves(self) -> bool:
+        """Whether one instruction converts a vector of float16."""
+        return self.triple.startswith(("aarch64", "arm64")) or self.has("f16c")
+
+
+def llvm_version() -> int:
+    """The major version of LLVM."""
+    version: int = llvm.llvm_version_info[0]
+    return version
+
+
+@functools.cache
+def host() -> Target:
+    """Describe the processor that programs are compiled for.
+
+    Raises:
+        ValueError: GRIDSAMPLE_CPU names one that is not known, or that can more than this one.
+    """
+    initialize()
+    features = llvm.get_host_cpu_features().flatten()
+    machine = Target(llvm.get_process_triple(), llvm.get_host_cpu_name(), features)
+    name = os.environ.get("GRIDSAMPLE_CPU")
+    if not name:
+        return machine
+    names = [level for level in LEVELS if "x86" not in level or machine.triple.startswith("x86_64")]
+    if name not in names:
+        raise ValueError(f"GRIDSAMPLE_CPU is {name!r}; accepted: {', '.join(names)}")
+    missing = [feature for feature in LEVELS[name] if not machine.has(feature)]
+    if missing:
+        raise ValueError(f"GRIDSAMPLE_CPU is {name!r}, but this processor lacks {missing}")
+    return Target(machine.triple, name, ",".join(f"+{feature}" for feature in LEVELS[name]))
+
+
+@functools.cache
+def initialize() -> None:
+    """Load the code generator for this machine."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@functools.cache
+def initialize_all() -> None:
+    """Load the code generators for all processors."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+
+
+def target_machine(target: Target) -> Any:
+    """Return LLVM's code generator for a processor."""
+    # Level 3 gives the same code, and level 1 compiles little faster.  Level 0 takes half the time,
+    # but its code can be more than twice as slow.
+    return llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=2
+    )
+
+
+def parse(text: str, target: Target, machine: Any) -> Any:
+    """Return a module of LLVM's for a program's text."""
+    module = llvm.parse_assembly(f'target triple = "{target.triple}"\n{text}')
+    module.data_layout = str(machine.target_data)
+    return module
+
+
+def assembly(function: Any, target: Target) -> str:
+    """Compile a `Function` for any processor that LLVM knows; return the assembly for readers."""
+    with forks.held():
+        initialize_all()
+        machine = target_machine(target)
+        text: str = machine.emit_assembly(parse(function.text(target.bits), target, machine))
+        return text
+
+
+class Engine:
+    """LLVM's holder of machine code: several programs share one, because one takes 1 MB."""
+
+    # Programs per engine.  They are freed together, when none of them is referred to any more.
+    SHARED = 64
+    current: ClassVar[Engine | None] = None  # to which programs are added
+    # LLVM's parts of engines that nobody refers to.  The thread that happens to collect an engine
+    # may hold any lock, so it must not wait for another one that compiles.
+    unused: ClassVar[deque[Any]] = deque()
+
+    def __init__(self) -> None:
+        self.machine = target_machine(host())
+        self.engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), self.machine)
+        self.programs = 0
+        # When Python ends, the system frees everything.
+        weakref.finalize(self, self.unused.append, self.engine).atexit = False
+
+    def add(self, name: str, text: str) -> int:
+        """Compile a function and return the address of its machine code."""
+        module = parse(text, host(), self.machine)
+        code = self.machine.emit_object(module)
+        show(name, text, lambda: self.machine.emit_assembly(module))
+        self.engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self.engine.finalize_object()
+        self.programs += 1
+        address: int = self.engine.get_function_address(name)
+        return address
+
+    @classmethod
+    def with_room(cls) -> Engine:
+        """Free unused engines, and return one to which a program may be added."""
+        while cls.unused:
+            cls.unused.popleft().close()
+        if cls.current is None or cls.current.programs >= cls.SHARED:
+            cls.current = cls()
+        return cls.current
+
+
+def show(name: str, text: str, assembly: Callable[[], str]) -> None:
+    """Store a program for readers, if the environment asks for it."""
+    folder = os.environ.get("GRIDSAMPLE_SHOW_KERNELS")
+    if folder:
+        path = pathlib.Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        (path / f"{name}.ll").write_text(text)
+        (path / f"{name}.s").write_text(assembly())
+
+
+_numbers = itertools.count()
+
+
+class Program:
+    """Compiled machine code.
+
+    Attributes:
+        address: the address of the code, a C function ``void (*)(void *arguments)``.
+        call: the function for Python; it takes the address of the arguments, and runs without the
+            interpreter's lock.
+    """
+
+    def __init__(self, name: str, text: str) -> None:
+        with forks.held():
+            engine = Engine.with_room()
+            self.address = engine.add(name, text)
+        call: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.address)
+        call.engine = engine  # whoever holds the function keeps its machine code
+        self.call: Callable[[int], None] = call
+
+
+def compile(function: Any) -> Program:
+    """Compile a `Function`; its name is made unique."""
+    number = next(_numbers)
+    text = function.text(host().bits)
+    name = f"{function.name}_{number}"
+    return Program(name, text.replace(f"@{function.name}(", f"@{name}(", 1))

@@ -1,0 +1,464 @@
+"""A function that is being written: instructions, structured control, and memory.
+
+    function = Function("scale", lanes=8)
+    arguments = function.arguments(RECORD)
+    with function.loop(0, arguments.count, 8) as loop:
+        numbers = arguments.source.load(loop.index, lanes=8)
+        arguments.target.store(numbers * arguments.factor, loop.index)
+    program = compile(function)
+
+Control is structured: `Function.loop` and `Function.when` are used with ``with``, and
+`Function.choose` takes two Python functions.  Their bodies are written once; machine code runs them
+as often as needed.  A value that is computed inside a body is not known outside of it, unless it is
+carried (`Function.loop`) or returned (`Function.choose`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from gridsample.kernels.vector.compiler import llvm_version
+from gridsample.kernels.vector.kinds import KINDS, Kind, kind_of
+from gridsample.kernels.vector.pointers import Pointer
+from gridsample.kernels.vector.records import Record
+from gridsample.kernels.vector.values import (
+    BOOL,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    UINT32,
+    Value,
+    constant_text,
+    intrinsic_suffix,
+    llvm_type,
+)
+
+POINTER = KINDS["pointer"]
+
+
+class Loop:
+    """A loop whose body is being written.
+
+    Attributes:
+        index: the index, an int64 with one lane.
+        carried: the carried values: within the body, those at its start; after the loop, the last.
+    """
+
+    def __init__(self, index: Value, carried: list[Value]) -> None:
+        self.index, self.carried = index, carried
+        self.following: list[Value] | None = None
+
+    def carry(self, *values: Value) -> None:
+        """Set the carried values for the next turn; required once if the loop carries any."""
+        self.following = list(values)
+
+
+class Function:
+    """A function of LLVM's language, written instruction by instruction.
+
+    Attributes:
+        name: the name of its machine code.
+        lanes: the number of points that programs process at a time.
+        real: the kind of Python's floats where no operand says otherwise.
+        half_conversions: whether the processor converts float16 itself.
+        contracts: whether a product and a sum may become one instruction, with one rounding.
+    """
+
+    def __init__(
+        self, name: str, lanes: int, real: Any = "float32", *, half_conversions: bool = False
+    ) -> None:
+        self.name, self.lanes, self.real = name, lanes, kind_of(real)
+        self.half_conversions = half_conversions
+        self.contracts = True
+        self.lines: list[str] = []
+        self.stack: list[str] = []  # allocations, which belong to the beginning
+        self.declarations: dict[str, str] = {}
+        self.count = 0
+        self.block = "entry"
+
+    # Instructions ---------------------------------------------------------------------------------
+
+    def number(self) -> int:
+        """Return a number that no other name in this function has."""
+        self.count += 1
+        return self.count
+
+    def emit(self, instruction: str, kind: Kind, lanes: int, operands: str) -> Value:
+        """Append an instruction and return its result."""
+        name = f"%v{self.number()}"
+        self.lines.append(f"  {name} = {instruction} {operands}")
+        return Value(self, name, kind, lanes)
+
+    def call(self, name: str, kind: Kind, lanes: int, *arguments: Value) -> Value:
+        """Call one of LLVM's intrinsic functions."""
+        result = llvm_type(kind, lanes)
+        types = ", ".join(value.type for value in arguments)
+        self.declarations[name] = f"declare {result} @{name}({types})"
+        given = ", ".join(map(str, arguments))
+        return self.emit("call", kind, lanes, f"{result} @{name}({given})")
+
+    def gather(self, places: Value, condition: Value, otherwise: Value) -> Value:
+        """Read the elements at addresses where a condition holds; `Pointer.gather` calls it."""
+        kind, lanes, size = otherwise.kind, otherwise.lanes, otherwise.kind.size
+        result = otherwise.type
+        name = f"llvm.masked.gather.{intrinsic_suffix(kind, lanes)}.v{lanes}p0"
+        # LLVM 22 made the alignment an attribute of the addresses.
+        old = llvm_version() < 22
+        alignment = "i32, " if old else ""
+        self.declarations[name] = (
+            f"declare {result} @{name}(<{lanes} x ptr>, {alignment}<{lanes} x i1>, {result})"
+        )
+        given = f"i32 {size}, " if old else ""
+        attribute = "" if old else f"align {size} "
+        operands = (
+            f"{result} @{name}(<{lanes} x ptr> {attribute}{places.text}, "
+            f"{given}{condition}, {otherwise})"
+        )
+        return self.emit("call", kind, lanes, operands)
+
+    def comment(self, text: str) -> None:
+        """Add a comment for readers of the function's text."""
+        self.lines.append(f"  ; {text}")
+
+    @contextlib.contextmanager
+    def exactly(self) -> Iterator[None]:
+        """Round every operation in the body by itself, as NumPy does: no fused multiply-adds."""
+        before, self.contracts = self.contracts, False
+        try:
+            yield
+        finally:
+            self.contracts = before
+
+    # Constants and conversions --------------------------------------------------------------------
+
+    def constant(self, number: Any, kind: Any, lanes: int = 1) -> Value:
+        """Return a constant, the same in each lane."""
+        kind = kind_of(kind)
+        text = constant_text(number, kind)
+        if lanes > 1 and llvm_version() >= 20:
+            text = f"splat ({kind.llvm} {text})"
+        elif lanes > 1:
+            text = f"<{', '.join([f'{kind.llvm} {text}'] * lanes)}>"
+        return uniform(Value(self, text, kind, lanes))
+
+    def vector(self, numbers: Sequence[Any], kind: Any) -> Value:
+        """Return a constant with a number for each lane."""
+        kind = kind_of(kind)
+        lanes = ", ".join(f"{kind.llvm} {constant_text(number, kind)}" for number in numbers)
+        return Value(self, f"<{lanes}>", kind, len(numbers))
+
+    def undefined(self, kind: Any, lanes: int) -> Value:
+        """Return a vector whose lanes will be inserted."""
+        return Value(self, "poison", kind_of(kind), lanes)
+
+    def splat(self, value: Value, lanes: int) -> Value:
+        """Return a number in each lane."""
+        first = self.undefined(value.kind, lanes).insert(value, 0)
+        return uniform(first.shuffle([0] * lanes))
+
+    def alike(self, a: Value, b: Any) -> tuple[Value, Value]:
+        """Return both operands with the same kind and lanes.
+
+        Raises:
+            TypeError: they are values of different kinds; conversions are explicit.
+        """
+        if not isinstance(b, Value):
+            return a, self.constant(b, a.kind, a.lanes)
+        if a.kind is not b.kind:
+            raise TypeError(f"operands are {a.kind.name} and {b.kind.name}; convert one with .to")
+        lanes = max(a.lanes, b.lanes)
+        return a.splat(lanes), b.splat(lanes)
+
+    def select(self, condition: Value, a: Any, b: Any) -> Value:
+        """Choose ``a`` where the condition holds, otherwise ``b``."""
+        if not isinstance(a, Value) and not isinstance(b, Value):
+            a = self.constant(a, self.kind_of_numbers(a, b), condition.lanes)
+        if not isinstance(a, Value):
+            a = self.constant(a, b.kind, b.lanes)
+        a, b = self.alike(a, b)
+        lanes = max(condition.lanes, a.lanes)
+        condition, a, b = condition.splat(lanes), a.splat(lanes), b.splat(lanes)
+        return self.emit("select", a.kind, lanes, f"{condition}, {a}, {b}")
+
+    def kind_of_numbers(self, *numbers: Any) -> Kind:
+        """Return the kind of Python's or NumPy's numbers where no value says otherwise."""
+        types = {np.asarray(number).dtype.kind for number in numbers}
+        if "f" in types:
+            return self.real
+        return BOOL if types == {"b"} else INT32
+
+    def convert(self, value: Value, kind: Kind) -> Value:
+        """Convert a value to another kind; see `Value.to`."""
+        source = value.kind
+        if source.family == "half":
+            return self._widen(value).to(kind)
+        if kind.family == "half":
+            return self._narrow(value.to(FLOAT32), kind)
+        if source.llvm == kind.llvm:
+            return Value(self, value.text, kind, value.lanes)
+        if kind is BOOL:
+            return value != 0
+        to = llvm_type(kind, value.lanes)
+        return self.emit(cast(source, kind), kind, value.lanes, f"{value} to {to}")
+
+    def _widen(self, value: Value) -> Value:
+        """Convert float16 or bfloat16 to float32."""
+        lanes = value.lanes
+        if value.kind.name == "bfloat16":
+            return (Value(self, value.text, KINDS["uint16"], lanes).to(UINT32) << 16).bitcast(
+                FLOAT32
+            )
+        if self.half_conversions:
+            half = "half" if lanes == 1 else f"<{lanes} x half>"
+            bits = self.emit("bitcast", value.kind, lanes, f"{value} to {half}")
+            to = llvm_type(FLOAT32, lanes)
+            return self.emit("fpext", FLOAT32, lanes, f"{half} {bits.text} to {to}")
+        bits = Value(self, value.text, KINDS["uint16"], lanes).to(UINT32)
+        sign, rest = (bits & 0x8000) << 16, (bits & 0x7FFF) << 13
+        # Scaling by 2**112 gives the exponent its new bias, and makes subnormal numbers normal.
+        number = rest.bitcast(FLOAT32) * 2.0**112
+        special = (rest | 0x7F800000).bitcast(FLOAT32)  # infinity or NaN
+        number = ((bits & 0x7C00) == 0x7C00).select(special, number)
+        return (number.bitcast(UINT32) | sign).bitcast(FLOAT32)
+
+    def _narrow(self, value: Value, kind: Kind) -> Value:
+        """Convert float32 to float16 or bfloat16, ties to even."""
+        lanes = value.lanes
+        if kind.name == "float16" and self.half_conversions:
+            half = "half" if lanes == 1 else f"<{lanes} x half>"
+            number = self.emit("fptrunc", kind, lanes, f"{value} to {half}")
+            to = llvm_type(kind, lanes)
+            return self.emit("bitcast", kind, lanes, f"{half} {number.text} to {to}")
+        bits = value.bitcast(UINT32)
+        if kind.name == "bfloat16":
+            rounded = (bits + ((bits >> 16) & 1) + 0x7FFF) >> 16
+            narrow = (value == value).select(rounded, 0x7FC0)
+        else:
+            sign, magnitude = (bits >> 16) & 0x8000, bits & 0x7FFFFFFF
+            size = magnitude.bitcast(FLOAT32)
+            # Below 2**-14, adding a half aligns the number with the step of subnormal numbers.
+            small = (size + 0.5).bitcast(UINT32) - 0x3F000000
+            normal = (magnitude - (112 << 23) + ((magnitude >> 13) & 1) + 0xFFF) >> 13
+            number = (size < 2.0**-14).select(small, normal)
+            number = (size >= 65520.0).select(0x7C00, number)
+            narrow = (value == value).select(number, 0x7E00) | sign
+        short = narrow.to("uint16")
+        return Value(self, short.text, kind, lanes)
+
+    # Control --------------------------------------------------------------------------------------
+
+    def _label(self, name: str) -> None:
+        self.lines.append(f"{name}:")
+        self.block = name
+
+    def _jump(self, name: str) -> None:
+        self.lines.append(f"  br label %{name}")
+
+    def as_index(self, number: Any) -> Value:
+        """Return a number as an int64 with one lane."""
+        if not isinstance(number, Value):
+            return self.constant(number, INT64)
+        if number.lanes != 1 or not number.kind.is_integer:
+            raise TypeError(f"an index has one lane, got {number.lanes} of {number.kind.name}")
+        return number.to(INT64)
+
+    @contextlib.contextmanager
+    def loop(
+        self, start: Any, stop: Any, step: Any = 1, carry: Sequence[Value] = ()
+    ) -> Iterator[Loop]:
+        """Repeat the body for indices from ``start`` to below ``stop``.
+
+        Values in ``carry`` are known to the body as ``loop.carried``; the body sets their next
+        values with ``loop.carry(...)``, and ``loop.carried`` has the last ones after the loop.
+        """
+        start, stop, step = (self.as_index(number) for number in (start, stop, step))
+        k, before = self.number(), self.block
+        index = Value(self, f"%i{k}", INT64, 1)
+        names = [f"%c{k}.{j}" for j in range(len(carry))]
+        self.lines.append(f"  %enter{k} = icmp slt {start}, {stop.text}")
+        self.lines.append(f"  br i1 %enter{k}, label %loop{k}, label %end{k}")
+        self._label(f"loop{k}")
+        self.lines.append(
+            f"  {index.text} = phi i64 [ {start.text}, %{before} ], [ %next{k}, %latch{k} ]"
+        )
+        phis = len(self.lines)
+        loop = Loop(
+            index, [Value(self, n, v.kind, v.lanes) for n, v in zip(names, carry, strict=True)]
+        )
+        yield loop
+        following = loop.following if carry else []
+        if following is None or len(following) != len(carry):
+            raise ValueError(f"the loop carries {len(carry)} values; set them with loop.carry(...)")
+        following = [self._fit(v, c) for v, c in zip(following, carry, strict=True)]
+        self._jump(f"latch{k}")
+        self._label(f"latch{k}")
+        self.lines.append(f"  %next{k} = add nsw i64 {index.text}, {step.text}")
+        self.lines.append(f"  %again{k} = icmp slt i64 %next{k}, {stop.text}")
+        self.lines.append(f"  br i1 %again{k}, label %loop{k}, label %end{k}")
+        self.lines[phis:phis] = [
+            f"  {name} = phi {first.type} [ {first.text}, %{before} ], [ {last.text}, %latch{k} ]"
+            for name, first, last in zip(names, carry, following, strict=True)
+        ]
+        self._label(f"end{k}")
+        loop.carried = [
+            self.emit(
+                "phi", first.kind, first.lanes,
+                f"{first.type} [ {first.text}, %{before} ], [ {last.text}, %latch{k} ]",
+            )
+            for first, last in zip(carry, following, strict=True)
+        ]  # fmt: skip
+
+    def _fit(self, value: Value, pattern: Value) -> Value:
+        if value.kind is not pattern.kind:
+            raise TypeError(f"a carried value is {pattern.kind.name}, its next {value.kind.name}")
+        return value.splat(pattern.lanes)
+
+    @contextlib.contextmanager
+    def when(self, condition: Value, rare: bool = False) -> Iterator[None]:
+        """Run the body if a condition with one lane holds; ``rare`` if it seldom does."""
+        check_condition(condition)
+        k = self.number()
+        hint = ", !prof !0" if rare else ""
+        self.lines.append(f"  br {condition}, label %then{k}, label %end{k}{hint}")
+        self._label(f"then{k}")
+        yield
+        self._jump(f"end{k}")
+        self._label(f"end{k}")
+
+    def choose(
+        self,
+        condition: Value,
+        then: Callable[[], Sequence[Value]],
+        otherwise: Callable[[], Sequence[Value]],
+        likely: bool | None = None,
+    ) -> list[Value]:
+        """Return the values of one of two functions; machine code runs only that one.
+
+        Args:
+            condition: a condition with one lane.
+            then: computes the values if the condition holds.
+            otherwise: computes as many values of the same kinds if it does not.
+            likely: whether the condition usually holds; None if nothing is known.
+        """
+        check_condition(condition)
+        k = self.number()
+        hint = "" if likely is None else f", !prof !{int(likely)}"
+        self.lines.append(f"  br {condition}, label %then{k}, label %else{k}{hint}")
+        self._label(f"then{k}")
+        first = [*then()]
+        self._jump(f"join{k}")
+        first_end = self.block
+        self._label(f"else{k}")
+        second = [self._fit(v, f) for v, f in zip(otherwise(), first, strict=True)]
+        self._jump(f"join{k}")
+        second_end = self.block
+        self._label(f"join{k}")
+        return [
+            self.emit(
+                "phi", a.kind, a.lanes,
+                f"{a.type} [ {a.text}, %{first_end} ], [ {b.text}, %{second_end} ]",
+            )
+            for a, b in zip(first, second, strict=True)
+        ]  # fmt: skip
+
+    @contextlib.contextmanager
+    def tasks(self, taken: Pointer, first: Value, last: Value) -> Iterator[Value]:
+        """Run the body for tasks from ``first`` to below ``last``, shared with other threads.
+
+        The int64 at ``taken`` counts the tasks that any thread has taken.
+        """
+        k = self.number()
+        self._jump(f"take{k}")
+        self._label(f"take{k}")
+        task = first + taken.fetch_add(1)
+        more = task < last
+        self.lines.append(f"  br {more}, label %task{k}, label %done{k}")
+        self._label(f"task{k}")
+        yield task
+        self._jump(f"take{k}")
+        self._label(f"done{k}")
+
+    # Memory ---------------------------------------------------------------------------------------
+
+    def scratch(self, kind: Any, count: int, lanes: int = 1) -> Pointer:
+        """Reserve memory on the stack for ``count`` vectors of ``lanes`` lanes, 64-byte aligned."""
+        kind = kind_of(kind)
+        name = f"%s{self.number()}"
+        size = count * lanes * kind.size
+        self.stack.append(f"  {name} = alloca [{size} x i8], align 64")
+        return Pointer(Value(self, name, POINTER, 1), kind)
+
+    def spill(self, value: Value) -> Pointer:
+        """Store a vector in memory of its own, so that lanes can be read by index.
+
+        Reading a lane from memory is faster than extracting it from a register.  A value that was
+        loaded from memory of its own (`Value.home`) is there already.
+        """
+        if value.home is not None:
+            return value.home
+        memory = self.scratch(value.kind, 1, value.lanes)
+        memory.store(value, aligned=True)
+        return memory
+
+    @property
+    def argument(self) -> Value:
+        """The function's only argument, an address."""
+        return Value(self, "%arguments", POINTER, 1)
+
+    def arguments(self, record: Record) -> SimpleNamespace:
+        """Read the record that the function's argument points to."""
+        return record.read(Pointer(self.argument, INT64))
+
+    # Text -----------------------------------------------------------------------------------------
+
+    def text(self, bits: int = 0) -> str:
+        """Return the function in LLVM's language; ``bits`` is the width of vector registers."""
+        width = f'"prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"' if bits else ""
+        lines = [
+            f"define void @{self.name}(ptr %arguments) #0 {{",
+            "entry:", *self.stack, *self.lines, "  ret void", "}",
+            *self.declarations.values(),
+            f"attributes #0 = {{ nounwind {width} }}",
+            '!0 = !{!"branch_weights", i32 1, i32 1000}',
+            '!1 = !{!"branch_weights", i32 1000, i32 1}',
+        ]  # fmt: skip
+        return "\n".join(lines) + "\n"
+
+
+def uniform(value: Value) -> Value:
+    """Mark a value whose lanes are all the same."""
+    value.uniform = True
+    return value
+
+
+def check_condition(condition: Value) -> None:
+    """Require a bool with one lane: machine code goes one way or the other for all lanes."""
+    if condition.kind is not BOOL or condition.lanes != 1:
+        raise TypeError(
+            f"a condition is a bool with one lane, got {condition.lanes} of {condition.kind.name}; "
+            "reduce it with .any() or .all()"
+        )
+
+
+def cast(source: Kind, to: Kind) -> str:
+    """Return the instruction that converts one kind to another."""
+    if source.is_float and to.is_float:
+        return "fpext" if source is FLOAT32 else "fptrunc"
+    if source.is_float:
+        return "fptosi" if to.family == "signed" else "fptoui"
+    if to.is_float:
+        return "sitofp" if source.family == "signed" else "uitofp"
+    if source.family == "pointer" or to.family == "pointer":
+        return "inttoptr" if to.family == "pointer" else "ptrtoint"
+    if source is not BOOL and to.bits < source.bits:
+        return "trunc"
+    return "sext" if source.family == "signed" else "zext"
+
+
+__all__ = ["FLOAT64", "Function", "Loop"]

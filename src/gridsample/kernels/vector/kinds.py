@@ -1,0 +1,68 @@
+"""Element types of values and of memory, under their NumPy names."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Kind(NamedTuple):
+    """An element type.
+
+    Attributes:
+        name: NumPy's name, or "bfloat16" or "pointer".
+        llvm: LLVM's name of the type in registers.
+        bits: the size of an element in memory, in bits.
+        family: "bool", "signed", "unsigned", "float" or "pointer".  "half" is a 16-bit float, which
+            has no arithmetic: it is loaded, stored, and converted from and to float32.
+    """
+
+    name: str
+    llvm: str
+    bits: int
+    family: str
+
+    @property
+    def is_float(self) -> bool:
+        """Whether values are floating-point numbers with arithmetic."""
+        return self.family == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether values are integers; a bool is not."""
+        return self.family in ("signed", "unsigned")
+
+    @property
+    def size(self) -> int:
+        """The size of an element in memory, in bytes."""
+        return self.bits // 8
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("bool", "i1", 8, "bool"),
+        *(Kind(f"int{bits}", f"i{bits}", bits, "signed") for bits in (8, 16, 32, 64)),
+        *(Kind(f"uint{bits}", f"i{bits}", bits, "unsigned") for bits in (8, 16, 32, 64)),
+        Kind("float16", "i16", 16, "half"),
+        Kind("bfloat16", "i16", 16, "half"),
+        Kind("float32", "float", 32, "float"),
+        Kind("float64", "double", 64, "float"),
+        Kind("pointer", "ptr", 64, "pointer"),
+    )
+}
+
+
+def kind_of(name: Any) -> Kind:
+    """Return the kind of a name, a NumPy dtype or a kind.
+
+    Raises:
+        TypeError: there is no such kind.
+    """
+    if isinstance(name, Kind):
+        return name
+    kind = KINDS.get(name if isinstance(name, str) else np.dtype(name).name)
+    if kind is None:
+        raise TypeError(f"{name!r} is not a kind; accepted: {', '.join(KINDS)}")
+    return kind

@@ -1,0 +1,145 @@
+"""Memory: an address and the kind of the elements there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from gridsample.kernels.vector.kinds import KINDS, Kind, kind_of
+from gridsample.kernels.vector.values import BOOL, INT64, Value, llvm_type
+
+if TYPE_CHECKING:
+    from gridsample.kernels.vector.function import Function
+
+POINTER, UINT8 = KINDS["pointer"], KINDS["uint8"]
+
+
+def in_memory(kind: Kind) -> Kind:
+    """Return the kind that is loaded and stored: a bool is a byte in memory, a bit in registers."""
+    return UINT8 if kind is BOOL else kind
+
+
+class Pointer:
+    """An address in memory and the kind of the elements there.
+
+    Indices count elements.  An index is a Python integer or an int64 with one lane.
+    """
+
+    __slots__ = ("address", "kind")
+
+    def __init__(self, address: Value, kind: Any) -> None:
+        self.address, self.kind = address, kind_of(kind)
+
+    @property
+    def function(self) -> Function:
+        """The function that uses the memory."""
+        return self.address.function
+
+    def at(self, index: Any) -> Pointer:
+        """The memory from an element on."""
+        if not isinstance(index, Value) and index == 0:
+            return self
+        index = self.function.as_index(index)
+        return Pointer(self._element(index), self.kind)
+
+    def _element(self, index: Value) -> Value:
+        operands = f"{in_memory(self.kind).llvm}, {self.address}, {index}"
+        return self.function.emit("getelementptr", POINTER, index.lanes, operands)
+
+    def cast(self, kind: Any) -> Pointer:
+        """The same memory as elements of another kind."""
+        return Pointer(self.address, kind)
+
+    def load(self, index: Any = 0, lanes: int = 1, aligned: bool = False) -> Value:
+        """Read ``lanes`` neighbouring elements; ``aligned`` if they fill an aligned register."""
+        return self._load(index, lanes, self.kind.size * (lanes if aligned else 1))
+
+    def load_packed(self, index: Any, lanes: int = 1) -> Value:
+        """Read elements that may lie at any address, aligned or not."""
+        return self._load(index, lanes, 1)
+
+    def _load(self, index: Any, lanes: int, alignment: int) -> Value:
+        stored = in_memory(self.kind)
+        operands = f"{llvm_type(stored, lanes)}, {self.at(index).address}, align {alignment}"
+        return self._from_memory(self.function.emit("load", stored, lanes, operands))
+
+    def _from_memory(self, value: Value) -> Value:
+        return value != 0 if self.kind is BOOL else value
+
+    def store(self, value: Value, index: Any = 0, aligned: bool = False) -> None:
+        """Write the lanes of a value to neighbouring elements.
+
+        Raises:
+            TypeError: the value has another kind than the memory.
+        """
+        self._store(value, index, self.kind.size * (value.lanes if aligned else 1))
+
+    def store_packed(self, value: Value, index: Any = 0) -> None:
+        """Write elements to any address, aligned or not."""
+        self._store(value, index, 1)
+
+    def _store(self, value: Value, index: Any, alignment: int) -> None:
+        if value.kind is not self.kind:
+            raise TypeError(f"cannot store {value.kind.name} in memory of {self.kind.name}")
+        value, place = value.to(in_memory(self.kind)), self.at(index).address
+        self.function.lines.append(f"  store {value}, {place}, align {alignment}")
+
+    def load_each(self, indices: Sequence[Value]) -> Value:
+        """Read one element for each lane, at indices with one lane each."""
+        if len(indices) == 1:
+            return self.load(indices[0])
+        result = self.function.undefined(self.kind, len(indices))
+        for lane, index in enumerate(indices):
+            result = result.insert(self.load(index), lane)
+        return result
+
+    def gather(self, indices: Value, condition: Value | None = None) -> Value:
+        """Read one element for each lane with the processor's gather instruction, if it has one.
+
+        Args:
+            indices: an index for each lane, int32 or int64.
+            condition: the lanes to read; the others are 0 and their memory is not touched.
+        """
+        function, lanes, stored = self.function, indices.lanes, in_memory(self.kind)
+        zero = function.constant(0, stored, lanes)
+        if condition is None:
+            condition = function.constant(True, BOOL, lanes)
+        if lanes == 1:
+            return function.choose(
+                condition, lambda: [self.load(indices)], lambda: [function.constant(0, self.kind)]
+            )[0]
+        return self._from_memory(function.gather(self._element(indices), condition, zero))
+
+    def fetch_add(self, amount: int) -> Value:
+        """Add to an int64 that threads share, as one step; return what it was before."""
+        operands = f"{self.address}, i64 {amount} monotonic"
+        return self.function.emit("atomicrmw add", INT64, 1, operands)
+
+    def prefetch(self, index: Any = 0, write: bool = False) -> None:
+        """Ask for the cache line of an element."""
+        function = self.function
+        name = "llvm.prefetch.p0"
+        function.declarations[name] = f"declare void @{name}(ptr, i32, i32, i32)"
+        place = self.at(index).address
+        function.lines.append(f"  call void @{name}({place}, i32 {int(write)}, i32 3, i32 1)")
+
+    def fill(self, value: Value, count: Any, lanes: int) -> None:
+        """Write a number to ``count`` elements, ``lanes`` at a time."""
+        function = self.function
+        whole = function.as_index(count) // lanes * lanes
+        with function.loop(0, whole, lanes) as loop:
+            self.store(value.splat(lanes), loop.index)
+        with function.loop(whole, count) as loop:
+            self.store(value, loop.index)
+
+    def copy(self, source: Pointer, count: Any, lanes: int) -> None:
+        """Copy ``count`` elements from other memory, ``lanes`` at a time."""
+        function = self.function
+        whole = function.as_index(count) // lanes * lanes
+        with function.loop(0, whole, lanes) as loop:
+            self.store(source.load(loop.index, lanes), loop.index)
+        with function.loop(whole, count) as loop:
+            self.store(source.load(loop.index), loop.index)
+
+
+__all__ = ["INT64", "Kind", "Pointer"]

@@ -1,0 +1,499 @@
+"""Values: a number for each of some lanes, in registers.
+
+A `Value` stands for the result of one instruction of the `Function` that is being written.  Its
+operators append further instructions, so a formula on values is a formula on NumPy arrays: the same
+Python function serves both.  NumPy's own functions (``np.floor``, ``np.where``, ...) accept values,
+too, because `Value` implements NumPy's protocols for foreign arrays.
+
+A value with one lane is the same for all points; next to a value with more lanes, it is broadcast.
+Python numbers become constants of the other operand's kind.
+"""
+
+from __future__ import annotations
+
+import operator
+import struct
+from collections.abc import Callable, Sequence
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gridsample.kernels.vector.kinds import KINDS, Kind, kind_of
+
+if TYPE_CHECKING:
+    from gridsample.kernels.vector.function import Function
+    from gridsample.kernels.vector.pointers import Pointer
+
+BOOL, FLOAT32, FLOAT64 = KINDS["bool"], KINDS["float32"], KINDS["float64"]
+INT32, INT64, UINT32 = KINDS["int32"], KINDS["int64"], KINDS["uint32"]
+
+# The instructions of arithmetic for (float, signed, unsigned or bool).
+ARITHMETIC = {
+    "+": ("fadd", "add", "add"),
+    "-": ("fsub", "sub", "sub"),
+    "*": ("fmul", "mul", "mul"),
+    "/": ("fdiv", "sdiv", "udiv"),
+    "%": ("frem", "srem", "urem"),
+    "&": ("", "and", "and"),
+    "|": ("", "or", "or"),
+    "^": ("", "xor", "xor"),
+    "<<": ("", "shl", "shl"),
+    ">>": ("", "ashr", "lshr"),
+}
+# The conditions of comparisons.  A comparison with NaN is false, but for !=, as in NumPy.
+CONDITIONS = {
+    "==": ("fcmp oeq", "icmp eq", "icmp eq"),
+    "!=": ("fcmp une", "icmp ne", "icmp ne"),
+    "<": ("fcmp olt", "icmp slt", "icmp ult"),
+    "<=": ("fcmp ole", "icmp sle", "icmp ule"),
+    ">": ("fcmp ogt", "icmp sgt", "icmp ugt"),
+    ">=": ("fcmp oge", "icmp sge", "icmp uge"),
+}
+COLUMN = {"float": 0, "signed": 1, "unsigned": 2, "bool": 2, "pointer": 2}
+
+
+def llvm_type(kind: Kind, lanes: int) -> str:
+    """Return LLVM's name of the type of a value."""
+    return kind.llvm if lanes == 1 else f"<{lanes} x {kind.llvm}>"
+
+
+class Value:
+    """A number for each of ``lanes`` lanes, in registers.
+
+    Attributes:
+        function: the function whose instruction computes it.
+        text: its name in LLVM's language, or a constant.
+        kind: its element type.
+        lanes: how many numbers it holds.
+        uniform: whether they are known to be the same.
+        home: the memory that it was loaded from, if that stays as it is (`Function.spill`).
+    """
+
+    __slots__ = ("function", "home", "kind", "lanes", "text", "uniform")
+    __hash__ = object.__hash__
+
+    def __init__(self, function: Function, text: str, kind: Kind, lanes: int) -> None:
+        self.function, self.text, self.kind, self.lanes = function, text, kind, lanes
+        self.uniform = lanes == 1
+        self.home: Pointer | None = None
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is known while the program is written."""
+        return not self.text.startswith("%")
+
+    @property
+    def type(self) -> str:
+        """LLVM's name of its type."""
+        return llvm_type(self.kind, self.lanes)
+
+    def __str__(self) -> str:
+        """The value as an operand: its type and its name."""
+        return f"{self.type} {self.text}"
+
+    def __repr__(self) -> str:
+        return f"Value({self})"
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "a value is not known while a program is written; use np.where, Function.choose or "
+            "Function.when in place of an if"
+        )
+
+    def like(self, number: Any) -> Value:
+        """Return a number as a constant of this value's kind and lanes."""
+        return self.function.constant(number, self.kind, self.lanes)
+
+    # Arithmetic -----------------------------------------------------------------------------------
+
+    def arithmetic(self, name: str, other: Any, swapped: bool = False) -> Value:
+        """Write an instruction of `ARITHMETIC`; ``swapped`` if this is the second operand."""
+        a, b = self.function.alike(self, other)
+        if swapped:
+            a, b = b, a
+        instruction = ARITHMETIC[name][COLUMN[a.kind.family]]
+        if not instruction:
+            raise TypeError(f"{name} is for integers and bools, got {a.kind.name}")
+        if a.kind.is_float and self.function.contracts:
+            instruction += " contract"
+        return self.function.emit(instruction, a.kind, a.lanes, f"{a}, {b.text}")
+
+    def compare(self, name: str, other: Any) -> Value:
+        """Write a comparison of `CONDITIONS`."""
+        a, b = self.function.alike(self, other)
+        return self.function.emit(
+            CONDITIONS[name][COLUMN[a.kind.family]], BOOL, a.lanes, f"{a}, {b.text}"
+        )
+
+    def __add__(self, other: Any) -> Value:
+        return self.arithmetic("+", other)
+
+    def __radd__(self, other: Any) -> Value:
+        return self.arithmetic("+", other, swapped=True)
+
+    def __sub__(self, other: Any) -> Value:
+        return self.arithmetic("-", other)
+
+    def __rsub__(self, other: Any) -> Value:
+        return self.arithmetic("-", other, swapped=True)
+
+    def __mul__(self, other: Any) -> Value:
+        return self.arithmetic("*", other)
+
+    def __rmul__(self, other: Any) -> Value:
+        return self.arithmetic("*", other, swapped=True)
+
+    def __truediv__(self, other: Any) -> Value:
+        if not self.kind.is_float:
+            raise TypeError(f"/ is for floats, got {self.kind.name}; divide integers with //")
+        return self.arithmetic("/", other)
+
+    def __rtruediv__(self, other: Any) -> Value:
+        return self.like(other) / self
+
+    def __floordiv__(self, other: Any) -> Value:
+        """Divide integers, which must not be negative, and round down.
+
+        Processors have no such instruction for vectors of integers.  The quotient is therefore
+        computed in float64, which is exact for integers below 2**53.
+        """
+        if not self.kind.is_integer:
+            raise TypeError(f"// is for integers, got {self.kind.name}")
+        a, b = self.function.alike(self, other)
+        if a.lanes == 1:
+            return a.arithmetic("/", b)
+        return (a.to(FLOAT64) / b.to(FLOAT64)).floor().to(a.kind)
+
+    def __rfloordiv__(self, other: Any) -> Value:
+        return self.like(other) // self
+
+    def __mod__(self, other: Any) -> Value:
+        """Return the remainder; operands must not be negative, see `__floordiv__`."""
+        a, b = self.function.alike(self, other)
+        if a.lanes == 1 or not a.kind.is_integer:
+            return a.arithmetic("%", b)
+        return a - (a // b) * b
+
+    def __rmod__(self, other: Any) -> Value:
+        return self.like(other) % self
+
+    def __and__(self, other: Any) -> Value:
+        return self.arithmetic("&", other)
+
+    def __rand__(self, other: Any) -> Value:
+        return self.arithmetic("&", other)
+
+    def __or__(self, other: Any) -> Value:
+        return self.arithmetic("|", other)
+
+    def __ror__(self, other: Any) -> Value:
+        return self.arithmetic("|", other)
+
+    def __xor__(self, other: Any) -> Value:
+        return self.arithmetic("^", other)
+
+    def __rxor__(self, other: Any) -> Value:
+        return self.arithmetic("^", other)
+
+    def __lshift__(self, other: Any) -> Value:
+        return self.arithmetic("<<", other)
+
+    def __rlshift__(self, other: Any) -> Value:
+        return self.arithmetic("<<", other, swapped=True)
+
+    def __rshift__(self, other: Any) -> Value:
+        return self.arithmetic(">>", other)
+
+    def __rrshift__(self, other: Any) -> Value:
+        return self.arithmetic(">>", other, swapped=True)
+
+    def __neg__(self) -> Value:
+        if self.kind.is_float:
+            return self.function.emit("fneg", self.kind, self.lanes, str(self))
+        return 0 - self
+
+    def __invert__(self) -> Value:
+        return self.arithmetic("^", True if self.kind is BOOL else -1)
+
+    def __eq__(self, other: object) -> Value:  # type: ignore[override]
+        return self.compare("==", other)
+
+    def __ne__(self, other: object) -> Value:  # type: ignore[override]
+        return self.compare("!=", other)
+
+    def __lt__(self, other: Any) -> Value:
+        return self.compare("<", other)
+
+    def __le__(self, other: Any) -> Value:
+        return self.compare("<=", other)
+
+    def __gt__(self, other: Any) -> Value:
+        return self.compare(">", other)
+
+    def __ge__(self, other: Any) -> Value:
+        return self.compare(">=", other)
+
+    # Functions ------------------------------------------------------------------------------------
+
+    def intrinsic(self, name: str, *others: Value) -> Value:
+        """Call a function of LLVM's that exists for every float type and number of lanes."""
+        if not self.kind.is_float:
+            raise TypeError(f"{name} is for float32 and float64, got {self.kind.name}")
+        suffix = intrinsic_suffix(self.kind, self.lanes)
+        return self.function.call(f"llvm.{name}.{suffix}", self.kind, self.lanes, self, *others)
+
+    def floor(self) -> Value:
+        """Round down."""
+        return self.intrinsic("floor")
+
+    def rint(self) -> Value:
+        """Round to the nearest integer, ties to even."""
+        return self.intrinsic("rint")
+
+    def sqrt(self) -> Value:
+        """The square root."""
+        return self.intrinsic("sqrt")
+
+    def abs(self) -> Value:
+        """The absolute value."""
+        return self.intrinsic("fabs") if self.kind.is_float else (self < 0).select(-self, self)
+
+    __abs__ = abs
+
+    def fma(self, factor: Any, summand: Any) -> Value:
+        """``self * factor + summand``, rounded once."""
+        a, b = self.function.alike(self, factor)
+        a, c = self.function.alike(a, summand)
+        a, b = self.function.alike(a, b)
+        return a.intrinsic("fma", b, c)
+
+    def minimum(self, limit: Any) -> Value:
+        """The smaller number; NaN if either is NaN.
+
+        A limit that is the same for all lanes must not be NaN.
+        """
+        return self._bound(limit, ">")
+
+    def maximum(self, limit: Any) -> Value:
+        """The larger number; NaN if either is NaN; see `minimum`."""
+        return self._bound(limit, "<")
+
+    def _bound(self, limit: Any, exceeds: str) -> Value:
+        a, b = self.function.alike(self, limit)
+        bounded = a.compare(exceeds, b).select(b, a)  # one instruction, which keeps a NaN of a
+        if not a.kind.is_float or not isinstance(limit, Value) or (limit.uniform and a.lanes > 1):
+            return bounded
+        return (b == b).select(bounded, b)
+
+    def select(self, a: Any, b: Any) -> Value:
+        """Choose a where this condition holds, otherwise b."""
+        return self.function.select(self, a, b)
+
+    # Conversion -----------------------------------------------------------------------------------
+
+    def to(self, kind: Any) -> Value:
+        """Convert to another kind, as C does.
+
+        A float that becomes an integer is truncated, and must fit.  Integers wrap around.  Floats
+        round to nearest, ties to even; all kinds become 16-bit floats by way of float32.
+        """
+        kind = kind_of(kind)
+        if kind is self.kind:
+            return self
+        return self.function.convert(self, kind)
+
+    def saturate(self, kind: Any) -> Value:
+        """Round to the nearest number (ties to even) that a kind holds; NaN becomes 0 or False."""
+        kind = kind_of(kind)
+        if not self.kind.is_float or not (kind.is_integer or kind is BOOL):
+            raise TypeError(f"saturate turns floats into integers, not {self.kind.name}")
+        if kind.is_integer and kind.bits <= 16:
+            return self._saturate_short(kind)
+        whole = self.rint()
+        if kind is BOOL:
+            return whole > 0
+        if kind.bits < self.kind.bits - 1:
+            # The limits are exact, so clamping first is enough.
+            low, high = integer_range(kind)
+            whole = (whole > low).select(whole, low)  # also where it is NaN
+            whole = (whole < high).select(whole, high)
+            whole = (self == self).select(whole, 0.0)
+            return whole.to(INT64 if kind.bits == 32 else INT32).to(kind)
+        sign = "s" if kind.family == "signed" else "u"
+        to, source = (intrinsic_suffix(k, self.lanes) for k in (kind, self.kind))
+        return self.function.call(f"llvm.fpto{sign}i.sat.{to}.{source}", kind, self.lanes, whole)
+
+    def _saturate_short(self, kind: Kind) -> Value:
+        """Saturate to at most 16 bits: a number of that size rounds by adding a large one."""
+        low, high = integer_range(kind)
+        number = self if low == 0 else (self == self).select(self, 0.0)
+        number = (number > low).select(number, low)  # also where it is NaN
+        number = (number < high).select(number, high)
+        digits, bits = (23, INT32) if self.kind is FLOAT32 else (52, INT64)
+        return (number + 1.5 * 2.0**digits).bitcast(bits).to(kind)
+
+    def bitcast(self, kind: Any, lanes: int | None = None) -> Value:
+        """Read the same bits as another kind, with as many lanes as fill them."""
+        kind = kind_of(kind)
+        bits = self.lanes * (1 if self.kind is BOOL else self.kind.bits)
+        width = 1 if kind is BOOL else kind.bits
+        lanes = lanes or bits // width
+        if lanes * width != bits:
+            raise ValueError(f"{lanes} lanes of {kind.name} do not have {bits} bits")
+        to = llvm_type(kind, lanes)
+        if to == self.type:
+            return Value(self.function, self.text, kind, lanes)
+        return self.function.emit("bitcast", kind, lanes, f"{self} to {to}")
+
+    # Lanes ----------------------------------------------------------------------------------------
+
+    def splat(self, lanes: int) -> Value:
+        """The same number in each of ``lanes`` lanes."""
+        if lanes == self.lanes:
+            return self
+        if self.lanes != 1:
+            raise ValueError(f"cannot broadcast {self.lanes} lanes to {lanes}")
+        return self.function.splat(self, lanes)
+
+    def shuffle(self, places: Sequence[int | None], other: Value | None = None) -> Value:
+        """Pick lanes: of this value, then (from index ``lanes`` on) of ``other``; None is any."""
+        if self.lanes == 1:
+            return self.splat(len(places))
+        if len(places) == 1:
+            place = places[0] or 0
+            source = self if other is None or place < self.lanes else other
+            return source[place % self.lanes]
+        second = str(other) if other is not None else f"{self.type} poison"
+        picked = ", ".join("i32 poison" if p is None else f"i32 {p}" for p in places)
+        n = len(places)
+        return self.function.emit(
+            "shufflevector", self.kind, n, f"{self}, {second}, <{n} x i32> <{picked}>"
+        )
+
+    def __getitem__(self, lane: int) -> Value:
+        """The number in one lane."""
+        if self.lanes == 1:
+            return self
+        return self.function.emit("extractelement", self.kind, 1, f"{self}, i32 {lane}")
+
+    def insert(self, number: Any, lane: int) -> Value:
+        """A copy with another number in one lane."""
+        if not isinstance(number, Value):
+            number = self.function.constant(number, self.kind)
+        return self.function.emit(
+            "insertelement", self.kind, self.lanes, f"{self}, {number}, i32 {lane}"
+        )
+
+    def any(self) -> Value:
+        """Whether a condition holds in any lane."""
+        if self.lanes == 1:
+            return self
+        bits = self.function.emit("bitcast", INT32, 1, f"{self} to i{self.lanes}")
+        return self.function.emit("icmp ne", BOOL, 1, f"i{self.lanes} {bits.text}, 0")
+
+    def all(self) -> Value:
+        """Whether a condition holds in all lanes."""
+        return ~((~self).any())
+
+    def sum(self) -> Value:
+        """The sum of all lanes, a power of two, as a tree of pairwise sums."""
+        if self.lanes & (self.lanes - 1):
+            raise ValueError(f"sum adds 2, 4, 8, ... lanes, got {self.lanes}")
+        total = self
+        while total.lanes > 1:
+            half = total.lanes // 2
+            total = total.shuffle(range(half)) + total.shuffle(range(half, total.lanes))
+        return total
+
+    # NumPy's protocols for foreign arrays ---------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        operation = UFUNCS.get(ufunc)
+        if operation is None or method != "__call__" or options:
+            return NotImplemented
+        if not isinstance(inputs[0], Value):
+            # A number as the second operand is known to be one: `minimum` is shorter then.
+            swaps = ufunc in (np.minimum, np.maximum)
+            inputs = inputs[::-1] if swaps else (self.like(inputs[0]), *inputs[1:])
+        return operation(*inputs)
+
+    def __array_function__(self, function: Any, types: Any, inputs: Any, options: Any) -> Any:
+        if function is not np.where or options:
+            return NotImplemented
+        condition, a, b = inputs
+        if not isinstance(condition, Value):
+            return a if condition else b
+        return condition.select(a, b)
+
+
+UFUNCS: dict[Any, Callable[..., Any]] = {
+    np.floor: Value.floor,
+    np.rint: Value.rint,
+    np.sqrt: Value.sqrt,
+    np.absolute: Value.abs,
+    np.minimum: Value.minimum,
+    np.maximum: Value.maximum,
+    np.remainder: operator.mod,
+    np.floor_divide: operator.floordiv,
+    np.add: operator.add,
+    np.subtract: operator.sub,
+    np.multiply: operator.mul,
+    np.divide: operator.truediv,
+    np.negative: operator.neg,
+    np.less: operator.lt,
+    np.less_equal: operator.le,
+    np.greater: operator.gt,
+    np.greater_equal: operator.ge,
+    np.equal: operator.eq,
+    np.not_equal: operator.ne,
+    np.logical_and: operator.and_,
+    np.logical_or: operator.or_,
+    np.logical_not: operator.invert,
+    np.bitwise_and: operator.and_,
+    np.bitwise_or: operator.or_,
+    np.bitwise_xor: operator.xor,
+    np.invert: operator.invert,
+    np.left_shift: operator.lshift,
+    np.right_shift: operator.rshift,
+}
+
+
+def integer_range(kind: Kind) -> tuple[int, int]:
+    """Return the least and the greatest number of an integer kind."""
+    if kind.family == "unsigned":
+        return 0, (1 << kind.bits) - 1
+    return -(1 << (kind.bits - 1)), (1 << (kind.bits - 1)) - 1
+
+
+def intrinsic_suffix(kind: Kind, lanes: int) -> str:
+    """Return how the names of LLVM's intrinsic functions spell a type: "v8f32"."""
+    element = {"float": "f32", "double": "f64", "ptr": "p0"}.get(kind.llvm, kind.llvm)
+    return f"v{lanes}{element}" if lanes > 1 else element
+
+
+def constant_text(number: Any, kind: Kind) -> str:
+    """Return a number as a constant of LLVM's language; floats as the bits of a double.
+
+    Raises:
+        TypeError: it is not a number, or has a fraction and the kind is an integer.
+        OverflowError: it has more bits than the kind.
+    """
+    if isinstance(number, np.ndarray) and number.ndim == 0:
+        number = number[()]
+    if not isinstance(number, (Real, np.bool_)):
+        raise TypeError(f"expected a value or a number, got {number!r}")
+    if kind is BOOL:
+        return "true" if number else "false"
+    if not kind.is_float:
+        whole = int(number)  # type: ignore[arg-type]
+        if whole != number:
+            raise TypeError(f"{number} is not {kind.name}; convert the other operand with .to")
+        if not -(1 << (kind.bits - 1)) <= whole < 1 << kind.bits:  # -1 is a mask of all bits
+            raise OverflowError(f"{number} does not fit {kind.name}")
+        return str(whole)
+    if kind is FLOAT32:
+        with np.errstate(over="ignore"):
+            number = float(np.float32(number))
+    bits: int = struct.unpack(">Q", struct.pack(">d", number))[0]
+    return f"0x{bits:016X}"

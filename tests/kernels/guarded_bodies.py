@@ -1,0 +1,198 @@
+"""Labels, means over what is not NaN, and footprints, on arrays between pages that must not be
+touched (see `guarded`), against the reference.
+
+Run in a process of its own by the tests, which may choose another processor.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import sys
+from typing import Any, NamedTuple
+
+import cases
+import numpy as np
+from guarded import Guarded, maker
+
+from gridsample.definitions.footprints import Footprint
+from gridsample.definitions.options import Averaging
+from gridsample.definitions.plan import make_plan
+from gridsample.kernels import reference, sampling
+from gridsample.kernels.reference import footprints, labels
+
+Array = np.ndarray[Any, Any]
+
+BOUNDARIES = ("zeros", "constant", "border", "reflection", "wrap")
+
+
+class Shapes(NamedTuple):
+    """The shapes of an image and of a grid."""
+
+    image: tuple[int, ...]
+    grid: tuple[int, ...]
+
+
+SHAPES = (
+    Shapes((1, 1, 40), (1, 21, 1)),
+    Shapes((2, 2, 7, 9), (2, 5, 3, 2)),  # a few points of each item
+    Shapes((1, 3, 1, 8), (3, 1, 2, 2)),
+    Shapes((1, 1, 12, 11), (1, 2, 131, 2)),  # long rows
+    Shapes((1, 1, 20, 24), (1, 5, 9, 2)),  # rows that are shorter than a register
+    Shapes((1, 1, 5, 6, 7), (1, 2, 4, 3, 3)),
+)
+
+
+class Case(NamedTuple):
+    """One call.
+
+    Attributes:
+        image: the image.
+        grid: the grid.
+        boundary: the boundary along all axes.
+        aligned: `align_corners`.
+        coords: the units of coordinates.
+        inside: whether positions outside have the fill value.
+    """
+
+    image: Array
+    grid: Array
+    boundary: str
+    aligned: bool
+    coords: str
+    inside: bool
+
+    def run(self, mode: Any, zeros: Any, **options: Any) -> Array:
+        """Sample with the programs, on guarded arrays."""
+        means, footprint = options.get("means"), options.get("footprint")
+        plan = make_plan(
+            self.image.shape, self.image.dtype, self.grid.shape, self.grid.dtype, mode,
+            self.boundary, self.aligned, False, coords=self.coords, extrapolate=not self.inside,
+            footprint=footprint,
+        )  # fmt: skip
+        arrays = [zeros(a.shape, a.dtype) for a in (self.image, self.grid)]
+        arrays[0][...], arrays[1][...] = self.image, self.grid
+        out = zeros(plan.shape, plan.dtype)
+        fill = np.full(plan.channels, FILL) if self.filled else None
+        sampling.gather(plan, *arrays, out, fill=fill, means=means, threads=2)
+        return out
+
+    @property
+    def filled(self) -> bool:
+        """Whether there is a fill value."""
+        return self.boundary == "constant" or self.inside
+
+    def expect(
+        self, compute: Any, modes: Any, *, image: Array | None = None, boundary: str = "",
+        fill: float | None = None, **more: Any,
+    ) -> Array:  # fmt: skip
+        """Sample by the reference."""
+        rank = self.grid.shape[-1]
+        modes = modes if isinstance(modes, tuple) else (modes,) * rank
+        fill = FILL * self.filled if fill is None else fill
+        result: Array = compute(
+            self.image if image is None else image, self.grid, modes,
+            (boundary or self.boundary,) * rank, self.aligned, coords=self.coords,
+            extrapolate=not self.inside, fill=fill, **more,
+        )  # fmt: skip
+        return result
+
+
+FILL = 3.0
+
+
+def calls(dtypes: tuple[str, ...], shrink: float, nans: float = 0.0) -> list[Case]:
+    """Return calls of all shapes; the other choices take turns."""
+    found = []
+    for n, (shapes, boundary) in enumerate(itertools.product(SHAPES, BOUNDARIES)):
+        if n % 2:
+            continue
+        dtype, coords = dtypes[n // 2 % len(dtypes)], ("normalized", "pixel", "displacement")[n % 3]
+        rng = cases.generator("bodies", n, dtype)
+        if np.dtype(dtype).kind in "biu":
+            image = cases.pixels(rng, (4,), dtype)[rng.integers(0, 4, shapes.image)]
+        else:
+            image = cases.pixels(rng, shapes.image, dtype)
+            image[rng.random(shapes.image) < nans] = np.nan
+        rank, spatial = len(shapes.image) - 2, shapes.image[2:]
+        lines = np.meshgrid(
+            *(np.linspace(-0.9, 0.9, size) for size in shapes.grid[1:-1]), indexing="ij"
+        )
+        turn = np.eye(rank) + 0.2 * rng.standard_normal((rank, rank))
+        grid = shrink * np.stack(lines[::-1], -1) @ turn
+        # Multiples of a power of two, and positions away from ties and edges of every rounding.
+        grid = np.round(grid * 64) / 64 + 0.0037 * np.arange(1, rank + 1)
+        grid = np.repeat(grid[np.newaxis], shapes.grid[0], 0)
+        if coords != "normalized":
+            grid = (grid + (coords == "pixel")) / 2 * np.array(spatial[::-1])
+        grid.reshape(-1)[5] = np.nan
+        found.append(Case(image, grid, boundary, n % 4 == 2, coords, n % 10 > 6))
+    return found
+
+
+def close(result: Array, expected: Array) -> None:
+    """Compare real numbers, in double precision or as integers."""
+    slack = 1e-9 if result.dtype.kind == "f" else 1  # a half may be rounded either way
+    np.testing.assert_allclose(result.astype(float), expected.astype(float), rtol=0, atol=slack)
+
+
+def sample_labels(zeros: Any) -> int:
+    """Votes of taps, and of the taps of footprints."""
+    runs = 0
+    kinds = ("uint8", "int64", "bool", "int16", "uint64", "int32")
+    for n, case in enumerate(calls(kinds, 1.3)):
+        rank = case.grid.shape[-1]
+        modes = ("label",) * rank if n % 3 else ("nearest", *("label",) * (rank - 1))
+        modes = modes if "label" in modes else ("label",)
+        np.testing.assert_array_equal(case.run(modes, zeros), case.expect(labels.vote, modes))
+        runs += 1
+    for case in calls(("uint8", "int16", "int8"), 1.1):
+        found = case.run("label", zeros, footprint=Footprint(4))
+        expected = case.expect(footprints.vote, "label", most=4)
+        assert (found != expected).mean() < 0.02  # near ties
+        runs += 1
+    return runs
+
+
+def sample_footprints(zeros: Any) -> int:
+    """Means over footprints."""
+    runs = 0
+    for mode, dtypes in (("linear", ("float64", "uint8", "int32")), ("cubic", ("float64",))):
+        for case in calls(dtypes, 1.1):
+            expected = case.expect(footprints.gather, mode, most=3)
+            close(case.run(mode, zeros, footprint=Footprint(3)), expected)
+            runs += 1
+    return runs
+
+
+def sample_means(zeros: Any) -> int:
+    """Means over the pixels that are not NaN."""
+    runs = 0
+    for mode, share in (("linear", 0.2), ("cubic", 0.02)):
+        for case in calls(("float64",), 1.3, share):
+            marks = np.isfinite(case.image).astype(float)
+            above = case.expect(reference.gather, mode, image=np.nan_to_num(case.image))
+            # What is outside is known.
+            known = "constant" if case.boundary == "zeros" else case.boundary
+            below = case.expect(reference.gather, mode, image=marks, boundary=known, fill=1.0)
+            with np.errstate(all="ignore"):
+                expected = np.where(below > 0.25, above / below, 7.0)
+            expected = np.where(np.isnan(below), np.nan, expected)
+            found = case.run(mode, zeros, means=Averaging(0.25, (7.0,)))
+            settled = ~(np.abs(below - 0.25) < 1e-9)
+            np.testing.assert_allclose(found[settled], expected[settled], rtol=0, atol=1e-8)
+            runs += 1
+    return runs
+
+
+def main(side: str) -> None:
+    """Run all bodies."""
+    zeros = maker(side)
+    for name in ("kernels.sampling.footprint_calls", "kernels.run"):
+        importlib.import_module(f"gridsample.{name}").np = Guarded(zeros)  # type: ignore[attr-defined]
+    runs = sample_labels(zeros) + sample_footprints(zeros) + sample_means(zeros)
+    print(f"{runs} runs")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

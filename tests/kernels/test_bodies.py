@@ -1,0 +1,56 @@
+"""Programs that do something else with pixels than to sum them, on several processors."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+
+import cases
+import numpy as np
+import pytest
+
+import gridsample
+
+HERE = pathlib.Path(__file__).parent
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs mprotect")
+@pytest.mark.parametrize(
+    ("side", "processor"), [("before", ""), ("after", "x86-64-v3"), ("after", "x86-64")]
+)
+def test_bodies_meet_the_reference_and_touch_nothing_else(side: str, processor: str) -> None:
+    """On this processor, and as for others, whose registers are shorter."""
+    if processor and platform.machine() not in ("x86_64", "AMD64"):
+        return
+    path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path, "GRIDSAMPLE_CPU": processor}
+    done = subprocess.run(
+        [sys.executable, str(HERE / "guarded_bodies.py"), side],
+        env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("runs\n")
+
+
+@pytest.mark.parametrize("mode", ["label", "bilinear"])
+def test_threads_do_not_change_a_bit_of_footprints(mode: str) -> None:
+    rng = cases.generator("bodies", "threads")
+    image = cases.pixels(rng, (1, 2, 300, 300), "int16")
+    grid = cases.pixels(rng, (1, 200, 170, 2), np.float32) * 0.02
+    grid += gridsample.affine_grid(np.eye(2, 3, dtype=np.float32)[None], (1, 1, 200, 170))
+    alone, together = (
+        gridsample.grid_sample(image, grid, mode, antialias=True, max_samples=4, threads=n)
+        for n in (1, 3)
+    )
+    np.testing.assert_array_equal(alone, together)
+
+
+def test_a_footprint_of_many_labels_elects_the_most_frequent() -> None:
+    image = np.arange(64 * 64).reshape(1, 1, 64, 64)
+    image[0, 0, 40:43, 20:23] = 7
+    grid = gridsample.affine_grid(np.eye(2, 3)[None], (1, 1, 2, 2))
+    labels = gridsample.grid_sample(image, grid, "label", antialias=True, max_samples=64)
+    np.testing.assert_array_equal(labels[0, 0, 1], [7, image[0, 0, 32, 32]])

@@ -1,0 +1,22 @@
+"""One description of an axis for GPU kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gridsample.definitions.plan import make_plan
+from gridsample.kernels.gpu import choices
+from gridsample.kernels.gpu.choices import Choices, describe
+
+
+def test_constants_are_the_places_of_fields() -> None:
+    for place, name in enumerate(Choices._fields):
+        assert getattr(choices, "COUNT" if name == "taps" else name.upper()) == place, name
+    assert len(Choices._fields) == choices.TABLES
+
+
+def test_an_axis_that_an_image_lacks_is_described_like_any_other() -> None:
+    kind = np.dtype("float32")
+    plan = make_plan((1, 1, 1), kind, (1, 1, 1), kind, "nearest", "zeros", False, False)
+    # Its position is not computed: it is where its only pixel is.
+    assert describe(plan, 0, 0)._replace(coords=choices.IN_PIXELS) == choices.ALONE

@@ -1,0 +1,238 @@
+"""Loops, conditions, and tasks that threads share."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from vector_programs import Array, evaluate, run
+
+from gridsample.kernels.vector import Function, Pointer, Record, Value, compile
+
+OUT = Record(out="*int64", a="int64", b="int64", c="int64")
+
+
+def outputs(write: Any, count: int = 64, **settings: int) -> list[int]:
+    """Let a program write int64 numbers; return them up to the first that it left alone."""
+    function = Function("control", lanes=8)
+    arguments = function.arguments(OUT)
+    write(function, arguments)
+    out = np.full(count, -999, np.int64)
+    run(compile(function), OUT, out=out, **{"a": 0, "b": 0, "c": 1, **settings})
+    kept = out.tolist()
+    return kept[: kept.index(-999)]
+
+
+# Loops --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bounds", [(0, 5, 1), (3, 10, 4), (-2, 2, 1), (5, 5, 1), (7, 2, 3)])
+def test_a_loop_has_the_turns_of_a_range(bounds: tuple[int, int, int]) -> None:
+    def count(function: Function, start: Any, stop: Any, step: Any, out: Pointer) -> None:
+        zero = function.constant(0, "int64")
+        with function.loop(start, stop, step, carry=[zero]) as loop:
+            (turn,) = loop.carried
+            out.store(loop.index, turn)
+            loop.carry(turn + 1)
+
+    start, stop, step = bounds
+    expected = list(range(*bounds))
+    known = outputs(lambda f, r: count(f, start, stop, step, r.out))
+    unknown = outputs(lambda f, r: count(f, r.a, r.b, r.c, r.out), a=start, b=stop, c=step)
+    assert known == unknown == expected
+
+
+@pytest.mark.parametrize("n", [0, 1, 7])
+def test_carried_values_are_known_after_the_loop(n: int) -> None:
+    def fibonacci(function: Function, record: Any) -> None:
+        first = [function.constant(0, "int64"), function.constant(1, "int64")]
+        with function.loop(0, record.a, carry=first) as loop:
+            a, b = loop.carried
+            loop.carry(b, a + b)
+        for k, value in enumerate(loop.carried):
+            record.out.store(value, k)
+
+    numbers = [0, 1, 1, 2, 3, 5, 8, 13, 21]
+    assert outputs(fibonacci, a=n) == numbers[n : n + 2]
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(3, 4), (0, 4), (3, 0)])
+def test_loops_in_loops_carry_each_their_own(rows: int, columns: int) -> None:
+    def table(function: Function, record: Any) -> None:
+        zero = function.constant(0, "int64")
+        with function.loop(0, record.a, carry=[zero]) as outer:
+            with function.loop(0, record.b, carry=[*outer.carried, zero]) as inner:
+                total, place = inner.carried
+                inner.carry(total + outer.index * 10 + inner.index, place + 1)
+            outer.carry(inner.carried[0] + 1000)
+            record.out.store(inner.carried[1], outer.index)
+        record.out.store(outer.carried[0], record.a)
+
+    total = sum(10 * i + j for i in range(rows) for j in range(columns)) + 1000 * rows
+    assert outputs(table, a=rows, b=columns) == [columns] * rows + [total]
+
+
+def test_a_carried_vector_takes_its_lanes_from_the_first() -> None:
+    def formula(function: Function, a: Value) -> Value:
+        with function.loop(0, 3, carry=[a]) as loop:
+            loop.carry(loop.carried[0] * 2.0)
+        with function.loop(0, 1, carry=loop.carried) as again:
+            again.carry(again.carried[0][0])
+        return again.carried[0]
+
+    a = np.arange(16, dtype=np.float32)
+    assert (evaluate(formula, a, pass_function=True) == np.repeat(a[::8] * 8, 8)).all()
+
+
+# Conditions ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rare", [False, True])
+def test_when_in_loops(rare: bool) -> None:
+    def odd_rows(function: Function, record: Any) -> None:
+        place = function.scratch("int64", 1)
+        place.store(function.constant(0, "int64"))
+        with (
+            function.loop(0, record.a) as outer,
+            function.when((outer.index & 1) == 1, rare=rare),
+            function.loop(0, record.b) as inner,
+            function.when(inner.index != 1),
+        ):
+            record.out.store(outer.index * 10 + inner.index, place.load())
+            place.store(place.load() + 1)
+
+    assert outputs(odd_rows, a=5, b=3) == [10, 12, 30, 32]
+
+
+@pytest.mark.parametrize("likely", [None, True, False])
+def test_choose_in_loops_runs_one_of_two(likely: bool | None) -> None:
+    def collatz(function: Function, record: Any) -> None:
+        def even(n: Value) -> list[Value]:
+            return function.choose(n == 0, lambda: [n], lambda: [n >> 1])
+
+        def odd(n: Value) -> list[Value]:
+            # A choice within a choice, and a loop there: n, n + n, ...
+            with function.loop(0, 2, carry=[n]) as loop:
+                loop.carry(loop.carried[0] + n)
+            return function.choose(n == 1, lambda: [n], lambda: [loop.carried[0] + 1])
+
+        with function.loop(0, record.b, carry=[record.a]) as loop:
+            (n,) = loop.carried
+            record.out.store(n, loop.index)
+            loop.carry(*function.choose((n & 1) == 0, lambda: even(n), lambda: odd(n), likely))
+
+    assert outputs(collatz, a=6, b=12) == [6, 3, 10, 5, 16, 8, 4, 2, 1, 1, 1, 1]
+
+
+def test_choose_runs_the_instructions_of_one_only() -> None:
+    def stores(function: Function, record: Any) -> None:
+        def first() -> Sequence[Value]:
+            record.out.store(record.a, 0)
+            return [record.a, record.b]
+
+        def second() -> Sequence[Value]:
+            record.out.store(record.b, 1)
+            return [record.b, record.a]
+
+        a, b = function.choose(record.c > 0, first, second)
+        record.out.store(a, 2)
+        record.out.store(b, 3)
+
+    def numbers(c: int) -> Array:
+        function = Function("stores", lanes=8)
+        stores(function, function.arguments(OUT))
+        out = np.zeros(4, np.int64)
+        run(compile(function), OUT, out=out, a=5, b=6, c=c)
+        return out
+
+    assert numbers(1).tolist() == [5, 0, 5, 6]
+    assert numbers(0).tolist() == [0, 6, 6, 5]
+
+
+# Tasks --------------------------------------------------------------------------------------------
+
+
+def test_threads_share_tasks() -> None:
+    record = Record(taken="int64", done="*int64", last="int64", each="int64")
+    function = Function("tasks", lanes=8)
+    arguments = function.arguments(record)
+    taken = Pointer(function.argument, "int64")
+    first = function.constant(5, "int64")
+    with function.tasks(taken, first, arguments.last) as task:
+        place = arguments.done.at(task)
+        # As slow as a task is, so that each thread gets some.
+        with function.loop(0, arguments.each):
+            place.fetch_add(1)
+    program = compile(function)
+    done = np.zeros(300, np.int64)
+    row = record.pack(taken=0, done=done.ctypes.data, last=295, each=2000)
+    threads = [threading.Thread(target=program.call, args=(row.ctypes.data,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (done[5:295] == 2000).all()
+    assert not done[:5].any()
+    assert not done[295:].any()
+    assert row[0] == 290 + 4  # each thread asks once more than it gets
+
+
+def test_no_task() -> None:
+    def none(function: Function, record: Any) -> None:
+        counter = function.scratch("int64", 1)
+        counter.store(function.constant(0, "int64"))
+        with function.tasks(counter, record.a, record.b) as task:
+            record.out.store(task)
+        record.out.store(counter.load(), 0)
+
+    assert outputs(none, a=3, b=3) == [1]
+    assert outputs(none, a=3, b=2) == [1]
+
+
+# Mistakes -----------------------------------------------------------------------------------------
+
+
+def test_carried_values_must_be_set() -> None:
+    function = Function("mistake", lanes=8)
+    zero = function.constant(0, "int64")
+    with (
+        pytest.raises(ValueError, match=r"carries 1 values; set them with loop\.carry"),
+        function.loop(0, 3, carry=[zero]),
+    ):
+        pass
+    with (
+        pytest.raises(ValueError, match="carries 1 values"),
+        function.loop(0, 3, carry=[zero]) as loop,
+    ):
+        loop.carry(zero, zero)
+    with (
+        pytest.raises(TypeError, match="a carried value is int64, its next int32"),
+        function.loop(0, 3, carry=[zero]) as loop,
+    ):
+        loop.carry(zero.to("int32"))
+
+
+def test_both_sides_of_a_choice_must_agree() -> None:
+    function = Function("mistake", lanes=8)
+    zero = function.constant(0, "int64")
+    with pytest.raises(TypeError, match="int64, its next int32"):
+        function.choose(zero == 0, lambda: [zero], lambda: [zero.to("int32")])
+    with pytest.raises(ValueError, match=r"zip\(\)"):
+        function.choose(zero == 0, lambda: [zero], lambda: [])
+
+
+def test_a_condition_has_one_lane() -> None:
+    function = Function("mistake", lanes=8)
+    condition = function.constant(1, "int64", 8) > 0
+    with (
+        pytest.raises(TypeError, match="one lane, got 8 of bool; reduce it"),
+        function.when(condition),
+    ):
+        pass
+    with pytest.raises(TypeError, match="one lane, got 8 of bool"):
+        function.choose(condition, list, list)
+    with pytest.raises(TypeError, match="one lane, got 1 of int64"):
+        function.choose(function.constant(1, "int64"), list, list)

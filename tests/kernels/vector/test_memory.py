@@ -1,0 +1,259 @@
+"""Memory: loads, stores, gathers, scratch, and records of arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from vector_programs import BFLOAT16, LANES, Array, padded, run, same_bits
+
+from gridsample.kernels.vector import KINDS, Function, Pointer, Record, Value, compile
+
+MEMORY = Record(source="*uint8", target="*uint8", indices="*int64", count="int64", real="float64")
+KIND_NAMES = [name for name in KINDS if name not in ("pointer", "bfloat16")]
+SENTINEL = 0x77
+
+
+def transform(
+    write: Any, source: Array, size: int, indices: Any = (0,), count: int = 0, real: float = 0.0
+) -> Array:
+    """Let a program write ``size`` numbers of the source's kind; check that it writes no more."""
+    function = Function("memory", lanes=8)
+    arguments = function.arguments(MEMORY)
+    kind = source.dtype.name if source.dtype != BFLOAT16 else "bfloat16"
+    arguments.source = arguments.source.cast(kind)
+    arguments.target = arguments.target.cast(kind)
+    write(function, arguments)
+    around = 64 * source.itemsize
+    memory = np.full(size * source.itemsize + 2 * around, SENTINEL, np.uint8)
+    target = memory[around : around + size * source.itemsize]
+    places = np.asarray(indices, np.int64)
+    run(
+        compile(function), MEMORY, source=source, target=target.ctypes.data, indices=places,
+        count=count, real=real,
+    )  # fmt: skip
+    assert (memory[:around] == SENTINEL).all()
+    assert (memory[around + target.size :] == SENTINEL).all()
+    return target.view(source.dtype)
+
+
+def numbers(kind: str, count: int = 64) -> Array:
+    rng = np.random.default_rng(0)
+    if kind == "bool":
+        return rng.random(count) < 0.5
+    return rng.integers(0, 100, count).astype(kind)
+
+
+# Loads and stores ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KIND_NAMES)
+@pytest.mark.parametrize("lanes", LANES)
+def test_neighbouring_elements(kind: str, lanes: int) -> None:
+    source = numbers(kind)
+
+    def write(_: Function, memory: Any) -> None:
+        memory.target.store(memory.source.load(3, lanes), 2)
+        part = memory.target.at(memory.indices.load(0))
+        part.store(memory.source.at(5).load(memory.indices.load(1), lanes))
+
+    got = transform(write, source, 40, indices=[20, 2])
+    same_bits(got[2 : 2 + lanes], source[3 : 3 + lanes])
+    same_bits(got[20 : 20 + lanes], source[7 : 7 + lanes])
+    assert (got[2 + lanes : 20].view(np.uint8) == SENTINEL).all()
+
+
+@pytest.mark.parametrize("lanes", (1, 8))
+def test_elements_at_any_address(lanes: int) -> None:
+    source = np.arange(64, dtype=np.uint8)
+
+    def write(_: Function, memory: Any) -> None:
+        value = memory.source.at(3).cast("float32").load_packed(0, lanes)
+        memory.target.at(1).cast("float32").store_packed(value)
+
+    got = transform(write, source, 40)
+    assert (got[1 : 1 + 4 * lanes] == source[3 : 3 + 4 * lanes]).all()
+
+
+def test_bfloat16_is_stored_as_its_bits() -> None:
+    source = np.arange(100, 164, dtype=np.uint16).view(BFLOAT16)
+    got = transform(lambda _, m: m.target.store(m.source.load(4, 8), 1), source, 16)
+    assert (got[1:9] == source[4:12]).all()
+
+
+# Gathers ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KIND_NAMES)
+def test_elements_at_indices(kind: str) -> None:
+    source, indices = numbers(kind), [63, 0, 5, 5, 17, 40, 2, 62]
+
+    def write(_: Function, memory: Any) -> None:
+        each = [memory.indices.load(k) for k in range(8)]
+        memory.target.store(memory.source.load_each(each))
+        vector = memory.indices.load(0, 8)
+        memory.target.store(memory.source.gather(vector), 8)
+        memory.target.store(memory.source.gather(vector.to("int32")), 16)
+
+    same_bits(transform(write, source, 24, indices), np.tile(source[indices], 3))
+
+
+@pytest.mark.parametrize("kind", KIND_NAMES)
+def test_a_gather_reads_only_where_its_condition_holds(kind: str) -> None:
+    source = numbers(kind)
+    far = 1 << 45  # no memory of this process
+    indices = [63, far, 5, -far, 17, far, 2, far]
+
+    def write(_: Function, memory: Any) -> None:
+        vector = memory.indices.load(0, 8)
+        near = (vector >= 0) & (vector < 64)
+        memory.target.store(memory.source.gather(vector, near))
+        memory.target.store(memory.source.gather(vector, vector < -far), 8)
+
+    got = transform(write, source, 16, indices)
+    expected = [source[k] if 0 <= k < 64 else 0 for k in indices]
+    same_bits(got, np.array(expected + [0] * 8).astype(kind))
+
+
+def test_a_gather_of_one_lane() -> None:
+    def write(function: Function, memory: Any) -> None:
+        source, index = memory.source, memory.indices.load(0)
+        memory.target.store(source.gather(index))
+        memory.target.store(source.gather(index, index < 64), 1)
+        memory.target.store(source.gather(index + (1 << 45), index > 64), 2)
+
+    source = numbers("int16")
+    assert transform(write, source, 3, [63]).tolist() == [source[63], source[63], 0]
+
+
+# Scratch ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ("uint8", "float32", "float64"))
+def test_scratch_is_aligned_and_its_own(kind: str) -> None:
+    source = numbers(kind)
+
+    def write(function: Function, memory: Any) -> None:
+        first, second = function.scratch(kind, 2, lanes=8), function.scratch(kind, 3)
+        for place, pointer in enumerate((first, second)):
+            address = pointer.address.to("int64")
+            memory.indices.store(address & 63, place)
+        first.store(memory.source.load(0, 8))
+        first.store(memory.source.load(8, 8), 8)
+        for k in range(3):
+            second.store(memory.source.load(16 + k), k)
+        spilled = function.spill(memory.source.load(24, 8))
+        memory.target.store(first.load(4, 8))
+        memory.target.store(second.load(1), 8)
+        memory.target.store(spilled.load(memory.indices.load(2)), 9)
+
+    places = np.array([-1, -1, 5])
+    got = transform(write, source, 10, places)
+    same_bits(got, source[[*range(4, 12), 17, 29]])
+    assert places[:2].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("count", (0, 1, 7, 8, 9, 31))
+@pytest.mark.parametrize("lanes", (4, 16))
+def test_fill_and_copy(count: int, lanes: int) -> None:
+    source = numbers("float32")
+    got = transform(
+        lambda _, m: m.target.fill(m.real.to("float32"), m.count, lanes),
+        source, 40, count=count, real=2.5,
+    )  # fmt: skip
+    assert (got[:count] == 2.5).all()
+    assert (got[count:].view(np.uint8) == SENTINEL).all()
+    got = transform(
+        lambda _, m: m.target.copy(m.source.at(3), m.count, lanes), source, 40, count=count
+    )
+    same_bits(got[:count], source[3 : 3 + count])
+    assert (got[count:].view(np.uint8) == SENTINEL).all()
+
+
+def test_fetch_add_returns_what_was_there() -> None:
+    def write(_: Function, memory: Any) -> None:
+        for k in range(3):
+            memory.target.store(memory.indices.at(1).fetch_add(10), k)
+
+    places = np.array([5, 6, 7])
+    assert transform(write, numbers("int64"), 3, places).tolist() == [6, 16, 26]
+    assert places.tolist() == [5, 36, 7]
+
+
+def test_prefetching_changes_nothing() -> None:
+    def write(_: Function, memory: Any) -> None:
+        memory.source.prefetch(1 << 45)
+        memory.target.prefetch(memory.count, write=True)
+        memory.target.store(memory.source.load(1))
+
+    source = numbers("float32")
+    same_bits(transform(write, source, 1), source[1:2])
+
+
+# Records ------------------------------------------------------------------------------------------
+
+
+def test_records_pass_numbers_pointers_and_lists() -> None:
+    record = Record(
+        real="float64", images=("*float32", 2), sizes=("int64", 3), out="*float64",
+        factors=("float64", 2), whole="int64",
+    )  # fmt: skip
+    assert record.size == 10
+    function = Function("records", lanes=4)
+    arguments = function.arguments(record)
+    numbers: list[Value] = [
+        arguments.real, *arguments.factors,
+        *(size.to("float64") for size in [*arguments.sizes, arguments.whole]),
+        *(image.load(1).to("float64") for image in arguments.images),
+    ]  # fmt: skip
+    for k, number in enumerate(numbers):
+        arguments.out.store(number, k)
+    program = compile(function)
+    first, second = np.array([1, 2.5], np.float32), np.array([3, 4.5], np.float32)
+    out = np.zeros(9)
+    run(
+        program, record, out=out, whole=-7, real=-0.1, factors=[1e300, np.inf],
+        sizes=[1 << 40, 2, -3], images=[first.ctypes.data, second.ctypes.data],
+    )  # fmt: skip
+    assert out.tolist() == [-0.1, 1e300, np.inf, 2.0**40, 2, -3, -7, 2.5, 4.5]
+
+
+def test_a_record_names_fields_that_are_wrong() -> None:
+    record = Record(source="*float32", count="int64")
+    with pytest.raises(TypeError, match=r"has the fields source, count; check \['count'\]"):
+        record.pack(source=1)
+    with pytest.raises(TypeError, match=r"check \['size'\]"):
+        record.pack(source=1, count=2, size=3)
+    with pytest.raises(ValueError, match="factors has 2 numbers, got 3"):
+        Record(factors=("float64", 2)).pack(factors=[1, 2, 3])
+    with pytest.raises(ValueError, match="factors has 2 numbers, got 1"):
+        Record(factors=("float64", 2)).pack(factors=[1])
+    with pytest.raises(TypeError, match=r"count is int64, got 2\.5"):
+        record.pack(source=1, count=2.5)
+
+
+@pytest.mark.parametrize("kind", ("int32", "uint64", "float32", "*complex64", "*", "nothing"))
+def test_a_record_has_few_kinds(kind: str) -> None:
+    with pytest.raises(TypeError, match="field"):
+        Record(field=kind)
+
+
+# Mistakes -----------------------------------------------------------------------------------------
+
+
+def test_memory_holds_one_kind() -> None:
+    function = Function("mistake", lanes=8)
+    memory = Pointer(function.argument, "float32")
+    with pytest.raises(TypeError, match="cannot store int32 in memory of float32"):
+        memory.store(function.constant(1, "int32"))
+    with pytest.raises(TypeError, match="cannot store float64 in memory of float32"):
+        memory.store_packed(function.constant(1, "float64"))
+    with pytest.raises(TypeError, match="complex64"):
+        memory.cast("complex64")
+    with pytest.raises(TypeError, match="an index has one lane, got 8"):
+        memory.load(function.vector(range(8), "int64"))
+
+
+def test_padded_repeats() -> None:
+    assert padded([1, 2, 3], int, 4).tolist() == [1, 2, 3, 1]

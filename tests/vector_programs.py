@@ -1,0 +1,136 @@
+"""Formulas of values as machine code, run on NumPy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gridsample.kernels.vector import Function, Pointer, Program, Record, Value, compile, host
+
+Array = np.ndarray[Any, Any]
+OUTPUTS = 16  # of a formula, at most
+LANES = (1, 4, 8, 16)
+# NumPy has no bfloat16; such an array holds the bits.
+BFLOAT16 = np.dtype([("bfloat16", np.uint16)])
+
+
+def kind_name(array: Array) -> str:
+    return "bfloat16" if array.dtype == BFLOAT16 else array.dtype.name
+
+
+def storage(kind: str) -> np.dtype[Any]:
+    return BFLOAT16 if kind == "bfloat16" else np.dtype(kind)
+
+
+def run(program: Program, record: Record, **arguments: Any) -> None:
+    """Run a program; an array stands for its address."""
+    row = record.pack(
+        **{
+            name: argument.ctypes.data if isinstance(argument, np.ndarray) else argument
+            for name, argument in arguments.items()
+        }
+    )
+    program.call(row.ctypes.data)
+
+
+COUNT = Record(out="*int64", amount="int64")
+
+
+def counter(step: int = 1) -> Function:
+    """A program that adds to a number."""
+    function = Function("counter", lanes=4)
+    arguments = function.arguments(COUNT)
+    arguments.out.store(arguments.out.load() + arguments.amount * step)
+    return function
+
+
+def counted(program: Program, amount: int = 2) -> int:
+    """What a counter makes of 1."""
+    out = np.ones(1, np.int64)
+    run(program, COUNT, out=out, amount=amount)
+    return int(out[0])
+
+
+class Formula:
+    """A formula of values as a program that goes through arrays, ``lanes`` numbers at a time.
+
+    Args:
+        formula: takes a value for each array, and returns a value or a tuple of them; with
+            ``pass_function``, it takes the `Function` first.
+        options: arguments of `Function`.
+    """
+
+    def __init__(
+        self, formula: Callable[..., Any], lanes: int = 8, pass_function: bool = False,
+        **options: Any,
+    ) -> None:  # fmt: skip
+        self.formula, self.lanes, self.pass_function = formula, lanes, pass_function
+        self.options: dict[str, Any] = {"half_conversions": host().converts_halves, **options}
+
+    def compile(self, kinds: list[str]) -> tuple[Program, Record, list[Value]]:
+        function = Function("formula", self.lanes, **self.options)
+        inputs = {f"in{k}": f"*{kind}" for k, kind in enumerate(kinds)}
+        record = Record(**inputs, out=("int64", OUTPUTS), count="int64")
+        call = function.arguments(record)
+        with function.loop(0, call.count, self.lanes) as loop, function.exactly():
+            values = [getattr(call, name).load(loop.index, self.lanes) for name in inputs]
+            results = self.formula(*([function] * self.pass_function), *values)
+            results = results if isinstance(results, tuple) else (results,)
+            for result, address in zip(results, call.out, strict=False):
+                place = loop.index // self.lanes * result.lanes
+                Pointer(address.to("pointer"), result.kind).store(result, place)
+        return compile(function), record, list(results)
+
+    def __call__(self, *arrays: Array) -> Any:
+        """Run the formula on arrays with the same number of elements."""
+        shape, count = arrays[0].shape, arrays[0].size
+        assert all(array.size == count and array.flags.c_contiguous for array in arrays)
+        assert count % self.lanes == 0, "a whole number of vectors"
+        program, record, results = self.compile([kind_name(array) for array in arrays])
+        outs = [
+            np.zeros(count // self.lanes * value.lanes, storage(value.kind.name))
+            for value in results
+        ]
+        addresses = [out.ctypes.data for out in outs] + [0] * (OUTPUTS - len(outs))
+        run(
+            program, record, out=addresses, count=count,
+            **{f"in{k}": array for k, array in enumerate(arrays)},
+        )  # fmt: skip
+        outs = [out.reshape(shape) if out.size == count else out for out in outs]
+        return outs[0] if len(outs) == 1 else tuple(outs)
+
+
+def evaluate(formula: Callable[..., Any], *arrays: Array, lanes: int = 8, **options: Any) -> Any:
+    """Compile a formula of values and run it on arrays."""
+    return Formula(formula, lanes, **options)(*arrays)
+
+
+def padded(numbers: Any, dtype: Any, multiple: int = 16) -> Array:
+    """The numbers as an array, repeated until they fill whole vectors."""
+    array = np.asarray(numbers, dtype)
+    return np.resize(array, -(-array.size // multiple) * multiple)
+
+
+def pairs(numbers: Array) -> tuple[Array, Array]:
+    """All pairs of the numbers, as two arrays that fill whole vectors."""
+    first, second = (part.ravel() for part in np.meshgrid(numbers, numbers, indexing="ij"))
+    return padded(first, first.dtype), padded(second, second.dtype)
+
+
+def same_bits(got: Array, expected: Array) -> None:
+    """Require equal bits, but for those of a NaN."""
+    assert got.dtype == expected.dtype, (got.dtype, expected.dtype)
+    assert got.shape == expected.shape, (got.shape, expected.shape)
+    if got.dtype.kind == "f":
+        assert np.array_equal(np.isnan(got), np.isnan(expected)), differing(got, expected)
+        equal = (got == expected) & (np.signbit(got) == np.signbit(expected)) | np.isnan(got)
+    else:
+        equal = got == expected
+    assert equal.all(), differing(got, expected, equal)
+
+
+def differing(got: Array, expected: Array, equal: Any = False) -> str:
+    places = np.flatnonzero(~np.broadcast_to(equal, got.shape))[:5]
+    return f"at {places}: got {got.ravel()[places]}, expected {expected.ravel()[places]}"
