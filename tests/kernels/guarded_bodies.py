@@ -65,6 +65,7 @@ class Case(NamedTuple):
     def run(self, mode: Any, zeros: Any, **options: Any) -> Array:
         """Sample with the programs, on guarded arrays."""
         means, footprint = options.get("means"), options.get("footprint")
+        weights = options.get("weights")
         plan = make_plan(
             self.image.shape, self.image.dtype, self.grid.shape, self.grid.dtype, mode,
             self.boundary, self.aligned, False, coords=self.coords, extrapolate=not self.inside,
@@ -74,8 +75,18 @@ class Case(NamedTuple):
         arrays[0][...], arrays[1][...] = self.image, self.grid
         out = zeros(plan.shape, plan.dtype)
         fill = np.full(plan.channels, FILL) if self.filled else None
-        sampling.gather(plan, *arrays, out, fill=fill, means=means, threads=2)
-        return out
+        if means is None:
+            sampling.gather(plan, *arrays, out, fill=fill, threads=2)
+            return out
+        if weights is not None:
+            copy = zeros(weights.shape, weights.dtype)
+            copy[...] = weights
+            weights = copy
+        shares = zeros(plan.shape, plan.real) if means.shares else None
+        sampling.average(
+            plan, *arrays, out, means, weights=weights, shares=shares, fill=fill, threads=2
+        )
+        return out if shares is None else (out, shares)
 
     @property
     def filled(self) -> bool:
@@ -185,12 +196,47 @@ def sample_means(zeros: Any) -> int:
     return runs
 
 
+def sample_weighted_means(zeros: Any) -> int:
+    """Means over weighted pixels, and the sums of their weights."""
+    runs, kinds = 0, ("float64", "bool", "float32", "int16", "float16")
+    for mode, ignores in (("linear", True), ("cubic", False), ("nearest", True)):
+        for n, case in enumerate(calls(("float64", "int32"), 1.3, 0.2 * ignores)):
+            rng = cases.generator("bodies", "weights", n)
+            items, channels, *spatial = case.image.shape
+            shape = (items if n % 2 else 1, channels if n % 3 else 1, *spatial)
+            weights = (rng.integers(0, 4, shape) / 4).astype(kinds[n % len(kinds)])
+            drops, real = case.boundary == "zeros" and n % 4 > 1, case.image.dtype.kind == "f"
+            marks = np.isfinite(case.image) * weights.astype(float)
+            image = np.nan_to_num(case.image.astype(float)) * marks
+            fill = FILL * case.filled * (not drops)
+            known = "zeros" if drops else "constant" if case.boundary == "zeros" else case.boundary
+            above = case.expect(reference.gather, mode, image=image, fill=fill)
+            below = case.expect(
+                reference.gather, mode, image=marks, boundary=known, fill=float(not drops)
+            )
+            averaging = Averaging(0.25, (7.0,), drops, ignores, True)
+            found, shares = case.run(mode, zeros, means=averaging, weights=weights)
+            np.testing.assert_allclose(shares, np.nan_to_num(below), rtol=0, atol=1e-12)
+            with np.errstate(all="ignore"):
+                expected = np.where(below > 0.25, above / below, 7.0)
+            expected = np.where(np.isnan(below), np.nan if real else 7.0, expected)
+            settled = ~(np.abs(below - 0.25) < 1e-9)
+            slack = 1e-8 if real else 0.500001
+            if not real:
+                limits = np.iinfo(found.dtype)
+                expected = expected.clip(limits.min, limits.max)
+            np.testing.assert_allclose(found[settled], expected[settled], rtol=0, atol=slack)
+            runs += 1
+    return runs
+
+
 def main(side: str) -> None:
     """Run all bodies."""
     zeros = maker(side)
     for name in ("kernels.sampling.footprint_calls", "kernels.run"):
         importlib.import_module(f"gridsample.{name}").np = Guarded(zeros)  # type: ignore[attr-defined]
     runs = sample_labels(zeros) + sample_footprints(zeros) + sample_means(zeros)
+    runs += sample_weighted_means(zeros)
     print(f"{runs} runs")
 
 

@@ -245,17 +245,29 @@ class Backend(Protocol):
         """Compute the needed gradients of `affine`; None if the backend cannot do this."""
         return None
 
-    def averages(self, image: Array, places: Array, how: Options) -> bool:
-        """Whether `average` supports these arrays and options."""
+    def averages(self, arrays: Sequence[Array], how: Options, bare: bool) -> bool:
+        """Whether `average` supports these arrays and options.
+
+        If ``bare``, it does not where derivatives of the arrays will be needed.
+        """
         return False
 
     def average(
-        self, image: Array, places: Array, how: Options, averaging: Averaging, out: Shape | None
-    ) -> Array:
-        """Gather means over the pixels that are not NaN, in the image's dtype.
+        self, arrays: Sequence[Array], how: Options, averaging: Averaging, out: Shape | None
+    ) -> tuple[Array, Array | None, bool]:
+        """Gather means over the pixels that count.
 
-        ``places`` is a grid, or affine maps if the spatial shape ``out`` of the result is given.
-        The result is not differentiable.
+        Args:
+            arrays: an image (N, C, *spatial); a grid, or affine maps; and, if pixels have weights,
+                (N or 1, 1 or C, *spatial).
+            how: the checked options.
+            averaging: which pixels count.
+            out: the spatial shape of the result for affine maps, otherwise None.
+
+        Returns:
+            The means, in the image's dtype; the sums of weights, in that of sums, for
+            ``averaging.shares``, otherwise None; and whether some weight that was read may be
+            negative or not finite.  They are not differentiable.
         """
         raise TypeError(f"{type(self).__name__} has no kernels that average")
 

@@ -290,23 +290,26 @@ class NumPy(Backend):
         )  # fmt: skip
         return shadow, None if gradient is None else converted(gradient, kind)
 
-    def averages(self, image: Array, places: Array, how: Options) -> bool:
+    def averages(self, arrays: Sequence[Array], how: Options, bare: bool) -> bool:
         """Whether the kernels average."""
         return how.plan is not None and bool(on_cpu().averages(how.plan))
 
     def average(
-        self, image: Array, places: Array, how: Options, averaging: Averaging, out: Shape | None
-    ) -> Array:
-        """Gather means over the pixels that are not NaN."""
+        self, arrays: Sequence[Array], how: Options, averaging: Averaging, out: Shape | None
+    ) -> tuple[Array, Array | None, bool]:
+        """Gather means over the pixels that count."""
+        image, places, *weights = arrays
         plan: Plan = how.plan
-        result = empty(plan.shape, plan.dtype, how.channels_last())
+        last, doubtful = how.channels_last(), False
+        result = empty(plan.shape, plan.dtype, last)
+        shares = empty(plan.shape, plan.real, last) if averaging.shares else None
         if result.size:
             fill = fill_of(how, plan) if how.fill_value else None
-            on_cpu().gather(
-                plan, image, places, result, fill=fill, affine=out is not None, means=averaging,
-                threads=how.threads,
+            doubtful = on_cpu().average(
+                plan, image, places, result, averaging, weights=weights[0] if weights else None,
+                shares=shares, fill=fill, affine=out is not None, threads=how.threads,
             )  # fmt: skip
-        return result
+        return result, shares, doubtful
 
     def fill(self, image: Array, how: Options) -> Array:
         """The fill value as an array that broadcasts over an image."""

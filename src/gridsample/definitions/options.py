@@ -93,17 +93,21 @@ class Options(NamedTuple):
 
 
 class Averaging(NamedTuple):
-    """How samples are means over the pixels that are not NaN.
+    """How samples are means over the pixels that count.
 
     Attributes:
         least: the weight that a result must exceed; otherwise it is missing.
         absent: the value of missing results, or one per channel; empty for NaN.
         drops: whether dropped taps count for nothing, too.
+        ignores: whether NaN pixels do.
+        shares: whether the sums of weights are a second result.
     """
 
     least: float = 0.0
     absent: tuple[float, ...] = ()
     drops: bool = False
+    ignores: bool = True
+    shares: bool = False
 
 
 class Resizing(NamedTuple):

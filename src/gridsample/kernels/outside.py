@@ -60,6 +60,8 @@ def means_outside(plan: Plan, fill: Array | None, means: Averaging) -> Surroundi
     """Return the values for means."""
     around, number = numbers_outside(plan, fill), plan.real.type
     absent = np.array(np.broadcast_to(means.absent or math.nan, (plan.channels,)), plan.real)
+    if not is_differentiable(plan.dtype):
+        around = around._replace(holes=absent)
     if means.drops:
         nowhere = np.full(plan.channels, math.nan, plan.real)
         around = around._replace(out=absent, dropped=nowhere)

@@ -251,9 +251,11 @@ class OnMaps:
         """Return the points of other maps."""
         return OnMaps(self.backend, array, self.size)
 
-    def average(self, image: Array, how: Options, averaging: Averaging) -> Array:
-        """Compute means over the pixels that are not NaN."""
-        return self.backend.average(image, self.array, how, averaging, self.out)
+    def average(
+        self, arrays: Sequence[Array], how: Options, averaging: Averaging
+    ) -> tuple[Array, Array | None, bool]:
+        """Compute means over the pixels that count."""
+        return self.backend.average(arrays, how, averaging, self.out)
 
     def settle(self, image: Array, options: Options) -> Options:
         """Return the checked options, for the grid that the maps represent."""

@@ -35,6 +35,7 @@ from gridsample.ops.arrays import (
 from gridsample.ops.missing import (
     Planes,
     Rule,
+    check_entries,
     check_rule,
     check_weights,
     has_no_nan,
@@ -204,6 +205,7 @@ class Asked(NamedTuple):
 
     Attributes:
         image: the image, (N, C, *spatial).
+        weights: the weights of pixels, (N or 1, 1 or C, *spatial), or None.
         how: the checked options of plain sampling.
         ignore: whether pixels may be missing.
         fill: the fill value: one number, one per channel, or empty for 0.
@@ -213,6 +215,7 @@ class Asked(NamedTuple):
     """
 
     image: Array
+    weights: Array | None
     how: Options
     ignore: bool
     fill: Sequence[Any]
@@ -226,7 +229,10 @@ def is_bare(options: Options, rule: Rule) -> bool:
     return rule.missing is None and type(options.fill_value) is int and not options.fill_value
 
 
-def asked_of(backend: Backend, places: Places, image: Array, options: Options, rule: Rule) -> Asked:
+def asked_of(
+    backend: Backend, places: Places, image: Array, weights: Array | None, options: Options,
+    rule: Rule,
+) -> Asked:  # fmt: skip
     """Check the options of a call; the arguments are those of `prepared`."""
     how = places.settle(image, options if is_bare(options, rule) else options.changed(
         padding_mode=without_missing(options.padding_mode, "border"), fill_value=0
@@ -243,7 +249,11 @@ def asked_of(backend: Backend, places: Places, image: Array, options: Options, r
         check_rule([find_method(one) for one in how.mode], how.padding_mode, how.prefilter)
     # A missing result has the fill value if the call has one, which may be 0 if it is used.
     absent: Sequence[Any] = fill or ((0,) if filled or not real else ())
-    return Asked(planes(backend, image, last), how, ignore, fill, filled, absent, last)
+    if weights is not None:
+        shape, items = backend.shape(image), backend.shape(places.array)[0]
+        check_weights(backend, weights, shape, max(shape[0], items), last)
+        weights = planes(backend, weights, last)
+    return Asked(planes(backend, image, last), weights, how, ignore, fill, filled, absent, last)
 
 
 class Call(NamedTuple):
@@ -284,12 +294,11 @@ def prepared(
         TypeError: an option or the weights have the wrong type.
         ValueError: an option is not valid, does not go with the rule, or the weights are not valid.
     """
-    asked = asked_of(backend, places, image, options, rule)
+    asked = asked_of(backend, places, image, weights, options, rule)
     pixels, how, last = asked.image, asked.how, asked.last
+    weights = asked.weights
     if weights is not None:
-        shape, items = backend.shape(image), backend.shape(places.array)[0]
-        check_weights(backend, weights, shape, max(shape[0], items), last)
-        weights = planes(backend, weights, last)
+        check_entries(backend, weights)
     bare = weights is None and rule.missing is None
     if bare and (not asked.ignore or has_no_nan(backend, image)):
         if asked.fill and asked.filled:
@@ -322,10 +331,9 @@ def sample(
         The result (N, C, *out) in the image's dtype; the sum of weights, (N, C, *out), if the rule
         asks for it, else None; and the checked options of plain sampling.
     """
-    if weights is None and rule.ignore and not rule.weighted:
-        found = averaged(backend, places, image, options, rule)
-        if found is not None:
-            return found[0], None, found[1]
+    found = averaged(backend, places, image, weights, options, rule)
+    if found is not None:
+        return found
     call = prepared(backend, places, image, weights, options, rule)
     pixels, how = call.image, call.how
     if call.parts is None:
@@ -341,19 +349,58 @@ def sample(
 
 
 def averaged(
-    backend: Backend, places: Places, image: Array, options: Options, rule: Rule
-) -> tuple[Array, Options] | None:
-    """Compute the means of an image without weights by one kernel, if the backend has one.
+    backend: Backend, places: Places, image: Array, weights: Array | None, options: Options,
+    rule: Rule,
+) -> tuple[Array, Array | None, Options] | None:  # fmt: skip
+    """Do the same as `sample` by one kernel; None if the backend has none."""
+    asked = asked_of(backend, places, image, weights, options, rule)
+    found = averaging_of(backend, places, image, asked, options, rule)
+    if found is None:
+        return None
+    how, averaging = found
+    arrays = [asked.image, places.array, *([] if asked.weights is None else [asked.weights])]
+    if not backend.averages(arrays, how, rule.weighted):
+        return None
 
-    Returns:
-        The result (N, C, *out) and the checked options of plain sampling, or None.
-    """
-    asked = asked_of(backend, places, image, options, rule)
+    def compute(arrays: Sequence[Array], writes: bool) -> Array:
+        return mean(arrays)[0]
+
+    def mean(arrays: Sequence[Array]) -> tuple[Array, Array | None]:
+        result, shares, doubtful = places.at(arrays[1]).average(arrays, how, averaging)
+        if doubtful:
+            check_entries(backend, arrays[2])
+        return result, shares
+
+    def differentiate(
+        upstream: Array, needed: Sequence[bool], arrays: Sequence[Array]
+    ) -> Sequence[Array | None]:
+        values, *given = [back(backend, one, asked.last) for one in (upstream, *arrays[::2])]
+        gradients = sample_vjp(
+            backend, places.at(arrays[1]), values, given[0], given[1] if given[1:] else None,
+            options, rule, (needed[0], needed[1], needed[-1] and bool(given[1:])),
+        )  # fmt: skip
+        first, second, third = gradients
+        found = [first, second, third][: len(arrays)]
+        return [
+            one if one is None or k == 1 else planes(backend, one, asked.last)
+            for k, one in enumerate(found)
+        ]
+
+    if rule.weighted:
+        return *mean(arrays), asked.how
+    return backend.streamed(compute, differentiate, arrays), None, asked.how
+
+
+def averaging_of(
+    backend: Backend, places: Places, image: Array, asked: Asked, options: Options, rule: Rule
+) -> tuple[Options, Averaging] | None:
+    """Return the options of one kernel for a call, or None if none can do what it asks for."""
     how, drops = asked.how, rule.missing is not None
     names = per_axis(rule.missing, len(how.mode), "padding_mode") if drops else how.padding_mode
-    # What is dropped is either known or not, and NaN stands for what is not.
+    # What is dropped is either known or not.
     mixed = drops and ("zeros" in names or "constant" in names)
-    if not asked.ignore or mixed or any([number != number for number in asked.fill]):
+    plain = not asked.ignore and asked.weights is None and not drops
+    if plain or mixed or any([number != number for number in asked.fill]):
         return None
     if not is_bare(options, rule):
         used = "constant" in names or not options.extrapolate
@@ -361,24 +408,8 @@ def averaged(
             padding_mode=without_missing(options.padding_mode, "constant"),
             fill_value=options.fill_value if used and not drops else 0,
         ))  # fmt: skip
-    pixels, averaging = asked.image, Averaging(rule.least, tuple(asked.absent), drops)
-    if not backend.averages(pixels, places.array, how):
-        return None
-
-    def compute(arrays: Sequence[Array], writes: bool) -> Array:
-        return places.at(arrays[1]).average(arrays[0], how, averaging)
-
-    def differentiate(
-        upstream: Array, needed: Sequence[bool], arrays: Sequence[Array]
-    ) -> Sequence[Array | None]:
-        values, image = [back(backend, one, asked.last) for one in (upstream, arrays[0])]
-        first, second, _ = sample_vjp(
-            backend, places.at(arrays[1]), values, image, None, options, rule,
-            (needed[0], needed[1], False),
-        )  # fmt: skip
-        return None if first is None else planes(backend, first, asked.last), second
-
-    return backend.streamed(compute, differentiate, [pixels, places.array]), asked.how
+    least, absent = rule.least, tuple(asked.absent)
+    return how, Averaging(least, absent, drops, asked.ignore, rule.weighted)
 
 
 def widened(backend: Backend, weight: Array, shape: Shape) -> Array:

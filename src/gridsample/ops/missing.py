@@ -191,7 +191,7 @@ def laid_out(
 def check_weights(
     backend: Backend, weights: Array, image: Shape, items: int, last: bool, what: str = "input"
 ) -> None:
-    """Raise an error if the caller's weights do not match an image or are not valid.
+    """Raise an error if the caller's weights do not match an image, in shape or dtype.
 
     Args:
         backend: the backend.
@@ -203,7 +203,7 @@ def check_weights(
 
     Raises:
         TypeError: the weights are complex.
-        ValueError: the shape does not match, or a weight is negative or not finite.
+        ValueError: the shape does not match.
     """
     name, shape = backend.type_name(weights.dtype, "weights"), backend.shape(weights)
     if name.startswith("complex"):
@@ -221,7 +221,16 @@ def check_weights(
             f"(N or 1, {channels} or 1, *{spatial})"
         )  # fmt: skip
         raise ValueError(f"weights must be {layout} for {what} of shape {image}, got shape {shape}")
-    if name in ("bool", "uint8", "uint16", "uint32", "uint64") or 0 in shape:
+
+
+def check_entries(backend: Backend, weights: Array) -> None:
+    """Raise an error if one of the caller's weights is negative or not finite.
+
+    Raises:
+        ValueError: a weight is negative or not finite.
+    """
+    name = backend.type_name(weights.dtype, "weights")
+    if name in ("bool", "uint8", "uint16", "uint32", "uint64") or 0 in backend.shape(weights):
         return
     if not backend.inspects(weights):
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from gridsample.backends import Backend
@@ -34,8 +35,10 @@ class Places(Protocol):
         """Return the points of another array."""
         ...
 
-    def average(self, image: Array, how: Options, averaging: Averaging) -> Array:
-        """Compute means over the pixels that are not NaN: see `Backend.average`."""
+    def average(
+        self, arrays: Sequence[Array], how: Options, averaging: Averaging
+    ) -> tuple[Array, Array | None, bool]:
+        """Compute means over the pixels that count: see `Backend.average`."""
         ...
 
     def backward(
@@ -59,9 +62,11 @@ class OnGrid:
         """Return the points of another grid."""
         return OnGrid(self.backend, array)
 
-    def average(self, image: Array, how: Options, averaging: Averaging) -> Array:
-        """Compute means over the pixels that are not NaN."""
-        return self.backend.average(image, self.array, how, averaging, None)
+    def average(
+        self, arrays: Sequence[Array], how: Options, averaging: Averaging
+    ) -> tuple[Array, Array | None, bool]:
+        """Compute means over the pixels that count."""
+        return self.backend.average(arrays, how, averaging, None)
 
     def gather(self, image: Array, how: Options, dtype: Any) -> Array:
         """Sample an image."""

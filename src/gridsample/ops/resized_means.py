@@ -16,6 +16,7 @@ from gridsample.ops.means import Mean, by_pixels, divided, of_sums, widened
 from gridsample.ops.missing import (
     Planes,
     Rule,
+    check_entries,
     check_rule,
     check_weights,
     has_no_nan,
@@ -53,6 +54,7 @@ def prepared(
         return None
     if weights is not None:
         check_weights(backend, weights, shape, shape[0], last)
+        check_entries(backend, weights)
         if asked.rounding != "exact" and not real:
             raise ValueError(
                 f"rounding {asked.rounding!r} rounds after each axis, but weighted means are "

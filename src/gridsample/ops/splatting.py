@@ -29,7 +29,14 @@ from gridsample.ops.arrays import (
     sum_type,
 )
 from gridsample.ops.means import widened
-from gridsample.ops.missing import Rule, as_rule, check_weights, laid_out, without_missing
+from gridsample.ops.missing import (
+    Rule,
+    as_rule,
+    check_entries,
+    check_weights,
+    laid_out,
+    without_missing,
+)
 
 # What to do instead of splatting labels.
 OTHERS = "; splat each label's (values == label) by itself, or use 'nearest' or 'bilinear'"
@@ -217,6 +224,7 @@ def scatter_values(
     if rule is not None and rule.counts():
         if weights:
             check_weights(backend, weights[0], backend.shape(given), items, last, "values")
+            check_entries(backend, weights[0])
         laid = laid_out(
             backend, pixels, planes(backend, weights[0], last) if weights else None,
             rule.ignore and is_differentiable(backend, given), wide,

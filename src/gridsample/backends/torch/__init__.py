@@ -344,17 +344,19 @@ class Torch(Backend):
             return None
         return affine.gradients(values, source, theta, out, how, needed)
 
-    def averages(self, image: Tensor, places: Tensor, how: Options) -> bool:
+    def averages(self, arrays: Sequence[Tensor], how: Options, bare: bool) -> bool:
         """Whether tensors are plain, and the kernels average."""
-        if how.plan is None or not operators.is_plain(image, places):
+        if how.plan is None or not operators.is_plain(*arrays):
+            return False
+        if bare and derivatives.has_record(*arrays):
             return False
         return bool(on_cpu().averages(how.plan.plan))
 
     def average(
-        self, image: Tensor, places: Tensor, how: Options, averaging: Averaging, out: Shape | None
-    ) -> Tensor:
-        """Gather means over the pixels that are not NaN."""
-        return operators.run_average(how.plan, image, places, how, averaging, out is not None)
+        self, arrays: Sequence[Tensor], how: Options, averaging: Averaging, out: Shape | None
+    ) -> tuple[Tensor, Tensor | None, bool]:
+        """Gather means over the pixels that count."""
+        return operators.run_average(how.plan, arrays, how, averaging, out is not None)
 
     def fill(self, image: Tensor, how: Options) -> Tensor:
         """The fill value as a tensor that broadcasts over an image."""

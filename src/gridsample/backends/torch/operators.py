@@ -301,23 +301,30 @@ def run_gather(call: Call, image: Tensor, grid: Tensor, how: Options) -> Tensor:
 
 
 def run_average(
-    call: Call, image: Tensor, places: Tensor, how: Options, averaging: Averaging, affine: bool
-) -> Tensor:
-    """Compute means over the pixels that are not NaN, for CPU tensors, given their call."""
-    out, threads, plan = empty(call.plan.shape, image, call.dtype), count(how.threads), call.plan
+    call: Call, arrays: Sequence[Tensor], how: Options, averaging: Averaging, affine: bool
+) -> tuple[Tensor, Tensor | None, bool]:
+    """Compute means over the pixels that count, for CPU tensors, given their call."""
+    image, places, *weights = arrays
+    threads, plan, shares = count(how.threads), call.plan, None
+    out = empty(plan.shape, image, call.dtype)
+    if averaging.shares:
+        wide = torch.float64 if plan.real == np.float64 else torch.float32
+        shares = empty(plan.shape, image, wide)
     if not out.numel():
-        return out
+        return out, shares, False
     if affine:
         places = places.to(torch.float64 if places.dtype == torch.float64 else torch.float32)
-    elif not how.fill_value and quick.gather(
+    elif not (how.fill_value or weights) and quick.gather(
         call.known, plan, call.order, image, places, out, threads, averaging
     ):
-        return out
-    on_cpu().gather(
-        plan, memory(image), memory(places), memory(out), fill=fill_of(how.fill_value, plan),
-        affine=affine, means=averaging, threads=threads,
+        return out, shares, False
+    doubtful = on_cpu().average(
+        plan, memory(image), memory(places), memory(out), averaging,
+        weights=memory(weights[0]) if weights else None,
+        shares=None if shares is None else memory(shares), fill=fill_of(how.fill_value, plan),
+        affine=affine, threads=threads,
     )  # fmt: skip
-    return out
+    return out, shares, doubtful
 
 
 def scatter_on_cpu(values: Tensor, grid: Tensor, size: Sequence[int], how: Options) -> Tensor:

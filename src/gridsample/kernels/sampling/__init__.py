@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions.options import Averaging
-from gridsample.definitions.plan import BOUNDARIES, Plan, is_differentiable
+from gridsample.definitions.plan import BOUNDARIES, Plan
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import (
     Layout,
@@ -32,6 +32,7 @@ from gridsample.kernels.outside import bits_outside, means_outside, numbers_outs
 from gridsample.kernels.run import Launch, addresses_of
 from gridsample.kernels.sampling import antialiasing, footprint_calls
 from gridsample.kernels.sampling.calls import (
+    Averages,
     parts_of_maps,
     plan_derivatives,
     plan_gather,
@@ -63,13 +64,12 @@ def gather(
     order: Order | None = None,
     fill: Array | None = None,
     affine: bool = False,
-    means: Averaging | None = None,
     threads: int | None = None,
 ) -> None:
     """Sample the image at the grid's points, into ``out``: see `gridsample.kernels`.
 
     If ``affine``, the grid contains affine maps (N, D, D + 1), which map every point of the output
-    to its coordinates.  With ``means``, NaN pixels do not count; this is for plans that `averages`.
+    to its coordinates.
     """
     if plan.footprint is not None:
         if gather_footprints(plan, image, grid, out, fill, affine, threads):
@@ -81,34 +81,98 @@ def gather(
         return
     if not is_even(out):
         values = np.empty_like(out, order="C", subok=False)
-        gather(
-            plan, image, grid, values, order=order, fill=fill, affine=affine, means=means,
-            threads=threads,
-        )  # fmt: skip
+        gather(plan, image, grid, values, order=order, fill=fill, affine=affine, threads=threads)
         out[...] = values
         return
     image, count = plain(image), threads or pool.cores()
-    if pays_to_turn(plan, layout_of(image), layout_of(out), means is None):
+    if pays_to_turn(plan, layout_of(image), layout_of(out), True):
         for part in parts_of(plan):
             runs, values = turned(image[part.items], count), empty_runs(out[part.items])
             gather(
                 part.plan, runs, grid[part.grids], values, order=order, fill=fill, affine=affine,
-                means=means, threads=count,
+                threads=count,
             )  # fmt: skip
             turn_back(values, out[part.items], count)
         return
     grid = as_maps(grid, plan) if affine else even(grid)
     layouts = layout_of(image), layout_of(grid), layout_of(out)
-    launch = plan_gather(plan, order, *layouts, affine, fill is not None, means)
-    outside = numbers_of_planes(plan, order, image.dtype, fill, means)
+    launch = plan_gather(plan, order, *layouts, affine, fill is not None)
+    outside = numbers_of_planes(plan, order, image.dtype, fill, None)
     launch.run(addresses_of((image, grid, out, *outside)), count)
 
 
+def average(
+    plan: Plan,
+    image: Array,
+    grid: Array,
+    out: Array,
+    averaging: Averaging,
+    *,
+    weights: Array | None = None,
+    shares: Array | None = None,
+    fill: Array | None = None,
+    affine: bool = False,
+    threads: int | None = None,
+) -> bool:
+    """Sample means over the pixels that count, for plans that `averages`.
+
+    Args:
+        plan: the plan.
+        image: the image, (N, C, *spatial).
+        grid: the grid, or affine maps, as in `gather`.
+        out: the array of the means, (N, C, *out).
+        averaging: which pixels count.
+        weights: how much, (N or 1, 1 or C, *spatial), or None.
+        shares: the array of the sums of weights, (N, C, *out), in the dtype of sums, with the
+            strides of ``out``; for ``averaging.shares``.
+        fill: the fill value of each channel, or None.
+        affine: whether the grid contains affine maps.
+        threads: the maximum number of threads.
+
+    Returns:
+        Whether some weight that was read may be negative or not finite.
+    """
+    image, count = plain(image), threads or pool.cores()
+    layout = None
+    if weights is not None:
+        weights = plain_weights(plan, weights, image)
+        layout = layout_of(weights)
+    means = Averages(averaging, layout)
+    if means.runs and pays_to_turn(plan, layout_of(image), layout_of(out), False):
+        for part in parts_of(plan):
+            runs, values = turned(image[part.items], count), empty_runs(out[part.items])
+            average(
+                part.plan, runs, grid[part.grids], values, averaging, fill=fill, affine=affine,
+                threads=count,
+            )  # fmt: skip
+            turn_back(values, out[part.items], count)
+        return False
+    grid = as_maps(grid, plan) if affine else even(grid)
+    layouts = layout_of(image), layout_of(grid), layout_of(out)
+    launch = plan_gather(plan, (0,) * len(plan.spatial), *layouts, affine, fill is not None, means)
+    outside = numbers_of_planes(plan, (), image.dtype, fill, averaging)
+    doubtful = np.zeros(1, np.int64)
+    others = [] if weights is None else [weights, doubtful]
+    others += [] if shares is None else [shares]
+    launch.run(addresses_of((image, grid, out, *outside, *others)), count)
+    return bool(doubtful[0])
+
+
+def plain_weights(plan: Plan, weights: Array, image: Array) -> Array:
+    """Return weights as a kernel reads them: (N or 1, C, *spatial), copied only if necessary.
+
+    If rows of the image are contiguous, so are those of the weights.
+    """
+    weights = plain(weights)
+    if weights.strides[-1] != weights.itemsize and image.strides[-1] == image.itemsize:
+        weights = np.ascontiguousarray(weights)
+    return np.broadcast_to(weights, (len(weights), plan.channels, *plan.spatial))
+
+
 def averages(plan: Plan) -> bool:
-    """Whether `gather` can average: real pixels, no boundary with signs, no footprints."""
-    floating = is_differentiable(plan.dtype) and plan.dtype.kind != "c"
+    """Whether `average` has programs: real pixels, no boundary with signs, no footprints."""
     odd = any(BOUNDARIES[name].odd for name in plan.boundaries)
-    return floating and not (odd or plan.nearest or plan.votes or plan.footprint)
+    return plan.dtype.kind != "c" and not (odd or plan.votes or plan.footprint)
 
 
 def gather_footprints(
@@ -191,9 +255,10 @@ def ready_gather(
     ready = is_plain(*image[1:]) and spacing(grid) is not None and is_even_layout(out)
     if not ready or vanishes(plan, order) or plan.footprint is not None:
         return None
-    if pays_to_turn(plan, image, out, means is None):
+    averages = None if means is None else Averages(means)
+    if pays_to_turn(plan, image, out, means is None) or (averages and not averages.runs):
         return None
-    launch = plan_gather(plan, order, image, grid, out, False, False, means)
+    launch = plan_gather(plan, order, image, grid, out, False, False, averages)
     outside = numbers_of_planes(plan, order, image[2], None, means)
     return Ready((launch,), threads, addresses_of(outside), tuple(outside))
 

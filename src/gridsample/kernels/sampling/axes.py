@@ -115,12 +115,14 @@ class Tap(NamedTuple):
         present: whether it is not dropped (a bool); None if no tap is ever dropped.
         weights: its weight, or the derivatives of several orders of it.
         number: its number along its axis.
+        counting: the distance of its entry in the weights of pixels, if they have weights.
     """
 
     offset: Value
     present: Value | None
     weights: tuple[Value, ...]
     number: int = 0
+    counting: Value | None = None
 
 
 class Axis:
@@ -129,7 +131,10 @@ class Axis:
     Attributes:
         rule: what it is compiled for.
         index: the kind of offsets: int32, or int64 for large images.
+        counting: the distance of neighbours in the weights of pixels, or None if there are none.
     """
+
+    counting: Value | None = None
 
     def __init__(
         self, function: Function, rule: AxisRule, size: Value, stride: Value, index: Kind
@@ -227,7 +232,8 @@ class Axis:
             present = pixel >= 0 if rule.drops else None
             if present is not None:
                 pixel = present.select(pixel, 0)
-            taps.append(Tap(self.offset(pixel), present, signed, k))
+            counting = None if self.counting is None else pixel * self.counting
+            taps.append(Tap(self.offset(pixel), present, signed, k, counting))
         return taps
 
     def inside(self, base: Value, width: int) -> Value:
@@ -242,12 +248,12 @@ class Axis:
     # Two neighbouring pixels ----------------------------------------------------------------------
 
     def first_of_pair(self, place: Place) -> tuple[Value, Value]:
-        """Return the offset of the first of two pixels, both in the image, and the distance to it.
+        """Return the index of the first of two pixels, both in the image, and the distance to it.
 
         The distance of the position is in [0, 1] if it is between the two pixels.
         """
         base = place.position.floor().minimum(self.last - 1.0).maximum(0.0)
-        return self.offset(base.to(self.index)), place.position - base
+        return base.to(self.index), place.position - base
 
     def pair(
         self, distance: Value, slope: Value, derivatives: int = 0, partition: bool = False

@@ -72,6 +72,28 @@ Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
 
 
+class Averages(NamedTuple):
+    """What a gather of means needs to know besides.
+
+    Attributes:
+        averaging: its options.
+        weights: the layout of the weights of pixels, (N or 1, C, *spatial), or None.
+    """
+
+    averaging: Averaging
+    weights: Layout | None = None
+
+    @property
+    def needs(self) -> tuple[bool, ...]:
+        """What the program computes."""
+        return self.averaging.ignores, self.averaging.drops, self.averaging.shares
+
+    @property
+    def runs(self) -> bool:
+        """Whether channels may be processed together: there is only one weight of a pixel."""
+        return self.weights is None and self.needs[::2] == (True, False)
+
+
 # What is done with the pixels of W points.
 BODIES: dict[str, type[Gather] | type[Backward]] = {
     "gather": Gather,
@@ -145,6 +167,16 @@ class Frame(NamedTuple):
     settings: dict[str, Any]
     kept: tuple[Array, ...]
 
+    def weighted(self, weights: Planes) -> Frame:
+        """Return the same for pixels that have weights."""
+        settings = {
+            "weights_strides": weights.strides,
+            "weights_item": weights.item,
+            "weights_planes": weights.starts.ctypes.data,
+        }
+        kept = (*self.kept, weights.starts)
+        return self._replace(settings={**self.settings, **settings}, kept=kept)
+
 
 def frame_of(
     plan: Plan, source: Planes, target: Planes, grid: Layout, out: Layout, affine: bool
@@ -169,6 +201,9 @@ def frame_of(
         "image_last": 0,
         "image_item": source.item,
         "image_planes": source.starts.ctypes.data,
+        "weights_strides": [0] * len(plan.spatial),
+        "weights_item": 0,
+        "weights_planes": 0,
         "grid_item": distances[0],
         "grid_point": distances[1],
         "grid_axis": distances[2],
@@ -263,15 +298,16 @@ def plan_gather(
     out: Layout,
     affine: bool,
     filled: bool,
-    means: Averaging | None = None,
+    means: Averages | None = None,
 ) -> Launch:
     """Prepare a gather for arrays of these layouts."""
     rules = rules_of(plan, order, filled)
-    copies = plan.nearest and not any(order)
+    copies = plan.nearest and not any(order) and means is None
     source = planes_of(image, plan.items, plan.grid_items)
     target = planes_of(out, plan.items, plan.grid_items)
     frame = frame_of(plan, source, target, grid, out, affine)
-    channels = 1 if plan.votes else channels_together(image, out)
+    alone = plan.votes or (means is not None and not means.runs)
+    channels = 1 if alone else channels_together(image, out)
     layout = layout_for(plan, source, frame.outputs, out, block_of(channels, lanes_of(plan)))
     bits = f"uint{kind_of(source.kind).bits}"
     description = Description(
@@ -283,10 +319,16 @@ def plan_gather(
         real=element(plan.real),
         reading=COPIES if copies else reading_for(plan, rules, layout),
         layout=layout,
-        filled=filled or (means is not None and means.drops),
+        filled=filled or (means is not None and means.averaging.drops),
+        needs=means.needs if means else (),
     )
     ranges = divide(plan, frame.outputs, len(target.starts))
     settings = run_settings(plan, source, frame.outputs, description, channels)
+    if means and means.weights:
+        weights = planes_of(means.weights, plan.items, plan.grid_items)
+        wide = extent_of(plan, weights, frame.outputs) >= (1 << 31) - 2
+        description = description.weighted(weights.kind, wide)
+        frame = frame.weighted(weights)
     return launch_for(description, plan, frame, ranges, scratch_for(plan, layout, 1), **settings)
 
 

@@ -37,7 +37,7 @@ class FootprintBackward(SumsOverFootprints, Backward):
     def arrays(cls, description: Description) -> dict[str, str]:
         """Return the kinds of the arrays, by name; the gradients of sides are arrays, too."""
         sides = {f"side{a}": description.real for a in range(len(description.axes))}
-        return super().arrays(description) | sides | cls.others()
+        return super().arrays(description) | sides | cls.others(description)
 
     def begin(self, strip: Strip) -> None:
         """Do what comes before the groups of a strip."""

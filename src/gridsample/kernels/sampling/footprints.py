@@ -292,7 +292,7 @@ class OverFootprints:
         return Sides(self.points, self.call)
 
     @classmethod
-    def others(cls) -> dict[str, str]:
+    def others(cls, description: Description) -> dict[str, str]:
         """Return the kinds of further arrays, by name."""
         return {"report": "int64"}
 

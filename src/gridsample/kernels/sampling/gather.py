@@ -35,7 +35,7 @@ class Gather:
             "grid": description.points.kind,
             "out": storage_of(description.values),
             **cls.numbers(description),
-            **cls.others(),
+            **cls.others(description),
         }
 
     @classmethod
@@ -45,7 +45,7 @@ class Gather:
         return dict.fromkeys(("outside", "dropped", "holes"), kind)
 
     @classmethod
-    def others(cls) -> dict[str, str]:
+    def others(cls, description: Description) -> dict[str, str]:
         """Return the kinds of further arrays, by name."""
         return {}
 

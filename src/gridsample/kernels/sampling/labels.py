@@ -81,7 +81,8 @@ class Labels(Gather):
         """Return the offset of each point's first pixel, and the distances to it."""
         begin, distances = state.get("begin"), []
         for axis, place in zip(self.sampler.axes, places, strict=True):
-            offset, distance = axis.first_of_pair(place)
+            index, distance = axis.first_of_pair(place)
+            offset = axis.offset(index)
             begin = offset if begin is None else begin + offset
             distances.append(distance)
         assert begin is not None

@@ -2,53 +2,150 @@
 
     result = sum(w m v) / sum(w m),   m = 0 for a pixel v that is NaN, otherwise 1
 
-A plain sample that is a number has no NaN among its pixels, and is the result.  Only if some point
-of a group has another sample are both sums computed, from the same pixels.  A dropped tap is a
-known number, or NaN if what is outside counts for nothing.
+where m may also be the weight of a pixel.  Without weights, a plain sample that is a number has no
+NaN among its pixels, and is the result.  Only if some point of a group has another sample are both
+sums computed, and for the groups after it, until none has.  A dropped tap is a known number, or
+counts for nothing.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Sequence
-from typing import Self
+from types import SimpleNamespace
 
-from gridsample.kernels.sampling.axes import Tap
+from gridsample.kernels.sampling.counting import COUNTED, PIXEL, WEIGHT, Counting, Doubt
 from gridsample.kernels.sampling.gather import Gather
-from gridsample.kernels.sampling.reading import Reader, moments
+from gridsample.kernels.sampling.layouts import storage_of
+from gridsample.kernels.sampling.points import Strip
+from gridsample.kernels.sampling.reading import Image
 from gridsample.kernels.sampling.runs import GatherRuns
 from gridsample.kernels.sampling.sampler import Description, State
 from gridsample.kernels.sampling.tap_lists import TapList
-from gridsample.kernels.vector import Pointer, Value
+from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
 
 class Means(Gather):
     """Writes the loops that average."""
+
+    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+        super().__init__(function, description, call)
+        self.ignores, self.drops, self.shares = description.needs
+        self.weighted = bool(description.weights)
+        # Only if nothing but NaN is missing does a plain sample tell whether anything is.
+        self.tries = self.ignores and not self.weighted
+        self.tried = function.scratch("int32", 1)
+        signed = kind_of(description.weights or "bool").family not in ("bool", "unsigned")
+        self.doubt = Doubt(function) if signed else None
+        if self.weighted:
+            self.weights = Image(call.weights, call.weights_item, call.weights_planes)
 
     @classmethod
     def numbers(cls, description: Description) -> dict[str, str]:
         """Return the kinds of the arrays with a number for each plane, by name."""
         return super().numbers(description) | dict.fromkeys(("absent", "least"), description.real)
 
-    def total(self, state: State, source: Pointer, fills: dict[str, Value]) -> Value:
-        """Compute the means of a group in one plane."""
+    @classmethod
+    def others(cls, description: Description) -> dict[str, str]:
+        """Return the kinds of further arrays, by name."""
+        arrays = dict[str, str]()
+        if description.weights:
+            arrays |= {"weights": storage_of(description.weights), "doubtful": "int64"}
+        _, _, shares = description.needs
+        return arrays | {"shares": description.real} if shares else arrays
+
+    def run(self, task: Value) -> None:
+        """Process one task."""
+        self.note(self.function.constant(0, "int32"))
+        if self.doubt is not None:
+            self.doubt.clear()
+        super().run(task)
+        if self.doubt is not None:
+            self.doubt.report(self.call.doubtful)
+
+    def note(self, misses: Value) -> None:
+        """Note whether a group had missing pixels, as the next one then has, too."""
+        self.tried.store(misses)
+
+    def sample(self, strip: Strip, plane: Value) -> None:
+        """Sample one plane at the points of a strip."""
+        call, function = self.call, self.function
+        where = None if self.description.points.listed else strip.item, plane
+        source = self.image.plane(*where)
+        begin = call.out_planes.load(plane)
+        contiguous = self.description.layout.contiguous
+        fills = self.fills(plane)
+        with self.points.groups(strip) as (number, group):
+            state = self.states.load(number)
+            weights = self.weights.plane(*where) if self.weighted else None
+            mean, share = self.mean(state, source, fills, self.counting(state, weights))
+            if "outside" in state:
+                mean = state["outside"].select(fills["outside"], mean)
+                share = state["outside"].select(float(not self.drops), share)
+            mean = state["valid"].select(mean, fills["holes"])
+            self.points.store_values(group, call.out.at(begin), self.stored(mean), contiguous)
+            if self.shares:
+                share = state["valid"].select(share, 0.0).splat(function.lanes)
+                self.points.store_values(group, call.shares.at(begin), share, contiguous)
+
+    def fills(self, plane: Value) -> dict[str, Value]:
+        """Read the numbers of a plane."""
+        fills = super().fills(plane)
+        if self.drops and not self.tries:  # what is dropped has no weight
+            fills["dropped"] = fills["dropped"].like(0.0)
+        return fills
+
+    def counting(self, state: State, weights: Pointer | None) -> Counting:
+        """Return how the pixels of a group count."""
+        steps = self.call.weights_strides
+        outside = float(not self.drops)
+        return Counting(weights, state.get("counting"), steps, outside, self.ignores, self.doubt)
+
+    def mean(
+        self, state: State, source: Pointer, fills: dict[str, Value], counting: Counting
+    ) -> tuple[Value, Value]:
+        """Compute the means of a group in one plane, and the sums of weights."""
+        if not self.tries:
+            mean, share, _ = self.sums(state, source, fills, counting)
+            return mean, share
+        function = self.function
+        unknown = function.constant(math.nan, function.real, function.lanes)
+        # Where pixels were missing a moment ago, plain samples would be computed in vain.
+        (sample,) = function.choose(
+            self.tried.load() == 0,
+            lambda: [self.total(state, source, fills)],
+            lambda: [unknown],
+        )
+
+        def means() -> list[Value]:
+            mean, share, plain = self.sums(state, source, fills, counting)
+            self.note((plain != plain).any().to("int32"))
+            return [(plain == plain).select(plain, mean), (plain == plain).select(1.0, share)]
+
+        mean, share = function.choose(
+            (sample != sample).any(), means, lambda: [sample, sample.like(1.0)]
+        )
+        return mean, share
+
+    def sums(
+        self, state: State, source: Pointer, fills: dict[str, Value], counting: Counting
+    ) -> tuple[Value, Value, Value]:
+        """Sum the taps of a group in one plane: means, sums of weights, and plain samples."""
         order = (0,) * len(self.description.axes)
-        sample = super().total(state, source, fills)
-
-        def mean() -> list[Value]:
-            reader, taps = self.sampler.reader(state, source, fills["dropped"])
-            above = moments(Numbers(reader), taps, [order])[order]
-            below = moments(Marks(reader), taps, [order])[order]
-            quotient = (below > fills["least"]).select(above / below, fills["absent"])
-            return [(sample == sample).select(sample, quotient)]
-
-        missing = (sample != sample).any()
-        return self.function.choose(missing, mean, lambda: [sample], likely=False)[0]
+        orders = [(number, *order) for number in (COUNTED, WEIGHT, PIXEL)]
+        way = self.sampler.way(state, counting=counting)
+        sums = self.sampler.moments(way, source, fills["dropped"], orders[: 2 + self.tries])
+        above, below = sums[orders[0]], sums[orders[1]]
+        mean = (below > fills["least"]).select(above / below, fills["absent"])
+        return mean, below, sums.get(orders[2], mean)
 
 
-class MeanRuns(GatherRuns, Means):
-    """Writes the loops that average runs of channels."""
+class MeanRuns(GatherRuns):
+    """Writes the loops that average runs of channels, whose pixels have no weights."""
+
+    numbers = Means.numbers
 
     def totals(
         self, taps: TapList, source: Pointer, lane: Value, plane: Value,
@@ -82,31 +179,3 @@ def number(pixels: Value) -> Value:
 def mark(pixels: Value) -> Value:
     """Return 1 for each pixel that is a number, and 0 for the others."""
     return (pixels == pixels).select(pixels.like(1.0), 0.0)
-
-
-class Numbers:
-    """Pixels with 0 in place of NaN."""
-
-    def __init__(self, reader: Reader) -> None:
-        self.reader = reader
-
-    @property
-    def filled(self) -> bool:
-        """Whether dropped taps may have another value than 0."""
-        return self.reader.filled
-
-    def of_order(self, order: tuple[int, ...]) -> Self:
-        """Return a reader for sums with derivatives of this order alone."""
-        return type(self)(self.reader.of_order(order))
-
-    def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> list[Value]:
-        """Read the pixels of all taps along x."""
-        return [number(pixels) for pixels in self.reader.row(outer, taps)]
-
-
-class Marks(Numbers):
-    """1 for each pixel that is a number, and 0 for the others."""
-
-    def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> list[Value]:
-        """Read the pixels of all taps along x."""
-        return [mark(pixels) for pixels in self.reader.row(outer, taps)]

@@ -18,8 +18,11 @@ from typing import Any, NamedTuple, Protocol, Self
 from gridsample.kernels.sampling.axes import Tap
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, kind_of
 
+# For each axis, x first.  If pixels are several numbers, the number comes before the axes.
 Orders = Sequence[tuple[int, ...]]
 Moments = dict[tuple[int, ...], Value]
+# The numbers of a pixel, if they are several.
+Numbers = tuple[Value, ...]
 
 
 class Writer(Protocol):
@@ -39,8 +42,11 @@ class Reader(Protocol):
     def of_order(self, order: tuple[int, ...]) -> Reader:
         """Return a reader for sums with derivatives of this order alone."""
 
-    def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> list[Value]:
-        """Read the pixels of all ``taps`` along x, at the taps ``outer`` of the other axes."""
+    def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> Sequence[Value | Numbers]:
+        """Read the pixels of all ``taps`` along x, at the taps ``outer`` of the other axes.
+
+        A pixel may be several numbers, each of which has sums of its own.
+        """
 
 
 class TapTable:
@@ -51,6 +57,9 @@ class TapTable:
         function, lanes = first.offset.function, first.offset.lanes
         self.count, self.lanes, self.drops = len(taps), lanes, first.present is not None
         self.offsets = function.scratch(first.offset.kind, len(taps), lanes)
+        self.counting = None
+        if first.counting is not None:
+            self.counting = function.scratch(first.offset.kind, len(taps), lanes)
         self.weights = [function.scratch(weight.kind, len(taps), lanes) for weight in first.weights]
         self.dropped = no_pixel(first.offset.kind)
         for k, tap in enumerate(taps):
@@ -58,6 +67,8 @@ class TapTable:
             if tap.present is not None:
                 offset = tap.present.select(offset, self.dropped)
             self.offsets.store(offset, k * lanes, aligned=True)
+            if self.counting is not None and tap.counting is not None:
+                self.counting.store(tap.counting, k * lanes, aligned=True)
             for memory, weight in zip(self.weights, tap.weights, strict=True):
                 memory.store(weight.splat(lanes), k * lanes, aligned=True)
 
@@ -66,10 +77,13 @@ class TapTable:
         place = k * self.lanes
         offset = self.offsets.load(place, self.lanes, aligned=True)
         weights = tuple(memory.load(place, self.lanes, aligned=True) for memory in self.weights)
+        counting = None
+        if self.counting is not None:
+            counting = self.counting.load(place, self.lanes, aligned=True)
         if not self.drops:
-            return Tap(offset, None, weights)
+            return Tap(offset, None, weights, counting=counting)
         present = offset != self.dropped
-        return Tap(present.select(offset, 0), present, weights)
+        return Tap(present.select(offset, 0), present, weights, counting=counting)
 
 
 def no_pixel(kind: Kind) -> int:
@@ -97,8 +111,9 @@ def moments(reader: Reader, taps: Sequence[Taps], orders: Orders) -> Moments:
         return sum_over(reader, taps, (), tuple(orders))
     # Which dropped taps count depends on the order: see `Fill.at`.
     totals: Moments = {}
-    for order in orders:
-        totals |= sum_over(reader.of_order(order), taps, (), (order,))
+    for order in dict.fromkeys(order[-len(taps) :] for order in orders):
+        alike = [numbered for numbered in orders if numbered[-len(taps) :] == order]
+        totals |= sum_over(reader.of_order(order), taps, (), alike)
     return totals
 
 
@@ -118,7 +133,8 @@ def sum_over(
     if axis == 0:
         for pixel, tap in zip(reader.row(outer, along), along, strict=True):
             for order in orders:
-                add(order, pixel * tap.weights[order[0]])
+                number = pixel[order[0]] if isinstance(pixel, tuple) else pixel
+                add(order, number * tap.weights[order[-1]])
         return totals
     inner_orders = [*dict.fromkeys(order[:-1] for order in orders)]
     for tap in along:
@@ -245,7 +261,10 @@ class SinglePixels(Filled):
         dropped: the value of dropped taps.
         gathers: whether to use gather instructions.
         converted: converts pixels to what is summed.
+        counting: whether the plane has weights of pixels, rather than pixels.
     """
+
+    counting = False
 
     def __init__(
         self,
@@ -265,17 +284,22 @@ class SinglePixels(Filled):
         """Read the pixels of all taps along x."""
         offset, present = self.begin, None
         for tap in outer:
-            offset = tap.offset if offset is None else offset + tap.offset
+            place = self.place(tap)
+            offset = place if offset is None else offset + place
             present = both(present, tap.present)
         read = Pointer.gather if self.gathers else read_singles
         row = []
         for tap in taps:
-            place = tap.offset if offset is None else offset + tap.offset
+            place = self.place(tap) if offset is None else offset + self.place(tap)
             pixels, here = self.converted(read(self.plane, place)), both(present, tap.present)
             if here is not None:
                 pixels = here.select(pixels, self.dropped.at(outer, tap))
             row.append(pixels)
         return row
+
+    def place(self, tap: Tap) -> Value:
+        """Return the offset of a tap."""
+        return tap.counting if self.counting and tap.counting is not None else tap.offset
 
 
 def read_singles(plane: Pointer, offsets: Value) -> Value:

@@ -13,7 +13,7 @@ are multiplied by the weights along x, and neighbouring lanes are summed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from gridsample.kernels.sampling.reading import Moments, Orders
 from gridsample.kernels.vector import Function, Pointer, Value, joined
@@ -27,25 +27,68 @@ def row_length(taps: int) -> int:
     return 4 if taps <= 4 else 8
 
 
-class PixelRows(NamedTuple):
-    """What is read in rows.
+class Row(Protocol):
+    """A row of pixels of each point."""
+
+    @property
+    def function(self) -> Function:
+        """The function that reads."""
+
+    def at(self, axis: int, k: int | Value) -> Row:
+        """Return the row that is ``k`` pixels further along another axis than x."""
+
+    def blocks(self, length: int) -> Blocks:
+        """Read the blocks of the row, which has L pixels: of each number, if they are several."""
+
+
+class RowInMemory(NamedTuple):
+    """A row of neighbouring pixels of each point.
 
     Attributes:
-        plane: the memory of a plane.
+        plane: the memory of a plane, from some row on.
         begins: the offset of each point's first tap, an int64 with one lane.
         steps: the distance of neighbours along each axis, x first.
-        weights: the weights of each axis's taps, for each order of derivatives.
     """
 
     plane: Pointer
     begins: Sequence[Value]
     steps: Sequence[Value]
-    weights: Sequence[Weights]
 
     @property
     def function(self) -> Function:
         """The function that reads."""
         return self.plane.function
+
+    def at(self, axis: int, k: int | Value) -> RowInMemory:
+        """Return the row that is ``k`` pixels further along another axis than x."""
+        return self._replace(plane=self.plane.at(self.steps[axis] * k))
+
+    def blocks(self, length: int) -> Blocks:
+        """Read the blocks of the row."""
+        each = self.function.lanes // length
+        blocks = []
+        for b in range(length):
+            begins = self.begins[b * each : (b + 1) * each]
+            parts = [self.plane.load(begin, length) for begin in begins]
+            blocks.append(joined(parts).to(self.function.real))
+        return {(): blocks}
+
+
+class PixelRows(NamedTuple):
+    """What is read in rows.
+
+    Attributes:
+        first: the row of each point's first tap.
+        weights: the weights of each axis's taps, for each order of derivatives.
+    """
+
+    first: Row
+    weights: Sequence[Weights]
+
+    @property
+    def function(self) -> Function:
+        """The function that reads."""
+        return self.first.function
 
     @property
     def length(self) -> int:
@@ -54,26 +97,30 @@ class PixelRows(NamedTuple):
 
     def moments(self, orders: Orders) -> Moments:
         """Sum over all taps, for several orders of derivatives."""
-        outer = [*dict.fromkeys(order[1:] for order in orders)]
-        totals = self.sum_over(len(self.weights) - 1, self.plane, outer)
-        return {order: self.sum_along_x(totals[order[1:]], order[0]) for order in orders}
+        x = len(orders[0]) - len(self.weights)
+        outer = [*dict.fromkeys(order[:x] + order[x + 1 :] for order in orders)]
+        totals = self.sum_over(len(self.weights) - 1, self.first, outer)
+        return {
+            order: self.sum_along_x(totals[order[:x] + order[x + 1 :]], order[x])
+            for order in orders
+        }
 
     # Along the other axes -------------------------------------------------------------------------
 
-    def sum_over(self, axis: int, row: Pointer, orders: Orders) -> Blocks:
+    def sum_over(self, axis: int, row: Row, orders: Orders) -> Blocks:
         """Sum the blocks of rows over the taps of the axes from 1 to ``axis``."""
         if axis == 0:
-            return {(): self.read(row)}
+            return row.blocks(self.length)
         weights = self.weights[axis]
         if axis == 2:
             return self.sum_in_loop(axis, row, orders)
         totals: Blocks = {}
         for k, tap_weights in enumerate(weights):
-            here = row.at(self.steps[axis] * k)
+            here = row.at(axis, k)
             self.add(totals, self.sum_over(axis - 1, here, inner(orders)), orders, tap_weights)
         return totals
 
-    def sum_in_loop(self, axis: int, row: Pointer, orders: Orders) -> Blocks:
+    def sum_in_loop(self, axis: int, row: Row, orders: Orders) -> Blocks:
         """Sum over the taps of an axis in a loop of the program."""
         function, lanes, length = self.function, self.function.lanes, self.length
         weights = self.weights[axis]
@@ -87,7 +134,7 @@ class PixelRows(NamedTuple):
         with function.loop(0, len(weights), carry=[zero] * (length * len(orders))) as loop:
             place = loop.index * lanes
             tap_weights = tuple(table.load(place, lanes, aligned=True) for table in tables)
-            here = row.at(self.steps[axis] * loop.index)
+            here = row.at(axis, loop.index)
             totals = unpacked(loop.carried, orders, length)
             self.add(totals, self.sum_over(axis - 1, here, inner(orders)), orders, tap_weights)
             loop.carry(*(block for order in orders for block in totals[order]))
@@ -117,16 +164,6 @@ class PixelRows(NamedTuple):
             weight.shuffle([b * each + j for j in range(each) for _ in range(length)])
             for b in range(length)
         ]
-
-    def read(self, row: Pointer) -> list[Value]:
-        """Read the blocks of one row."""
-        function, length = self.function, self.length
-        each = function.lanes // length
-        blocks = []
-        for b in range(length):
-            parts = [row.load(begin, length) for begin in self.begins[b * each : (b + 1) * each]]
-            blocks.append(joined(parts).to(function.real))
-        return blocks
 
     # Along x --------------------------------------------------------------------------------------
 

@@ -15,14 +15,11 @@ from typing import NamedTuple
 
 from gridsample.definitions import axis as formulas
 from gridsample.kernels.sampling.axes import Axis, AxisRule, Place, Tap
+from gridsample.kernels.sampling.counting import Counting
 from gridsample.kernels.sampling.points import STRIP, Group, PointSource, index_kind
 from gridsample.kernels.sampling.reading import (
     Moments,
     Orders,
-    PixelPairs,
-    Reader,
-    SinglePixels,
-    Taps,
     both,
     no_pixel,
     read_singles,
@@ -55,6 +52,7 @@ class Description(NamedTuple):
         layout: what is known of strides.
         filled: whether there is a fill value other than 0.
         needs: what a sweep computes, if it has a choice.
+        weights: the name of the kind of the weights of pixels, or empty if there are none.
     """
 
     sweep: str
@@ -67,6 +65,12 @@ class Description(NamedTuple):
     layout: KnownStrides
     filled: bool
     needs: tuple[bool, ...] = ()
+    weights: str = ""
+
+    def weighted(self, kind: str, wide: bool) -> Description:
+        """Return the same for pixels with weights of a kind, whose offsets may need int64."""
+        layout = self.layout._replace(wide=self.layout.wide or wide)
+        return self._replace(weights=kind, layout=layout)
 
 
 class KnownStrides(NamedTuple):
@@ -104,6 +108,9 @@ class Sampler:
             for a, rule in enumerate(description.axes)
         ]
         self.axes[0].unit_stride = layout.beside and layout.channels == 1
+        if description.weights:
+            for along, stride in zip(self.axes, call.weights_strides, strict=True):
+                along.counting = stride.to(self.index).splat(function.lanes)
         # Upstream values of points without taps count for nothing; means of none are not divided.
         if self.scatters or description.sweep == "means":
             for along in self.axes:
@@ -128,6 +135,9 @@ class Sampler:
             state["outside"] = functools.reduce(lambda a, b: a | b, outside)
         if group.listed:
             state["begin"] = group.item.to(self.index) * self.call.image_item.to(self.index)
+            if self.description.weights:
+                item = self.call.weights_item.to(self.index)
+                state["counting"] = group.item.to(self.index) * item
         if self.description.reading == COPIES:
             return {"source": self.source(places, state)}
         if self.description.reading == PAIRS:
@@ -172,12 +182,17 @@ class Sampler:
 
     def locate_pairs(self, places: Sequence[Place], state: State) -> None:
         """Add the offset of each point's first pixel, and the distances to it."""
-        total = state.pop("begin", None)
         for a, place in enumerate(places):
-            offset, state[f"distance{a}"] = self.axes[a].first_of_pair(place)
-            total = offset if total is None else total + offset
-        assert total is not None
-        state["begin"] = total
+            index, state[f"distance{a}"] = self.axes[a].first_of_pair(place)
+            self.move(state, self.axes[a], index)
+
+    def move(self, state: State, along: Axis, index: Value) -> None:
+        """Move the places of a state, in the image and in the weights, along an axis."""
+        offset = along.offset(index)
+        state["begin"] = state["begin"] + offset if "begin" in state else offset
+        if along.counting is not None:
+            offset = index * along.counting
+            state["counting"] = state["counting"] + offset if "counting" in state else offset
 
     # Second step ----------------------------------------------------------------------------------
 
@@ -188,15 +203,19 @@ class Sampler:
         pixels = (source == self.no_pixel).select(outside, pixels)
         return (source == self.invalid).select(hole, pixels)
 
-    def way(self, state: State, derivatives: int = 0) -> Way:
-        """Prepare the taps of a state, with the derivatives of weights up to an order."""
+    def way(self, state: State, derivatives: int = 0, counting: Counting | None = None) -> Way:
+        """Prepare the taps of a state, with the derivatives of weights up to an order.
+
+        With ``counting``, the weights of all taps sum to one, those of dropped taps included.
+        """
         slopes = self.slopes(state)
         if self.description.reading == PAIRS:
             taps = [
-                along.pair(state[f"distance{a}"], slopes[a], derivatives)
+                along.pair(state[f"distance{a}"], slopes[a], derivatives, counting is not None)
                 for a, along in enumerate(self.axes)
             ]
-            return InPairs(taps, self.function.spill(state["begin"]), self.call.strides[1:])
+            begins = self.function.spill(state["begin"])
+            return InPairs(taps, begins, self.call.strides[1:], counting)
         bases, weights = list[Value](), list[Weights]()
         for a, along in enumerate(self.axes):
             place = Place(state[f"position{a}"], state["valid"], None, slopes[a])
@@ -210,14 +229,14 @@ class Sampler:
                 for along, base, some in zip(self.axes, bases, weights, strict=True)
             ]
             few = self.description.reading == ROWS
-            return Anywhere(tabulate(taps), state.get("begin"), few)
+            return Anywhere(tabulate(taps), state.get("begin"), few, counting)
 
         if self.description.reading == SINGLES:
             return anywhere()
         taps_of_point = math.prod(len(some) for some in weights)
         return Either(
             self.all_inside(bases),
-            lambda: self.in_rows(bases, weights, state.get("begin")),
+            lambda: self.in_rows(state, bases, weights, counting),
             anywhere,
             taps_of_point <= MOST_SPILLED,
         )
@@ -258,24 +277,6 @@ class Sampler:
             conditions.append(along.inside(base, len(weights)))
         return taps, functools.reduce(lambda a, b: a & b, conditions).all()
 
-    def reader(self, state: State, plane: Pointer, dropped: Value) -> tuple[Reader, list[Taps]]:
-        """Return what reads the pixels of one plane, wherever the points are, and the taps.
-
-        The weights of all taps sum to one, those of dropped taps included.
-        """
-        if self.description.reading == PAIRS:
-            pairs: list[Taps] = [
-                along.pair(state[f"distance{a}"], along.pixels_per_unit(), partition=True)
-                for a, along in enumerate(self.axes)
-            ]
-            begins = self.function.spill(state["begin"])
-            return PixelPairs(plane, begins, self.call.strides[1:], dropped), pairs
-        taps = [
-            along.taps(Place(state[f"position{a}"], state["valid"], None, along.pixels_per_unit()))
-            for a, along in enumerate(self.axes)
-        ]
-        return SinglePixels(plane, state.get("begin"), dropped, True), tabulate(taps)
-
     @property
     def paired(self) -> bool:
         """Whether rows are pairs: there are two taps along x, and at most two along others."""
@@ -294,20 +295,21 @@ class Sampler:
         return functools.reduce(lambda a, b: a & b, inside).all()
 
     def in_rows(
-        self, bases: Sequence[Value], weights: Sequence[Weights], begin: Value | None
-    ) -> Way:
+        self, state: State, bases: Sequence[Value], weights: Sequence[Weights],
+        counting: Counting | None,
+    ) -> Way:  # fmt: skip
         """Prepare taps that are neighbouring pixels of the image."""
-        offset = begin
+        places: State = {name: state[name] for name in ("begin", "counting") if name in state}
         for along, base in zip(self.axes, bases, strict=True):
-            first = along.offset(base + along.rule.method.first)
-            offset = first if offset is None else offset + first
-        assert offset is not None
-        begins = self.function.spill(offset)
+            self.move(places, along, base + along.rule.method.first)
+        begins = self.function.spill(places["begin"])
+        if counting is not None:
+            counting = counting._replace(begin=places.get("counting"))
         if not self.paired:
-            return InRows(weights, begins, self.call.strides)
+            return InRows(weights, begins, self.call.strides, counting)
         zero = self.function.constant(0, self.index, self.function.lanes)
         taps = [[Tap(zero, None, w, k) for k, w in enumerate(some)] for some in weights]
-        return InPairs(taps, begins, self.call.strides[1:])
+        return InPairs(taps, begins, self.call.strides[1:], counting)
 
     def moments(self, way: Way, plane: Pointer, dropped: Value, orders: Orders) -> Moments:
         """Sum the taps of one plane, for several orders of derivatives; some may vanish."""
@@ -324,7 +326,7 @@ class Sampler:
         """Whether the weights' derivatives of an order are all zero."""
         return any(
             along.rule.order + n >= along.rule.method.powers > 0 and along.rule.order + n > 0
-            for along, n in zip(self.axes, order, strict=True)
+            for along, n in zip(self.axes, order[-len(self.axes) :], strict=True)
         )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from gridsample.kernels.sampling.axes import Tap
+from gridsample.kernels.sampling.counting import Counting
 from gridsample.kernels.sampling.reading import (
     Moments,
     Orders,
@@ -20,7 +21,7 @@ from gridsample.kernels.sampling.reading import (
     moments,
     scatter,
 )
-from gridsample.kernels.sampling.rows import PixelRows, Weights
+from gridsample.kernels.sampling.rows import PixelRows, RowInMemory, Weights
 from gridsample.kernels.vector import Pointer, Value
 
 
@@ -41,16 +42,19 @@ class Anywhere(NamedTuple):
         taps: the taps of each axis, x first.
         begin: the offset to add to those of the taps, or None.
         few: whether few groups are summed in this way, so that code should be short.
+        counting: how pixels count, if not all alike.
     """
 
     taps: Sequence[Taps]
     begin: Value | None
     few: bool
+    counting: Counting | None = None
 
     def moments(self, plane: Pointer, dropped: Value, orders: Orders) -> Moments:
         """Sum the taps of one plane."""
         reader = SinglePixels(plane, self.begin, dropped, self.few)
-        return moments(reader, self.taps, orders)
+        counted = reader if self.counting is None else self.counting.singles(reader)
+        return moments(counted, self.taps, orders)
 
     def scatter(self, plane: Pointer, shares: Moments) -> None:
         """Add to the taps of one plane."""
@@ -64,15 +68,19 @@ class InPairs(NamedTuple):
         taps: the taps of each axis, x first.
         begins: the offset of each point's first pixel, in memory.
         steps: the distance of neighbours along the other axes, x excluded.
+        counting: how pixels count, if not all alike.
     """
 
     taps: Sequence[Sequence[Tap]]
     begins: Pointer
     steps: Sequence[Value]
+    counting: Counting | None = None
 
     def moments(self, plane: Pointer, dropped: Value, orders: Orders) -> Moments:
         """Sum the taps of one plane."""
-        return moments(PixelPairs(plane, self.begins, self.steps, dropped), self.taps, orders)
+        reader = PixelPairs(plane, self.begins, self.steps, dropped)
+        counted = reader if self.counting is None else self.counting.pairs(reader)
+        return moments(counted, self.taps, orders)
 
     def scatter(self, plane: Pointer, shares: Moments) -> None:
         """Add to the taps of one plane."""
@@ -88,17 +96,21 @@ class InRows(NamedTuple):
         weights: the weights of each axis's taps.
         begins: the offset of each point's first tap, in memory.
         steps: the distance of neighbours along each axis, x first.
+        counting: how pixels count, if not all alike.
     """
 
     weights: Sequence[Weights]
     begins: Pointer
     steps: Sequence[Value]
+    counting: Counting | None = None
 
     def moments(self, plane: Pointer, dropped: Value, orders: Orders) -> Moments:
         """Sum the taps of one plane; none is dropped."""
         lanes = plane.function.lanes
         begins = [self.begins.load(lane).to("int64") for lane in range(lanes)]
-        return PixelRows(plane, begins, self.steps, self.weights).moments(orders)
+        first = RowInMemory(plane, begins, self.steps)
+        counted = first if self.counting is None else self.counting.rows(first)
+        return PixelRows(counted, self.weights).moments(orders)
 
     def scatter(self, plane: Pointer, shares: Moments) -> None:
         """Add to the taps of one plane."""

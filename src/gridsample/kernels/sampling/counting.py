@@ -1,0 +1,197 @@
+"""Pixels that count differently: those that are NaN not at all, the others by their weights.
+
+With m the weight of a pixel v, and 0 if it is missing, each tap is read as the numbers m v and m,
+so that one sweep sums both.  A third number is v as it is, where it matters whether any pixel of a
+point is missing.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gridsample.kernels.sampling.axes import Tap
+from gridsample.kernels.sampling.reading import (
+    Numbers,
+    PixelPairs,
+    Reader,
+    SinglePixels,
+    both,
+)
+from gridsample.kernels.sampling.rows import Blocks, Row, RowInMemory
+from gridsample.kernels.vector import Function, Pointer, Value, kind_of
+
+# The numbers of a pixel: m v, m, and v.
+COUNTED, WEIGHT, PIXEL = 0, 1, 2
+
+
+class Counting(NamedTuple):
+    """How the pixels of a plane count, for a group of points.
+
+    Attributes:
+        plane: the weights of the plane's pixels, or None for 1.
+        begin: the place of the group in it, like ``State["begin"]``.
+        steps: the distance of neighbours along each axis, x first.
+        outside: the weight of dropped taps: 1 if what is outside is known, otherwise 0.
+        ignores: whether NaN counts for nothing.
+        doubt: memory for whether any weight is doubtful, or None if none can be; see `Doubt`.
+    """
+
+    plane: Pointer | None
+    begin: Value | None
+    steps: Sequence[Value]
+    outside: float
+    ignores: bool
+    doubt: Doubt | None = None
+
+    def numbers(self, pixels: Sequence[Value], weights: Sequence[Value]) -> list[Numbers]:
+        """Return the numbers of pixels, given their weights."""
+        if self.doubt is not None:
+            self.doubt.check(weights)
+        return [*map(self.numbers_of_one, pixels, weights)]
+
+    def numbers_of_one(self, pixel: Value, weight: Value) -> Numbers:
+        """Return the numbers of one pixel of each point."""
+        if self.ignores:
+            weight = (pixel == pixel).select(weight, 0.0)
+        # A pixel without weight may be infinite.
+        return (weight > 0.0).select(pixel * weight, 0.0), weight, pixel
+
+    # Readers --------------------------------------------------------------------------------------
+
+    def singles(self, pixels: SinglePixels) -> Counted:
+        """Return a reader of single pixels as numbers."""
+        if self.plane is None:
+            return Counted(pixels, Ones(self.outside), self)
+        weights = SinglePixels(self.plane, self.begin, self.dropped(pixels), pixels.gathers)
+        weights.counting = True
+        return Counted(pixels, weights, self)
+
+    def pairs(self, pixels: PixelPairs) -> Counted:
+        """Return a reader of pairs of pixels as numbers."""
+        if self.plane is None or self.begin is None:
+            return Counted(pixels, Ones(self.outside), self)
+        begins, dropped = self.plane.function.spill(self.begin), self.dropped(pixels)
+        return Counted(pixels, PixelPairs(self.plane, begins, self.steps[1:], dropped), self)
+
+    def rows(self, pixels: RowInMemory) -> CountedRow:
+        """Return a row of pixels as numbers."""
+        if self.plane is None or self.begin is None:
+            return CountedRow(pixels, None, self)
+        places = self.plane.function.spill(self.begin)
+        begins = [places.load(lane).to("int64") for lane in range(pixels.function.lanes)]
+        return CountedRow(pixels, RowInMemory(self.plane, begins, self.steps), self)
+
+    def dropped(self, pixels: SinglePixels | PixelPairs) -> Value:
+        """Return the weight of dropped taps."""
+        return pixels.dropped.value.like(self.outside)
+
+
+class Counted:
+    """Reads the numbers of pixels."""
+
+    def __init__(self, pixels: Reader, weights: Reader, counting: Counting) -> None:
+        self.pixels, self.weights, self.counting = pixels, weights, counting
+
+    @property
+    def filled(self) -> bool:
+        """Whether dropped taps may have another value than 0."""
+        return self.pixels.filled
+
+    def of_order(self, order: tuple[int, ...]) -> Counted:
+        """Return a reader for sums with derivatives of this order alone."""
+        return Counted(self.pixels.of_order(order), self.weights, self.counting)
+
+    def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> Sequence[Value | Numbers]:
+        """Read the numbers of all taps along x."""
+        pixels, weights = self.pixels.row(outer, taps), self.weights.row(outer, taps)
+        return self.counting.numbers(pixels, weights)  # type: ignore[arg-type]
+
+
+class Ones:
+    """The weights of pixels that have none."""
+
+    filled = False
+
+    def __init__(self, outside: float) -> None:
+        self.outside = outside
+
+    def of_order(self, order: tuple[int, ...]) -> Ones:
+        """Return a reader for sums with derivatives of this order alone."""
+        return self
+
+    def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> Sequence[Value | Numbers]:
+        """Return the weights of all taps along x."""
+        present, ones = None, []
+        for tap in outer:
+            present = both(present, tap.present)
+        for tap in taps:
+            here, one = both(present, tap.present), tap.weights[0].like(1.0)
+            drops = here is not None and self.outside != 1
+            ones.append(here.select(one, self.outside) if drops and here is not None else one)
+        return ones
+
+
+class CountedRow(NamedTuple):
+    """A row of pixels as numbers.
+
+    Attributes:
+        pixels: the pixels.
+        weights: their weights, or None for 1.
+        counting: how they count.
+    """
+
+    pixels: RowInMemory
+    weights: RowInMemory | None
+    counting: Counting
+
+    @property
+    def function(self) -> Function:
+        """The function that reads."""
+        return self.pixels.function
+
+    def at(self, axis: int, k: int | Value) -> Row:
+        """Return the row that is ``k`` pixels further along another axis than x."""
+        weights = None if self.weights is None else self.weights.at(axis, k)
+        return self._replace(pixels=self.pixels.at(axis, k), weights=weights)
+
+    def blocks(self, length: int) -> Blocks:
+        """Read the blocks of the row, of each number."""
+        pixels = self.pixels.blocks(length)[()]
+        if self.weights is None:
+            weights = [block.like(1.0) for block in pixels]
+        else:
+            weights = self.weights.blocks(length)[()]
+        each = [*zip(*self.counting.numbers(pixels, weights), strict=True)]
+        return {(number,): [*each[number]] for number in (COUNTED, WEIGHT, PIXEL)}
+
+
+class Doubt:
+    """Notes whether a weight may be negative or not finite, so that it must be looked at.
+
+    These have the greatest bits, as integers without a sign.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self.kind = kind_of(f"uint{function.real.bits}")
+        self.lanes = function.lanes
+        self.memory = function.scratch(self.kind, 1, function.lanes)
+
+    def clear(self) -> None:
+        """Forget all weights."""
+        zero = self.memory.function.constant(0, self.kind, self.lanes)
+        self.memory.store(zero, aligned=True)
+
+    def check(self, weights: Sequence[Value]) -> None:
+        """Note some weights."""
+        noted = self.memory.load(0, self.lanes, aligned=True)
+        bits = [weight.bitcast(self.kind) for weight in weights if not weight.is_constant]
+        self.memory.store(functools.reduce(Value.maximum, bits, noted), aligned=True)
+
+    def report(self, memory: Pointer) -> None:
+        """Store 1 if some weight is doubtful."""
+        infinity = 0x7F800000 if self.kind.bits == 32 else 0x7FF0000000000000
+        noted = self.memory.load(0, self.lanes, aligned=True)
+        with memory.function.when((noted >= infinity).any(), rare=True):
+            memory.store(memory.function.constant(1, "int64"))
