@@ -271,6 +271,19 @@ class Backend(Protocol):
         """
         raise TypeError(f"{type(self).__name__} has no kernels that average")
 
+    def average_backward(
+        self, values: Array, arrays: Sequence[Array], how: Options, averaging: Averaging,
+        needed: tuple[bool, bool, bool], out: Shape | None,
+    ) -> tuple[Array | None, Array | None, Array | None, bool]:  # fmt: skip
+        """Compute the needed gradients of `average`, given upstream ``values``.
+
+        Returns:
+            The gradients of the image and of the places in their dtypes, that of the weights in
+            the dtype of sums, and whether some weight may be negative or not finite.  They cannot
+            be differentiated again.
+        """
+        raise TypeError(f"{type(self).__name__} has no kernels that average")
+
     @abstractmethod
     def fill(self, image: Array, how: Options) -> Array:
         """The fill value in an image's dtype, (1, C or 1, 1, ...), so that it broadcasts over it.

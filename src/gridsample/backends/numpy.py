@@ -311,6 +311,22 @@ class NumPy(Backend):
             )  # fmt: skip
         return result, shares, doubtful
 
+    def average_backward(
+        self, values: Array, arrays: Sequence[Array], how: Options, averaging: Averaging,
+        needed: tuple[bool, bool, bool], out: Shape | None,
+    ) -> tuple[Array | None, Array | None, Array | None, bool]:  # fmt: skip
+        """Compute the gradients of means in one sweep."""
+        image, places, *weights = arrays
+        plan: Plan = how.plan
+        found = on_cpu().average_backward(
+            plan, values, image, places, averaging, weights=weights[0] if weights else None,
+            needed=needed, fill=fill_of(how, plan) if how.fill_value else None,
+            affine=out is not None, dtype=image.dtype.newbyteorder("="), threads=how.threads,
+        )  # fmt: skip
+        kind = places.dtype.newbyteorder("=")
+        by_places = None if found.grid is None else converted(found.grid, kind)
+        return found.image, by_places, found.weights, found.doubtful
+
     def fill(self, image: Array, how: Options) -> Array:
         """The fill value as an array that broadcasts over an image."""
         numbers = np.array(how.fill_value, image.dtype)

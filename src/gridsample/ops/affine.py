@@ -257,6 +257,13 @@ class OnMaps:
         """Compute means over the pixels that count."""
         return self.backend.average(arrays, how, averaging, self.out)
 
+    def average_backward(
+        self, values: Array, arrays: Sequence[Array], how: Options, averaging: Averaging,
+        needed: tuple[bool, bool, bool],
+    ) -> tuple[Array | None, Array | None, Array | None, bool]:  # fmt: skip
+        """Compute the needed gradients of means."""
+        return self.backend.average_backward(values, arrays, how, averaging, needed, self.out)
+
     def settle(self, image: Array, options: Options) -> Options:
         """Return the checked options, for the grid that the maps represent."""
         backend, theta = self.backend, self.array

@@ -412,6 +412,28 @@ def averaging_of(
     return how, Averaging(least, absent, drops, asked.ignore, rule.weighted)
 
 
+def averaged_vjp(
+    backend: Backend, places: Places, upstream: Array, image: Array, asked: Asked, options: Options,
+    rule: Rule, needed: tuple[bool, bool, bool],
+) -> tuple[Array | None, Array | None, Array | None] | None:  # fmt: skip
+    """Compute the gradients of `averaged` by one kernel; None if the backend has none."""
+    found = averaging_of(backend, places, image, asked, options, rule)
+    if found is None or 0 in upstream.shape:
+        return None
+    how, averaging = found
+    arrays = [asked.image, places.array, *([] if asked.weights is None else [asked.weights])]
+    if not backend.averages([*arrays, upstream], how, True):
+        return None
+    if len(arrays) == 2 and not averaging.drops and has_no_nan(backend, image):
+        return None  # plain gradients are faster
+    needed = needed[0], needed[1], needed[2] and len(arrays) > 2
+    *gradients, doubtful = places.average_backward(upstream, arrays, how, averaging, needed)
+    if doubtful:
+        check_entries(backend, arrays[2])
+    first, second, third = gradients
+    return first, second, third
+
+
 def widened(backend: Backend, weight: Array, shape: Shape) -> Array:
     """Repeat the weights of results where items or channels share them; NaN becomes 0."""
     weight = backend.xp.where(backend.xp.isnan(weight), 0, weight)
@@ -447,17 +469,21 @@ def sample_vjp(
     Returns:
         The needed gradients of the image, the points and the weights, in the caller's layout.
     """
-    call = prepared(backend, places, image, weights, options, rule)
-    last = call.last
+    asked = asked_of(backend, places, image, weights, options, rule)
+    last = asked.last
     shape = out_shape(backend.shape(image), places.points, last)
     upstream = planes(backend, check_upstream(backend, upstream, image, shape), last)
     if needed[0]:
         check_differentiable(backend, image)
-    if call.parts is None:
-        first, second = gradients_at(backend, places, upstream, call.image, call.how, needed[:2])
-        third = None
-    else:
-        first, second, third = gradients(backend, places, call, rule, upstream, needed)
+    found = averaged_vjp(backend, places, upstream, image, asked, options, rule, needed)
+    if found is None:
+        call = prepared(backend, places, image, weights, options, rule)
+        if call.parts is None:
+            pair = gradients_at(backend, places, upstream, call.image, call.how, needed[:2])
+            found = *pair, None
+        else:
+            found = gradients(backend, places, call, rule, upstream, needed)
+    first, second, third = found
     if first is not None:
         first = back(backend, backend.astype(first, image.dtype), last)
     if third is not None and weights is not None:

@@ -41,6 +41,13 @@ class Places(Protocol):
         """Compute means over the pixels that count: see `Backend.average`."""
         ...
 
+    def average_backward(
+        self, values: Array, arrays: Sequence[Array], how: Options, averaging: Averaging,
+        needed: tuple[bool, bool, bool],
+    ) -> tuple[Array | None, Array | None, Array | None, bool]:  # fmt: skip
+        """Compute the needed gradients of `average`: see `Backend.average_backward`."""
+        ...
+
     def backward(
         self, values: Array, image: Array, how: Options, needed: tuple[bool, bool], dtype: Any
     ) -> tuple[Array | None, Array | None]:
@@ -67,6 +74,13 @@ class OnGrid:
     ) -> tuple[Array, Array | None, bool]:
         """Compute means over the pixels that count."""
         return self.backend.average(arrays, how, averaging, None)
+
+    def average_backward(
+        self, values: Array, arrays: Sequence[Array], how: Options, averaging: Averaging,
+        needed: tuple[bool, bool, bool],
+    ) -> tuple[Array | None, Array | None, Array | None, bool]:  # fmt: skip
+        """Compute the needed gradients of means."""
+        return self.backend.average_backward(values, arrays, how, averaging, needed, None)
 
     def gather(self, image: Array, how: Options, dtype: Any) -> Array:
         """Sample an image."""

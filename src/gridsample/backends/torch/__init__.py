@@ -358,6 +358,14 @@ class Torch(Backend):
         """Gather means over the pixels that count."""
         return operators.run_average(how.plan, arrays, how, averaging, out is not None)
 
+    def average_backward(
+        self, values: Tensor, arrays: Sequence[Tensor], how: Options, averaging: Averaging,
+        needed: tuple[bool, bool, bool], out: Shape | None,
+    ) -> tuple[Tensor | None, Tensor | None, Tensor | None, bool]:  # fmt: skip
+        """Compute the gradients of means in one sweep."""
+        affine = out is not None
+        return operators.run_average_backward(values, arrays, how, averaging, needed, affine)
+
     def fill(self, image: Tensor, how: Options) -> Tensor:
         """The fill value as a tensor that broadcasts over an image."""
         numbers: Sequence[Any] = how.fill_value

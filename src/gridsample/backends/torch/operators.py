@@ -327,6 +327,29 @@ def run_average(
     return out, shares, doubtful
 
 
+def run_average_backward(
+    values: Tensor, arrays: Sequence[Tensor], how: Options, averaging: Averaging,
+    needed: tuple[bool, bool, bool], affine: bool,
+) -> tuple[Tensor | None, Tensor | None, Tensor | None, bool]:  # fmt: skip
+    """Compute the gradients of `run_average` for CPU tensors."""
+    image, places, *weights = arrays
+    plan = how.plan.plan
+    points = places.to(torch.float32) if affine and places.element_size() < 4 else places
+    found = on_cpu().average_backward(
+        plan, memory(values), memory(image), memory(points), averaging,
+        weights=memory(weights[0]) if weights else None, needed=needed,
+        fill=fill_of(how.fill_value, plan), affine=affine, dtype=plan.dtype,
+        threads=count(how.threads),
+    )  # fmt: skip
+    wide = torch.float64 if plan.real == np.float64 else torch.float32
+    likes = (image.dtype, image), (places.dtype, None), (wide, weights[0] if weights else None)
+    gradients = [
+        None if one is None else tensor_of(one, dtype, like)
+        for one, (dtype, like) in zip(found[:3], likes, strict=True)
+    ]
+    return gradients[0], gradients[1], gradients[2], found.doubtful
+
+
 def scatter_on_cpu(values: Tensor, grid: Tensor, size: Sequence[int], how: Options) -> Tensor:
     """Compute scatter for CPU tensors."""
     cpu = on_cpu()

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions.options import Averaging
-from gridsample.definitions.plan import BOUNDARIES, Plan
+from gridsample.definitions.plan import Plan
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import (
     Layout,
@@ -28,17 +28,26 @@ from gridsample.kernels.memory import (
     plain,
     spacing,
 )
-from gridsample.kernels.outside import bits_outside, means_outside, numbers_outside
 from gridsample.kernels.run import Launch, addresses_of
 from gridsample.kernels.sampling import antialiasing, footprint_calls
+from gridsample.kernels.sampling.averages import average as average
+from gridsample.kernels.sampling.averages import average_backward as average_backward
+from gridsample.kernels.sampling.averages import averages as averages
 from gridsample.kernels.sampling.calls import (
-    Averages,
     parts_of_maps,
     plan_derivatives,
     plan_gather,
 )
-from gridsample.kernels.sampling.division import Sweep
-from gridsample.kernels.sampling.layouts import GradientLayout, complex_of, gradient_layout
+from gridsample.kernels.sampling.division import Averages, Sweep
+from gridsample.kernels.sampling.layouts import complex_of, gradient_layout
+from gridsample.kernels.sampling.preparing import (
+    as_maps,
+    dropped_of,
+    even_values,
+    in_order,
+    numbers_of_planes,
+    vanishes,
+)
 from gridsample.kernels.sampling.turning import (
     empty_runs,
     parts_of,
@@ -101,80 +110,6 @@ def gather(
     launch.run(addresses_of((image, grid, out, *outside)), count)
 
 
-def average(
-    plan: Plan,
-    image: Array,
-    grid: Array,
-    out: Array,
-    averaging: Averaging,
-    *,
-    weights: Array | None = None,
-    shares: Array | None = None,
-    fill: Array | None = None,
-    affine: bool = False,
-    threads: int | None = None,
-) -> bool:
-    """Sample means over the pixels that count, for plans that `averages`.
-
-    Args:
-        plan: the plan.
-        image: the image, (N, C, *spatial).
-        grid: the grid, or affine maps, as in `gather`.
-        out: the array of the means, (N, C, *out).
-        averaging: which pixels count.
-        weights: how much, (N or 1, 1 or C, *spatial), or None.
-        shares: the array of the sums of weights, (N, C, *out), in the dtype of sums, with the
-            strides of ``out``; for ``averaging.shares``.
-        fill: the fill value of each channel, or None.
-        affine: whether the grid contains affine maps.
-        threads: the maximum number of threads.
-
-    Returns:
-        Whether some weight that was read may be negative or not finite.
-    """
-    image, count = plain(image), threads or pool.cores()
-    layout = None
-    if weights is not None:
-        weights = plain_weights(plan, weights, image)
-        layout = layout_of(weights)
-    means = Averages(averaging, layout)
-    if means.runs and pays_to_turn(plan, layout_of(image), layout_of(out), False):
-        for part in parts_of(plan):
-            runs, values = turned(image[part.items], count), empty_runs(out[part.items])
-            average(
-                part.plan, runs, grid[part.grids], values, averaging, fill=fill, affine=affine,
-                threads=count,
-            )  # fmt: skip
-            turn_back(values, out[part.items], count)
-        return False
-    grid = as_maps(grid, plan) if affine else even(grid)
-    layouts = layout_of(image), layout_of(grid), layout_of(out)
-    launch = plan_gather(plan, (0,) * len(plan.spatial), *layouts, affine, fill is not None, means)
-    outside = numbers_of_planes(plan, (), image.dtype, fill, averaging)
-    doubtful = np.zeros(1, np.int64)
-    others = [] if weights is None else [weights, doubtful]
-    others += [] if shares is None else [shares]
-    launch.run(addresses_of((image, grid, out, *outside, *others)), count)
-    return bool(doubtful[0])
-
-
-def plain_weights(plan: Plan, weights: Array, image: Array) -> Array:
-    """Return weights as a kernel reads them: (N or 1, C, *spatial), copied only if necessary.
-
-    If rows of the image are contiguous, so are those of the weights.
-    """
-    weights = plain(weights)
-    if weights.strides[-1] != weights.itemsize and image.strides[-1] == image.itemsize:
-        weights = np.ascontiguousarray(weights)
-    return np.broadcast_to(weights, (len(weights), plan.channels, *plan.spatial))
-
-
-def averages(plan: Plan) -> bool:
-    """Whether `average` has programs: real pixels, no boundary with signs, no footprints."""
-    odd = any(BOUNDARIES[name].odd for name in plan.boundaries)
-    return plan.dtype.kind != "c" and not (odd or plan.votes or plan.footprint)
-
-
 def gather_footprints(
     plan: Plan,
     image: Array,
@@ -199,22 +134,6 @@ def gather_footprints(
     if target is not out:
         out[...] = target
     return shrinks or not plan.nearest or image.dtype.kind not in "iu"
-
-
-def numbers_of_planes(
-    plan: Plan, order: Order, dtype: np.dtype[Any], fill: Array | None, means: Averaging | None
-) -> tuple[Array, ...]:
-    """Return the arrays with a number for each plane, in the order of `Gather.numbers`."""
-    times = plan.items if plan.grid_items == 1 else 1
-    if means is not None:
-        *outside, least, absent = means_outside(plan, fill, means)
-        planes = *outside, absent, least.repeat(len(absent))
-        return tuple([np.tile(numbers, times) for numbers in planes])
-    copies = plan.nearest and not any(order) and plan.footprint is None
-    if plan.votes or copies:
-        size = dtype.itemsize // (2 if dtype.kind == "c" else 1)
-        return bits_outside(plan, fill, np.dtype(f"u{size}")).repeat(times)
-    return numbers_outside(plan, fill, any(order)).repeat(times)
 
 
 class Ready(NamedTuple):
@@ -255,10 +174,10 @@ def ready_gather(
     ready = is_plain(*image[1:]) and spacing(grid) is not None and is_even_layout(out)
     if not ready or vanishes(plan, order) or plan.footprint is not None:
         return None
-    averages = None if means is None else Averages(means)
-    if pays_to_turn(plan, image, out, means is None) or (averages and not averages.runs):
+    special = None if means is None else Averages(means)
+    if pays_to_turn(plan, image, out, means is None) or (special and not special.runs):
         return None
-    launch = plan_gather(plan, order, image, grid, out, False, False, averages)
+    launch = plan_gather(plan, order, image, grid, out, False, False, special)
     outside = numbers_of_planes(plan, order, image[2], None, means)
     return Ready((launch,), threads, addresses_of(outside), tuple(outside))
 
@@ -288,24 +207,6 @@ def ready_backward(
     launches = plan_derivatives("backward", plan, order, sweep)
     kept = (dropped_of(plan, None),)
     return Ready(launches, threads, addresses_of(kept), kept, like.shape, like.back)
-
-
-def dropped_of(plan: Plan, fill: Array | None) -> Array:
-    """Return the value of each plane's dropped taps, in the dtype of sums."""
-    times = plan.items if plan.grid_items == 1 else 1
-    return np.tile(numbers_outside(plan, fill).dropped, times)
-
-
-def as_maps(theta: Array, plan: Plan) -> Array:
-    """Return affine maps (N, D, D + 1) in the form that programs take."""
-    return np.ascontiguousarray(theta, plan.real)
-
-
-def vanishes(plan: Plan, order: Order) -> bool:
-    """Whether the derivatives of the weights along some axis are all zero."""
-    return any(order) and any(
-        n >= method.powers for n, method in zip(order, plan.methods, strict=True)
-    )
 
 
 def backward(
@@ -435,13 +336,6 @@ def parts(plan: Plan, image: Array) -> list[tuple[slice, slice]]:
     ]
 
 
-def even_values(values: Array) -> Array:
-    """Return values (N, C, *out) themselves if a kernel can read them, otherwise a copy."""
-    if is_even(values):
-        return values
-    return np.array(values, values.dtype.newbyteorder("="), order="C")
-
-
 def scatter(
     plan: Plan,
     values: Array,
@@ -509,17 +403,3 @@ def backward_twice(
     if results is not None and parts:
         results = np.ascontiguousarray(np.moveaxis(results, 2, -1)).view(kind)[..., 0]
     return results, grad_image, gradient if need_grid else None
-
-
-def in_order(array: Array, like: GradientLayout) -> Array:
-    """Return an array with the memory order of an image's gradient: itself, or else a copy."""
-    _, strides, dtype = like.layout
-    if plain(array) is array and all(
-        a * dtype.itemsize == b * array.itemsize
-        for a, b, n in zip(array.strides, strides, array.shape, strict=True)
-        if n > 1
-    ):
-        return array
-    copy = like.of(array.dtype.newbyteorder("="))
-    copy[...] = array
-    return copy

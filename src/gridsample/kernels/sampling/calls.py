@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import Layout, frozen, spacing
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.axes import AxisRule, rules_of
 from gridsample.kernels.sampling.channels import block_of, channels_together
 from gridsample.kernels.sampling.division import (
+    Averages,
     Outputs,
     Sweep,
     divide,
@@ -45,6 +45,7 @@ from gridsample.kernels.sampling.layouts import (
     spacing_of,
     storage_of,
 )
+from gridsample.kernels.sampling.mean_gradients import MeanBackward
 from gridsample.kernels.sampling.missing import MeanRuns, Means
 from gridsample.kernels.sampling.points import (
     AFFINE,
@@ -72,28 +73,6 @@ Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
 
 
-class Averages(NamedTuple):
-    """What a gather of means needs to know besides.
-
-    Attributes:
-        averaging: its options.
-        weights: the layout of the weights of pixels, (N or 1, C, *spatial), or None.
-    """
-
-    averaging: Averaging
-    weights: Layout | None = None
-
-    @property
-    def needs(self) -> tuple[bool, ...]:
-        """What the program computes."""
-        return self.averaging.ignores, self.averaging.drops, self.averaging.shares
-
-    @property
-    def runs(self) -> bool:
-        """Whether channels may be processed together: there is only one weight of a pixel."""
-        return self.weights is None and self.needs[::2] == (True, False)
-
-
 # What is done with the pixels of W points.
 BODIES: dict[str, type[Gather] | type[Backward]] = {
     "gather": Gather,
@@ -102,6 +81,7 @@ BODIES: dict[str, type[Gather] | type[Backward]] = {
     "footprints": FootprintMeans,
     "footprint labels": FootprintLabels,
     "backward": Backward,
+    "mean backward": MeanBackward,
     "double backward": DoubleBackward,
     "footprint backward": FootprintBackward,
     "footprint double backward": FootprintDoubleBackward,
@@ -167,16 +147,6 @@ class Frame(NamedTuple):
     settings: dict[str, Any]
     kept: tuple[Array, ...]
 
-    def weighted(self, weights: Planes) -> Frame:
-        """Return the same for pixels that have weights."""
-        settings = {
-            "weights_strides": weights.strides,
-            "weights_item": weights.item,
-            "weights_planes": weights.starts.ctypes.data,
-        }
-        kept = (*self.kept, weights.starts)
-        return self._replace(settings={**self.settings, **settings}, kept=kept)
-
 
 def frame_of(
     plan: Plan, source: Planes, target: Planes, grid: Layout, out: Layout, affine: bool
@@ -217,6 +187,26 @@ def frame_of(
         **output_axes(plan),
     }
     return Frame(outputs, points, settings, (source.starts, target.starts))
+
+
+def weighted(
+    description: Description, frame: Frame, plan: Plan, layout: Layout | None
+) -> tuple[Description, Frame]:
+    """Return the same for pixels that have weights of a layout, or do not if that is None."""
+    if layout is None:
+        return description, frame
+    weights = planes_of(layout, plan.items, plan.grid_items)
+    settings = {
+        "weights_strides": weights.strides,
+        "weights_item": weights.item,
+        "weights_planes": weights.starts.ctypes.data,
+    }
+    wide = extent_of(plan, weights, frame.outputs) >= (1 << 31) - 2
+    known = description.layout._replace(wide=description.layout.wide or wide)
+    frame = frame._replace(
+        settings={**frame.settings, **settings}, kept=(*frame.kept, weights.starts)
+    )
+    return description._replace(weights=weights.kind, layout=known), frame
 
 
 def layout_for(
@@ -320,15 +310,14 @@ def plan_gather(
         reading=COPIES if copies else reading_for(plan, rules, layout),
         layout=layout,
         filled=filled or (means is not None and means.averaging.drops),
-        needs=means.needs if means else (),
     )
+    if means:
+        averaging = means.averaging
+        needs = averaging.ignores, averaging.drops, averaging.shares
+        description = description._replace(needs=needs)
+        description, frame = weighted(description, frame, plan, means.weights)
     ranges = divide(plan, frame.outputs, len(target.starts))
     settings = run_settings(plan, source, frame.outputs, description, channels)
-    if means and means.weights:
-        weights = planes_of(means.weights, plan.items, plan.grid_items)
-        wide = extent_of(plan, weights, frame.outputs) >= (1 << 31) - 2
-        description = description.weighted(weights.kind, wide)
-        frame = frame.weighted(weights)
     return launch_for(description, plan, frame, ranges, scratch_for(plan, layout, 1), **settings)
 
 
@@ -353,7 +342,8 @@ def launch_backward(
     image = planes_of(sweep.image, plan.items, plan.grid_items)
     like = gradient_layout(plan, sweep.image).layout
     sums = planes_of(like, plan.items, plan.grid_items)
-    reads = any(others[:2])
+    means = sweep.means
+    reads = any(others[:2]) or means is not None
     source = image if reads else sums
     target = planes_of(sweep.values, plan.items, plan.grid_items)
     frame = frame_of(plan, source, target, sweep.grid, sweep.values, sweep.affine)
@@ -372,6 +362,10 @@ def launch_backward(
         filled=sweep.filled and plan.filled,
         needs=sweep.needs,
     )
+    if means:
+        needs = means.need_weights and need_image, means.averaging.ignores, means.averaging.drops
+        description = description._replace(needs=(*sweep.needs, *needs))
+        description, frame = weighted(description, frame, plan, means.weights)
     planes = len(target.starts)
     results = contiguous_planes(plan, target)
     if need_image:

@@ -7,12 +7,16 @@ point is missing.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, NamedTuple
 
 from gridsample.kernels.sampling.axes import Tap
+from gridsample.kernels.sampling.layouts import storage_of
 from gridsample.kernels.sampling.reading import (
+    Image,
     Numbers,
     PixelPairs,
     Reader,
@@ -21,6 +25,9 @@ from gridsample.kernels.sampling.reading import (
 )
 from gridsample.kernels.sampling.rows import Blocks, Row, RowInMemory
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
+
+if TYPE_CHECKING:
+    from gridsample.kernels.sampling.sampler import Description
 
 # The numbers of a pixel: m v, m, and v.
 COUNTED, WEIGHT, PIXEL = 0, 1, 2
@@ -195,3 +202,48 @@ class Doubt:
         noted = self.memory.load(0, self.lanes, aligned=True)
         with memory.function.when((noted >= infinity).any(), rare=True):
             memory.store(memory.function.constant(1, "int64"))
+
+
+class Counts:
+    """How the pixels of an image count: what is the same for all planes and points.
+
+    Attributes:
+        outside: the weight of dropped taps.
+    """
+
+    def __init__(
+        self, function: Function, description: Description, call: SimpleNamespace,
+        ignores: bool, drops: bool,
+    ) -> None:  # fmt: skip
+        self.call, self.ignores, self.outside = call, ignores, float(not drops)
+        self.weights, self.doubt = None, None
+        if description.weights:
+            self.weights = Image(call.weights, call.weights_item, call.weights_planes)
+        if kind_of(description.weights or "bool").family not in ("bool", "unsigned"):
+            self.doubt = Doubt(function)
+
+    @staticmethod
+    def arrays(description: Description) -> dict[str, str]:
+        """Return the kinds of the arrays of weights, by name."""
+        if not description.weights:
+            return {}
+        return {"weights": storage_of(description.weights), "doubtful": "int64"}
+
+    @contextlib.contextmanager
+    def watch(self) -> Iterator[None]:
+        """Report doubtful weights after the body."""
+        if self.doubt is None:
+            yield
+            return
+        self.doubt.clear()
+        yield
+        self.doubt.report(self.call.doubtful)
+
+    def plane(self, item: Value | None, number: Value) -> Pointer | None:
+        """The weights of a plane's pixels, of an item unless None."""
+        return None if self.weights is None else self.weights.plane(item, number)
+
+    def of(self, state: Mapping[str, Value], plane: Pointer | None) -> Counting:
+        """Return how the pixels of a plane count for a group, given its state."""
+        begin, steps = state.get("counting"), self.call.weights_strides
+        return Counting(plane, begin, steps, self.outside, self.ignores, self.doubt)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import Layout
 from gridsample.kernels.sampling.layouts import element, gradient_layout, planes_of
@@ -112,6 +113,25 @@ def divide(plan: Plan, outputs: Outputs, planes: int) -> Array:
     )
 
 
+class Averages(NamedTuple):
+    """What sweeps over means need to know besides.
+
+    Attributes:
+        averaging: which pixels count.
+        weights: the layout of the weights of pixels, (N or 1, C, *spatial), or None.
+        need_weights: whether the gradient of these is needed.
+    """
+
+    averaging: Averaging
+    weights: Layout | None = None
+    need_weights: bool = False
+
+    @property
+    def runs(self) -> bool:
+        """Whether channels may be processed together: NaN is all that may be missing."""
+        return self.weights is None and self.averaging.ignores and not self.averaging.shares
+
+
 class Sweep(NamedTuple):
     """What a sweep of derivatives reads and writes.
 
@@ -123,6 +143,7 @@ class Sweep(NamedTuple):
         filled: whether there is a fill value other than 0.
         needs: the flags of `Description.needs`; the gradients of image and grid come first.
         threads: the most threads.
+        means: what gradients of means need to know besides, or None.
     """
 
     image: Layout
@@ -132,6 +153,7 @@ class Sweep(NamedTuple):
     filled: bool
     needs: tuple[bool, ...]
     threads: int
+    means: Averages | None = None
 
 
 def passes(plan: Plan, sweep: Sweep) -> list[tuple[bool, ...]]:

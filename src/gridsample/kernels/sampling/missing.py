@@ -16,15 +16,13 @@ import operator
 from collections.abc import Sequence
 from types import SimpleNamespace
 
-from gridsample.kernels.sampling.counting import COUNTED, PIXEL, WEIGHT, Counting, Doubt
+from gridsample.kernels.sampling.counting import COUNTED, PIXEL, WEIGHT, Counting, Counts
 from gridsample.kernels.sampling.gather import Gather
-from gridsample.kernels.sampling.layouts import storage_of
 from gridsample.kernels.sampling.points import Strip
-from gridsample.kernels.sampling.reading import Image
 from gridsample.kernels.sampling.runs import GatherRuns
 from gridsample.kernels.sampling.sampler import Description, State
 from gridsample.kernels.sampling.tap_lists import TapList
-from gridsample.kernels.vector import Function, Pointer, Value, kind_of
+from gridsample.kernels.vector import Function, Pointer, Value
 
 
 class Means(Gather):
@@ -32,15 +30,11 @@ class Means(Gather):
 
     def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
         super().__init__(function, description, call)
-        self.ignores, self.drops, self.shares = description.needs
-        self.weighted = bool(description.weights)
+        ignores, self.drops, self.shares = description.needs
+        self.counts = Counts(function, description, call, ignores, self.drops)
         # Only if nothing but NaN is missing does a plain sample tell whether anything is.
-        self.tries = self.ignores and not self.weighted
+        self.tries = ignores and not description.weights
         self.tried = function.scratch("int32", 1)
-        signed = kind_of(description.weights or "bool").family not in ("bool", "unsigned")
-        self.doubt = Doubt(function) if signed else None
-        if self.weighted:
-            self.weights = Image(call.weights, call.weights_item, call.weights_planes)
 
     @classmethod
     def numbers(cls, description: Description) -> dict[str, str]:
@@ -50,20 +44,15 @@ class Means(Gather):
     @classmethod
     def others(cls, description: Description) -> dict[str, str]:
         """Return the kinds of further arrays, by name."""
-        arrays = dict[str, str]()
-        if description.weights:
-            arrays |= {"weights": storage_of(description.weights), "doubtful": "int64"}
         _, _, shares = description.needs
+        arrays = Counts.arrays(description)
         return arrays | {"shares": description.real} if shares else arrays
 
     def run(self, task: Value) -> None:
         """Process one task."""
         self.note(self.function.constant(0, "int32"))
-        if self.doubt is not None:
-            self.doubt.clear()
-        super().run(task)
-        if self.doubt is not None:
-            self.doubt.report(self.call.doubtful)
+        with self.counts.watch():
+            super().run(task)
 
     def note(self, misses: Value) -> None:
         """Note whether a group had missing pixels, as the next one then has, too."""
@@ -76,14 +65,13 @@ class Means(Gather):
         source = self.image.plane(*where)
         begin = call.out_planes.load(plane)
         contiguous = self.description.layout.contiguous
-        fills = self.fills(plane)
+        fills, weights = self.fills(plane), self.counts.plane(*where)
         with self.points.groups(strip) as (number, group):
             state = self.states.load(number)
-            weights = self.weights.plane(*where) if self.weighted else None
-            mean, share = self.mean(state, source, fills, self.counting(state, weights))
+            mean, share = self.mean(state, source, fills, self.counts.of(state, weights))
             if "outside" in state:
                 mean = state["outside"].select(fills["outside"], mean)
-                share = state["outside"].select(float(not self.drops), share)
+                share = state["outside"].select(self.counts.outside, share)
             mean = state["valid"].select(mean, fills["holes"])
             self.points.store_values(group, call.out.at(begin), self.stored(mean), contiguous)
             if self.shares:
@@ -96,12 +84,6 @@ class Means(Gather):
         if self.drops and not self.tries:  # what is dropped has no weight
             fills["dropped"] = fills["dropped"].like(0.0)
         return fills
-
-    def counting(self, state: State, weights: Pointer | None) -> Counting:
-        """Return how the pixels of a group count."""
-        steps = self.call.weights_strides
-        outside = float(not self.drops)
-        return Counting(weights, state.get("counting"), steps, outside, self.ignores, self.doubt)
 
     def mean(
         self, state: State, source: Pointer, fills: dict[str, Value], counting: Counting

@@ -67,11 +67,6 @@ class Description(NamedTuple):
     needs: tuple[bool, ...] = ()
     weights: str = ""
 
-    def weighted(self, kind: str, wide: bool) -> Description:
-        """Return the same for pixels with weights of a kind, whose offsets may need int64."""
-        layout = self.layout._replace(wide=self.layout.wide or wide)
-        return self._replace(weights=kind, layout=layout)
-
 
 class KnownStrides(NamedTuple):
     """What is known of strides when a program is compiled.

@@ -1,0 +1,232 @@
+"""Means over the pixels that count, and their gradients, on arrays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridsample.definitions.options import Averaging
+from gridsample.definitions.plan import BOUNDARIES, Plan
+from gridsample.kernels import threads as pool
+from gridsample.kernels.memory import as_float, converted, even, layout_of, plain
+from gridsample.kernels.run import addresses_of
+from gridsample.kernels.sampling.calls import parts_of_maps, plan_derivatives, plan_gather
+from gridsample.kernels.sampling.division import Averages, Sweep
+from gridsample.kernels.sampling.layouts import gradient_layout
+from gridsample.kernels.sampling.preparing import (
+    as_maps,
+    dropped_of,
+    even_values,
+    in_order,
+    numbers_of_planes,
+)
+from gridsample.kernels.sampling.turning import (
+    empty_runs,
+    parts_of,
+    pays_to_turn,
+    turn_back,
+    turned,
+)
+
+Array = np.ndarray[Any, Any]
+
+
+def averages(plan: Plan) -> bool:
+    """Whether `average` has programs: real pixels, no boundary with signs, no footprints."""
+    odd = any(BOUNDARIES[name].odd for name in plan.boundaries)
+    return plan.dtype.kind != "c" and not (odd or plan.votes or plan.footprint)
+
+
+def average(
+    plan: Plan,
+    image: Array,
+    grid: Array,
+    out: Array,
+    averaging: Averaging,
+    *,
+    weights: Array | None = None,
+    shares: Array | None = None,
+    fill: Array | None = None,
+    affine: bool = False,
+    threads: int | None = None,
+) -> bool:
+    """Sample means over the pixels that count, for plans that `averages`.
+
+    Args:
+        plan: the plan.
+        image: the image, (N, C, *spatial).
+        grid: the grid, or affine maps, as in `gather`.
+        out: the array of the means, (N, C, *out).
+        averaging: which pixels count.
+        weights: how much, (N or 1, 1 or C, *spatial), or None.
+        shares: the array of the sums of weights, (N, C, *out), in the dtype of sums, with the
+            strides of ``out``; for ``averaging.shares``.
+        fill: the fill value of each channel, or None.
+        affine: whether the grid contains affine maps.
+        threads: the maximum number of threads.
+
+    Returns:
+        Whether some weight that was read may be negative or not finite.
+    """
+    image, count = plain(image), threads or pool.cores()
+    layout = None
+    if weights is not None:
+        weights = plain_weights(plan, weights, image)
+        layout = layout_of(weights)
+    means = Averages(averaging, layout)
+    if means.runs and pays_to_turn(plan, layout_of(image), layout_of(out), False):
+        for part in parts_of(plan):
+            runs, values = turned(image[part.items], count), empty_runs(out[part.items])
+            average(
+                part.plan, runs, grid[part.grids], values, averaging, fill=fill, affine=affine,
+                threads=count,
+            )  # fmt: skip
+            turn_back(values, out[part.items], count)
+        return False
+    grid = as_maps(grid, plan) if affine else even(grid)
+    layouts = layout_of(image), layout_of(grid), layout_of(out)
+    launch = plan_gather(plan, (0,) * len(plan.spatial), *layouts, affine, fill is not None, means)
+    outside = numbers_of_planes(plan, (), image.dtype, fill, averaging)
+    doubtful = np.zeros(1, np.int64)
+    others = [] if weights is None else [weights, doubtful]
+    others += [] if shares is None else [shares]
+    launch.run(addresses_of((image, grid, out, *outside, *others)), count)
+    return bool(doubtful[0])
+
+
+def plain_weights(plan: Plan, weights: Array, image: Array) -> Array:
+    """Return weights as a kernel reads them: (N or 1, C, *spatial), copied only if necessary.
+
+    If rows of the image are contiguous, so are those of the weights.
+    """
+    weights = plain(weights)
+    if weights.strides[-1] != weights.itemsize and image.strides[-1] == image.itemsize:
+        weights = np.ascontiguousarray(weights)
+    return np.broadcast_to(weights, (len(weights), plan.channels, *plan.spatial))
+
+
+class Gradients(NamedTuple):
+    """The gradients of means; None where they are not needed.
+
+    Attributes:
+        image: that of the image.
+        grid: that of the grid or of affine maps, in the dtype of sums.
+        weights: that of the weights, in the dtype of sums.
+        doubtful: whether some weight that was read may be negative or not finite.
+    """
+
+    image: Array | None
+    grid: Array | None
+    weights: Array | None
+    doubtful: bool
+
+
+def average_backward(
+    plan: Plan,
+    values: Array,
+    image: Array,
+    grid: Array,
+    averaging: Averaging,
+    *,
+    weights: Array | None,
+    needed: tuple[bool, bool, bool],
+    fill: Array | None,
+    affine: bool,
+    dtype: np.dtype[Any],
+    threads: int | None,
+) -> Gradients:
+    """Compute the gradients of `average`, for plans that `averages`.
+
+    Args:
+        plan: the plan.
+        values: the upstream gradient, (N, C, *out).
+        image: the image, as in `average`.
+        grid: the grid or affine maps, as in `average`.
+        averaging: which pixels count.
+        weights: how much, as in `average`.
+        needed: whether the gradients of the image, the grid and the weights are needed.
+        fill: the fill value of each channel, or None.
+        affine: whether the grid contains affine maps.
+        dtype: the dtype of the image's gradient.
+        threads: the maximum number of threads.
+    """
+    need_image, need_grid, need_weights = needed
+    given, own = weights, image.shape
+    if weights is not None and len(weights) > len(image):
+        image = np.broadcast_to(image, (plan.items, *own[1:]))
+        plan = replace(plan, image_items=plan.items)
+    image, count = plain(image), threads or pool.cores()
+    like = gradient_layout(plan, layout_of(image))
+    image = in_order(image, like)
+    layout = None
+    if weights is not None:
+        weights = plain_weights(plan, weights, image)
+        layout = layout_of(weights)
+    grid, values = as_maps(grid, plan) if affine else even(grid), even_values(values)
+    needs = need_image or need_weights, need_grid and any(m.powers > 1 for m in plan.methods)
+    gradient = None
+    if need_grid:
+        points = (plan.grid_items, *plan.out, len(plan.spatial))
+        gradient = np.zeros(parts_of_maps(plan)) if affine else np.zeros(points, plan.real)
+    sums = like.zeros() if needs[0] else None
+    of_weights = like.zeros() if need_weights else None
+    dropped, doubtful = dropped_of(plan, fill), np.zeros(1, np.int64)
+    least = np.full(len(dropped), averaging.least, plan.real)
+    arrays = [image, grid, values, sums, gradient, dropped, least]
+    arrays += [] if weights is None else [weights, doubtful]
+    arrays += [] if of_weights is None else [of_weights]
+    layouts = layout_of(image), layout_of(grid), layout_of(values)
+    means = Averages(averaging, layout, need_weights)
+    sweep = Sweep(*layouts, affine, fill is not None, needs, count, means)
+    if any(needs):
+        for launch in plan_derivatives("mean backward", plan, (0,) * len(plan.spatial), sweep):
+            launch.run(addresses_of(arrays), count)
+    if gradient is not None and affine:
+        gradient = gradient.sum(1).astype(plan.real)
+    by_weights = None
+    if of_weights is not None and sums is not None and weights is not None and given is not None:
+        by_weights = summed(
+            through_weights(sums, of_weights, image, weights, averaging), given.shape
+        )
+    by_image = None
+    if need_image and sums is not None:
+        by_image = converted(summed(through_pixels(sums, image, weights, averaging), own), dtype)
+    return Gradients(by_image, gradient, by_weights, bool(doubtful[0]))
+
+
+def through_pixels(sums: Array, image: Array, weights: Array | None, averaging: Averaging) -> Array:
+    """Compute the gradient of an image from that of m v, in place."""
+    if weights is not None:
+        np.multiply(sums, weights, out=sums, casting="unsafe")
+    if averaging.ignores and image.dtype.kind not in "biu":
+        np.copyto(sums, 0, where=np.isnan(as_float(image)))
+    return sums
+
+
+def through_weights(
+    sums: Array, of_weights: Array, image: Array, weights: Array, averaging: Averaging
+) -> Array:
+    """Compute the gradient of the weights from those of m v and m; the latter is overwritten."""
+    pixels = as_float(image)
+    if image.dtype.kind in "biu":
+        of_weights += sums * pixels
+        return of_weights
+    with np.errstate(all="ignore"):
+        terms = sums * pixels
+    # A pixel that does not count is not read.
+    np.copyto(terms, 0, where=~np.isfinite(pixels) & (as_float(weights) == 0))
+    if averaging.ignores:
+        for part in (terms, of_weights):
+            np.copyto(part, 0, where=np.isnan(pixels))
+    of_weights += terms
+    return of_weights
+
+
+def summed(gradient: Array, shape: tuple[int, ...]) -> Array:
+    """Sum a gradient over the items and channels along which an array of a shape was broadcast."""
+    for axis in (0, 1):
+        if gradient.shape[axis] != shape[axis]:
+            gradient = gradient.sum(axis, keepdims=True)
+    return gradient

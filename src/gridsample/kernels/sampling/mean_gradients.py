@@ -1,0 +1,90 @@
+"""The gradients of means over the pixels that count; see `missing` and `gradients`.
+
+With n and d the sums of w m v and w m, and g the upstream value of n / d, the quotient rule gives
+the gradients of both,
+
+    of n    g / d
+    of d    - (g / d) (n / d)
+
+The gradient of the grid is the first times that of n plus the second times that of d.  Both are
+also added to each tap's pixel, with the tap's weight w, in two arrays.  What these mean for v and m
+depends on the pixel alone, and is computed afterwards (`averages`).
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from gridsample.kernels.sampling.counting import COUNTED, PIXEL, WEIGHT, Counts
+from gridsample.kernels.sampling.gradients import Backward
+from gridsample.kernels.sampling.points import Group
+from gridsample.kernels.sampling.reading import Image, splat_of
+from gridsample.kernels.sampling.sampler import Description
+from gridsample.kernels.vector import Function, Value
+
+
+class MeanBackward(Backward):
+    """Writes the loops of the sweep of first derivatives of means."""
+
+    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+        super().__init__(function, description, call)
+        self.need_weights, ignores, drops = description.needs[2:]
+        self.counts = Counts(function, description, call, ignores, drops)
+        # Whether a plain sample tells if anything is missing.
+        self.tries = ignores and not (drops or description.weights)
+        if self.need_weights:
+            self.sums_of_weights = Image(call.sums_of_weights, call.sums_item, call.sums_planes)
+
+    @classmethod
+    def arrays(cls, description: Description) -> dict[str, str]:
+        """Return the kinds of the arrays, by name."""
+        arrays = super().arrays(description) | {"least": description.real}
+        arrays |= Counts.arrays(description)
+        return arrays | {"sums_of_weights": description.real} if description.needs[2] else arrays
+
+    def run(self, task: Value) -> None:
+        """Process one task."""
+        with self.counts.watch():
+            super().run(task)
+
+    def memory_of(self, item: Value, plane: Value) -> SimpleNamespace:
+        """Return where a plane is in each array."""
+        memory = super().memory_of(item, plane)
+        where = None if self.description.points.listed else item, plane
+        memory.weights = self.counts.plane(*where)
+        memory.least = splat_of(self.function, self.call.least, plane)
+        if self.need_weights:
+            memory.sums_of_weights = self.sums_of_weights.plane(*where)
+        return memory
+
+    def add(self, number: Value, group: Group, g: Value, memory: SimpleNamespace) -> list[Value]:
+        """Add the gradients of a plane at a group, whose state has a number."""
+        state = self.states.load(number)
+        g = state["valid"].select(g, 0.0)
+        counting = self.counts.of(state, memory.weights)
+        way = self.sampler.way(state, int(self.need_grid), counting)
+        orders = [self.value_order, *(self.raised if self.need_grid else [])]
+        numbered = [(n, *order) for n in (COUNTED, WEIGHT) for order in orders]
+        numbered += [(PIXEL, *self.value_order)] * self.tries
+        moments = self.sampler.moments(way, memory.source, memory.dropped, numbered)
+
+        above, below = (moments[n, *self.value_order] for n in (COUNTED, WEIGHT))
+        onto_above = (below > memory.least).select(g / below, 0.0)
+        onto_below = (below > memory.least).select(-(onto_above * (above / below)), 0.0)
+        if self.tries:
+            # Nothing is missing, and weights sum to one.
+            plain = moments[PIXEL, *self.value_order]
+            onto_above = (plain == plain).select(g, onto_above)
+            onto_below = (plain == plain).select(0.0, onto_below)
+        if self.need_grid:
+            # One after the other, so that the second does not change the first where it is 0.
+            for share, n in ((onto_above, COUNTED), (onto_below, WEIGHT)):
+                terms = [self.product(share, moments, (n, *order)) for order in self.raised]
+                self.totals.add(number, terms)
+        if self.need_image:
+            share = group.fresh.select(onto_above, 0.0)
+            self.sampler.scatter(way, memory.sums, {self.value_order: share})
+        if self.need_weights:
+            share = group.fresh.select(onto_below, 0.0)
+            self.sampler.scatter(way, memory.sums_of_weights, {self.value_order: share})
+        return []
