@@ -6,7 +6,7 @@ is the mean
     out = sum(w m v) / sum(w m)
 
 This module has the options, and lays an image out as the two images m v and m (`Planes`), whose
-samples are both sums.  `gridsample.ops.means` samples them, and divides.
+samples are both sums.  `gridsample.ops.quotients` samples them, and divides.
 """
 
 from __future__ import annotations

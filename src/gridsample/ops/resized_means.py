@@ -2,7 +2,7 @@
 
     out = sum(w m v) / sum(w m)
 
-As in `gridsample.ops.means`, both sums come from resizing one image, whose channels are m v and m.
+As in `gridsample.ops.quotients`, both sums come from resizing one image, whose channels are m v and m.
 Outside the image, both continue with their edge pixels.
 """
 
@@ -12,7 +12,6 @@ from gridsample.backends import Backend
 from gridsample.definitions.options import Resizing, changed
 from gridsample.definitions.plan import method_of
 from gridsample.ops.arrays import Array, coefficient_type, is_differentiable, planes, sum_type
-from gridsample.ops.means import Mean, by_pixels, divided, of_sums, widened
 from gridsample.ops.missing import (
     Planes,
     Rule,
@@ -24,6 +23,7 @@ from gridsample.ops.missing import (
     stacked,
     stored,
 )
+from gridsample.ops.quotients import Mean, by_pixels, divided, of_sums, widened
 
 
 def prepared(

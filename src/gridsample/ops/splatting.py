@@ -28,7 +28,6 @@ from gridsample.ops.arrays import (
     planes,
     sum_type,
 )
-from gridsample.ops.means import widened
 from gridsample.ops.missing import (
     Rule,
     as_rule,
@@ -37,6 +36,7 @@ from gridsample.ops.missing import (
     laid_out,
     without_missing,
 )
+from gridsample.ops.quotients import widened
 
 # What to do instead of splatting labels.
 OTHERS = "; splat each label's (values == label) by itself, or use 'nearest' or 'bilinear'"
