@@ -2,7 +2,7 @@
 
     out = sum(w m v) / sum(w m)
 
-As in `gridsample.ops.quotients`, both sums come from resizing one image, whose channels are m v and m.
+As in `gridsample.ops.quotients`, both sums come from one image, whose channels are m v and m.
 Outside the image, both continue with their edge pixels.
 """
 
