@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,11 @@ Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 # Shape, strides in bytes, and dtype.
 Layout = tuple[Shape, Shape, np.dtype[Any]]
+
+
+def addresses_of(arrays: Iterable[Array | None]) -> list[int]:
+    """Return the addresses of arrays; 0 for None."""
+    return [0 if array is None else array.__array_interface__["data"][0] for array in arrays]
 
 
 def layout_of(array: Array) -> Layout:

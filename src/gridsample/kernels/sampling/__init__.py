@@ -19,6 +19,7 @@ from gridsample.definitions.plan import BOUNDARIES, Plan, is_differentiable
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import (
     Layout,
+    addresses_of,
     converted,
     even,
     is_even,
@@ -29,7 +30,7 @@ from gridsample.kernels.memory import (
     spacing,
 )
 from gridsample.kernels.outside import bits_outside, means_outside, numbers_outside
-from gridsample.kernels.run import Launch, addresses_of
+from gridsample.kernels.run import Launch
 from gridsample.kernels.sampling import antialiasing, footprint_calls
 from gridsample.kernels.sampling.calls import (
     parts_of_maps,
