@@ -92,17 +92,20 @@ def main(side: str) -> None:
         numbers += [np.nan, np.inf, 1e30, -3e38, 0.1]
         grid = guard(rng.choice(np.array(numbers, np.float32), (2, 270, rank)))
         image = guard(image)
-        for mode, boundary, align_corners in options:
+        flips = itertools.cycle([(-1,), (-2,), (1,), (0, 1, -1), (0,)])  # axes in reverse order
+        for (mode, boundary, align_corners), axes in zip(options, flips, strict=False):
             how = {"mode": mode, "padding_mode": boundary, "align_corners": align_corners}
-            out = gridsample.grid_sample(image, grid, **how, channel_axis=axis)
+            how["channel_axis"] = axis
+            flipped = np.flip(guard(np.flip(image, axes)), axes)
+            out = gridsample.grid_sample(image, grid, **how)
+            same = gridsample.grid_sample(flipped, grid, **how)
+            np.testing.assert_allclose(same, out, rtol=1e-5, atol=1e-4)
+            count += 2
             if dtype != "float32" or 1 < channels < 8:
-                count += 1
                 continue
             values = guard(np.ones_like(out))
-            for threads in (1, 2):
-                gridsample.grid_sample_vjp(
-                    values, image, grid, **how, channel_axis=axis, threads=threads
-                )
+            for source, threads in ((image, 1), (image, 2), (flipped, 2)):
+                gridsample.grid_sample_vjp(values, source, grid, **how, threads=threads)
             count += 3
     count += over_footprints(guard)
     count += one_pixel_or_row(guard, options)

@@ -23,6 +23,7 @@ from gridsample.backends import backend_of
 from gridsample.chunked.strips import Positions, joined, sample, sample_axis
 from gridsample.definitions.checks import as_array, as_reals, check_constant, check_dense
 from gridsample.definitions.integers import saturated
+from gridsample.definitions.options import Resizing
 from gridsample.definitions.plan import NARROW_TYPES
 from gridsample.ops.affine import affine_sample
 from gridsample.ops.sampling import grid_sample
@@ -521,19 +522,45 @@ def resize(
     mode = chosen(flags, MODES, "interpolation")
     size, factors = output_size(image.shape, dsize, fx, fy)
     result = destination(dst, (*size, *np.shape(src)[2:]), image.dtype, False)
-    values = image if mode == "nearest" else image.astype(summed_in(image.dtype))
     shrinks = flags == INTER_AREA and max(factors) <= 1
+    if mode == "nearest":
+        rows, columns = (
+            np.clip(places(flags, n, m, factor), 0, n - 1).astype(np.intp)
+            for n, m, factor in zip(image.shape, size, factors, strict=False)
+        )
+        values = image[rows].take(columns, axis=1)
+    elif flags != INTER_AREA:
+        values = resized(image, size, mode, factors)
+    elif shrinks and all(n % m == 0 for n, m in zip(image.shape, size, strict=False)):
+        values = resized(image, size, "area", factors)
+    else:
+        values = one_axis_at_a_time(image, size, factors, shrinks)
+    with_channels(result)[...] = values
+    return result
+
+
+def resized(image: Array, size: tuple[int, int], mode: str, factors: Sequence[float]) -> Array:
+    """Resize by a method of `gridsample.interpolate`; the factors determine the positions."""
+    planes = image.transpose(2, 0, 1)[np.newaxis]
+    options = Resizing(size, (mode, mode), False, False, tuple(factors), channel_axis=-1)
+    result: Array = backend_of(src=planes).resize(planes, options, False)[0]
+    return np.moveaxis(result, 0, -1)
+
+
+def one_axis_at_a_time(
+    image: Array, size: tuple[int, int], factors: Sequence[float], shrinks: bool
+) -> Array:
+    """Resize by INTER_AREA: by means that pixels may share, or if an axis grows, linearly."""
+    values = image.astype(summed_in(image.dtype))
     for axis, (outputs, factor) in enumerate(zip(size, factors, strict=True)):
         if shrinks:
             values = mean_along(values, axis, outputs, 1 / factor)
-            continue
-        x = places(flags, image.shape[axis], outputs, factor)
-        x = np.clip(x, 0, image.shape[axis] - 1) if mode == "nearest" else x
-        values = sample_axis(values, axis, x, mode=mode, padding_mode="border")
-    if image.dtype.kind in "iu" and values.dtype.kind == "f":
+        else:
+            x = places(INTER_AREA, image.shape[axis], outputs, factor)
+            values = sample_axis(values, axis, x, mode="linear", padding_mode="border")
+    if image.dtype.kind in "iu":
         values = saturated(np.rint(values), image.dtype)
-    with_channels(result)[...] = values
-    return result
+    return values
 
 
 def summed_in(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -567,12 +594,11 @@ def places(flags: int, n: int, outputs: int, factor: float) -> Array:
         steps[0] /= 2
         exact: Array = np.floor(np.cumsum(steps))
         return exact
-    if flags == INTER_AREA:  # linear only where a pixel's edge falls into the output's
-        base = np.floor(at * step)
-        share = np.maximum((at + 1 - (base + 1) * factor).astype(np.float32), 0)
-        at = base + (share - np.floor(share))
-        return at
-    return (at + 0.5) * step - 0.5
+    # INTER_AREA: linear only where a pixel's edge falls into the output's.
+    base = np.floor(at * step)
+    share = np.maximum((at + 1 - (base + 1) * factor).astype(np.float32), 0)
+    at = base + (share - np.floor(share))
+    return at
 
 
 def mean_along(image: Array, axis: int, outputs: int, step: float) -> Array:

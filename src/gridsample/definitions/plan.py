@@ -377,6 +377,7 @@ def check_flag(value: Any, name: str) -> bool:
     raise TypeError(f"{name} must be True or False, got {value!r}")
 
 
+@functools.cache
 def type_name(dtype: np.dtype[Any]) -> str:
     """The name of a dtype, regardless of its byte order."""
     return "bfloat16" if dtype == BFLOAT16 else dtype.name

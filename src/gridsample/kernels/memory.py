@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,11 @@ Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 # Shape, strides in bytes, and dtype.
 Layout = tuple[Shape, Shape, np.dtype[Any]]
+
+
+def addresses_of(arrays: Iterable[Array | None]) -> list[int]:
+    """Return the addresses of arrays; 0 for None."""
+    return [0 if array is None else array.__array_interface__["data"][0] for array in arrays]
 
 
 def layout_of(array: Array) -> Layout:
@@ -48,7 +54,7 @@ def spacing(layout: Layout) -> tuple[int, int, int] | None:
 def plain(array: Array) -> Array:
     """Return the array itself if a kernel can read it, otherwise a copy.
 
-    Kernels read native, aligned arrays without negative strides.
+    Kernels read native, aligned arrays, in any order of memory.
     """
     if is_plain(array.strides, array.dtype) and array.flags.aligned:
         return array
@@ -58,25 +64,14 @@ def plain(array: Array) -> Array:
 @functools.lru_cache(maxsize=1024)
 def is_plain(strides: Shape, dtype: np.dtype[Any]) -> bool:
     """Whether a kernel can read an array with these strides and this dtype."""
-    return dtype.isnative and all(
-        stride >= 0 and stride % dtype.itemsize == 0 for stride in strides
-    )
+    return dtype.isnative and all(stride % dtype.itemsize == 0 for stride in strides)
 
 
 def even(points: Array) -> Array:
-    """Return the array (N, *points, D) itself if a kernel can read it, otherwise a copy.
-
-    Its last axis may have a negative stride, as that of reversed coordinates has.
-    """
-    upward = raised(points)
-    if plain(upward) is upward and spacing(layout_of(upward)):
+    """Return the array (N, *points, D) itself if a kernel can read it, otherwise a copy."""
+    if plain(points) is points and spacing(layout_of(points)):
         return points
     return np.ascontiguousarray(plain(points))
-
-
-def raised(points: Array) -> Array:
-    """Return the array, or a view of it with the last axis reversed if its stride is negative."""
-    return points[..., ::-1] if points.strides[-1] < 0 else points
 
 
 def is_even(values: Array) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -65,11 +65,6 @@ def entry(
     given = {name: getattr(call, name) for name in arrays}
     with function.tasks(counters, call.first, call.last) as task:
         yield task, SimpleNamespace(**given, **vars(fields), scratch=scratch)
-
-
-def addresses_of(arrays: Iterable[Array | None]) -> list[int]:
-    """Return the addresses of arrays; 0 for None."""
-    return [0 if array is None else array.__array_interface__["data"][0] for array in arrays]
 
 
 class Launch(NamedTuple):

@@ -27,12 +27,11 @@ import numpy as np
 from gridsample.definitions.plan import type_name
 from gridsample.definitions.tables import AxisMap, Band, chosen, rounded_order
 from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import as_parts
+from gridsample.kernels.memory import addresses_of, as_parts
 from gridsample.kernels.resize import planning
 from gridsample.kernels.resize.copies import copy_pixels
 from gridsample.kernels.resize.planning import Numbers, are_fixed, prepare
 from gridsample.kernels.resize.votes import vote
-from gridsample.kernels.run import addresses_of
 from gridsample.kernels.spline import coefficients, filter_axis
 
 Array = np.ndarray[Any, Any]

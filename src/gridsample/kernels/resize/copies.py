@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from gridsample.definitions.tables import Band
+from gridsample.kernels.memory import addresses_of
 from gridsample.kernels.resize import planning
-from gridsample.kernels.run import Launch, addresses_of, entry
+from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.vector import Function, Pointer, Program, Record, Value, compile, host
 
 Array = np.ndarray[Any, Any]

@@ -21,8 +21,8 @@ import numpy as np
 from gridsample.definitions.plan import type_name
 from gridsample.definitions.tables import AxisMap, Band, chosen
 from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import Layout, layout_of, plain
-from gridsample.kernels.run import Launch, addresses_of, entry
+from gridsample.kernels.memory import Layout, addresses_of, layout_of, plain
+from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.footprint_labels import LabelList
 from gridsample.kernels.sampling.labels import as_key, key_kind
 from gridsample.kernels.sampling.layouts import Planes, planes_of

@@ -19,6 +19,7 @@ from gridsample.definitions.plan import Plan
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import (
     Layout,
+    addresses_of,
     converted,
     even,
     is_even,
@@ -28,7 +29,7 @@ from gridsample.kernels.memory import (
     plain,
     spacing,
 )
-from gridsample.kernels.run import Launch, addresses_of
+from gridsample.kernels.run import Launch
 from gridsample.kernels.sampling import antialiasing, footprint_calls
 from gridsample.kernels.sampling.averages import average as average
 from gridsample.kernels.sampling.averages import average_backward as average_backward

@@ -10,8 +10,7 @@ import numpy as np
 from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import BOUNDARIES, Plan
 from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import as_float, converted, even, layout_of, plain
-from gridsample.kernels.run import addresses_of
+from gridsample.kernels.memory import addresses_of, as_float, converted, even, layout_of, plain
 from gridsample.kernels.sampling.calls import parts_of_maps, plan_derivatives, plan_gather
 from gridsample.kernels.sampling.division import Averages, Sweep
 from gridsample.kernels.sampling.layouts import gradient_layout

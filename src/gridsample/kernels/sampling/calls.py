@@ -235,7 +235,10 @@ def run_settings(
     plan: Plan, source: Planes, outputs: Outputs, description: Description, channels: int
 ) -> dict[str, int]:
     """Return the settings of programs for runs of so many channels."""
-    end = extent_of(plan, source, outputs) + channels
+    upward = source._replace(
+        item=max(0, source.item), strides=tuple([max(0, stride) for stride in source.strides])
+    )
+    end = extent_of(plan, upward, outputs) + channels  # of an item's memory
     length = run_for(description, lanes_of(plan)).length
     return {"channels": channels, "image_last": end - length}
 

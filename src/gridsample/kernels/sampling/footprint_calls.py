@@ -12,8 +12,8 @@ import numpy as np
 
 from gridsample.definitions import footprints as definitions
 from gridsample.definitions.plan import Plan
-from gridsample.kernels.memory import Layout, layout_of
-from gridsample.kernels.run import Launch, addresses_of
+from gridsample.kernels.memory import Layout, addresses_of, layout_of
+from gridsample.kernels.run import Launch
 from gridsample.kernels.sampling.axes import rules_of
 from gridsample.kernels.sampling.calls import (
     frame_of,

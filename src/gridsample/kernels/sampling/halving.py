@@ -1,7 +1,4 @@
-"""Area-halved copies of images, for footprints with long sides.
-
-Copies are made a few rows at a time, so that little else than the result is in memory.
-"""
+"""Area-halved copies of images, for footprints with long sides: they are resized."""
 
 from __future__ import annotations
 
@@ -11,16 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions import footprints as definitions
-from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import as_float
+from gridsample.definitions.footprints import halving
+from gridsample.definitions.tables import AxisMap, Band, collect
+from gridsample.kernels import of_resizing
 from gridsample.kernels.sampling.layouts import complex_of
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
-
-# Numbers of an image that are converted at a time.
-BAND = 1 << 16
 
 
 class Halves(NamedTuple):
@@ -48,7 +42,7 @@ class Halves(NamedTuple):
             if level > done:
                 kind = copy_type(image.dtype, level, self.real)
                 onto = zeros(image, self.spatial[level], kind)
-                halve(source, level - done, onto, self.real, self.threads)
+                self.resize(source, level - done, onto)
                 source, done = onto, level
                 del onto
             yield level, source
@@ -59,13 +53,38 @@ class Halves(NamedTuple):
 
     def add_back(self, sums: Array, smaller: dict[int, Array]) -> None:
         """Add the gradients of the copies to that of the image."""
-        total: Array | float = 0.0
+        total: Array | None = None
         for level in range(max(self.used), 0, -1):
             if level in smaller:
-                total = smaller.pop(level) + total
-            assert isinstance(total, np.ndarray)
-            total = unhalve(total, self.spatial[level - 1])
+                total = smaller.pop(level) if total is None else smaller.pop(level) + total
+            assert total is not None
+            larger = zeros(sums, self.spatial[level - 1], sums.dtype)
+            self.resize(total, -1, larger)
+            total = larger
         sums += total
+
+    def resize(self, image: Array, times: int, result: Array) -> None:
+        """Halve an image (N, C, *spatial) some times, or apply the transpose of that."""
+        sizes = image.shape[2:] if times > 0 else result.shape[2:]
+        maps = [halving_map(n, abs(times)) for n in sizes]
+        maps = [one if times > 0 else one.transpose() for one in maps]
+        of_resizing().resize(maps, image, result, self.real, self.threads)
+
+
+@functools.lru_cache(maxsize=64)
+def halving_map(n: int, times: int) -> AxisMap:
+    """Return the matrix that halves a line of n pixels some times."""
+    pixels = np.arange(n)
+    band = Band(n, pixels, np.ones_like(pixels), np.ones((n, 1)))
+    for _ in range(times):
+        rows, shares = halving(band.outputs)
+        # Entries with a weight of 0 may be NaN.
+        rows = np.where(shares > 0, rows, rows[:, :1])
+        index = band.first[rows][..., np.newaxis] + np.arange(band.taps)
+        weights = shares[..., np.newaxis] * band.weights[rows]
+        index = np.where(weights > 0, index, index[:, :1, :1])
+        band = collect(index.reshape(len(rows), -1), weights.reshape(len(rows), -1), n)
+    return AxisMap(None, band, None)
 
 
 def copy_type(dtype: np.dtype[Any], level: int, real: np.dtype[Any]) -> np.dtype[Any]:
@@ -87,63 +106,3 @@ def zeros(image: Array, spatial: Shape, kind: np.dtype[Any]) -> Array:
         memory: Array = np.zeros((items, *spatial, channels), kind)
         return memory.transpose(0, -1, *range(1, memory.ndim - 1))
     return np.zeros((items, channels, *spatial), kind)
-
-
-def halve(image: Array, times: int, onto: Array, real: np.dtype[Any], threads: int) -> None:
-    """Halve an image (N, C, *spatial) along all axes some times: see `definitions.halving`.
-
-    Sums are computed in the dtype ``real``, or the complex dtype of that precision.
-    """
-    wide, height = complex_of(real) if image.dtype.kind == "c" else real, onto.shape[2]
-    rows = max(1, BAND * height * len(image) // max(image.size, 1))
-    pool.run(
-        [
-            functools.partial(halve_rows, image[n : n + 1], times, wide, onto[n : n + 1], row, rows)
-            for n in range(len(image))
-            for row in range(0, height, rows)
-        ],
-        threads,
-    )
-
-
-def halve_rows(
-    image: Array, times: int, wide: np.dtype[Any], result: Array, first: int, rows: int
-) -> None:
-    """Compute some rows of a halved image."""
-    last = min(first + rows, result.shape[2])
-    result[:, :, first:last] = halved_rows(image, times, wide, first, last)
-
-
-def halved_rows(image: Array, times: int, wide: np.dtype[Any], first: int, last: int) -> Array:
-    """Return the rows from first to last of an image that is halved some times."""
-    if not times:
-        return as_float(image[:, :, first:last]).astype(wide)
-    n = image.shape[2]
-    for _ in range(times - 1):
-        n = (n + 1) // 2
-    places, weights = definitions.halving(n)
-    places, weights = places[first:last], weights[first:last]
-    low = int(places.min())
-    found = halved_rows(image, times - 1, wide, low, int(places.max()) + 1)
-    found = weighed(found, 2, places - low, weights)
-    for axis in range(3, image.ndim):
-        found = weighed(found, axis, *definitions.halving(found.shape[axis]))
-    return found
-
-
-def unhalve(image: Array, spatial: Shape) -> Array:
-    """Apply the transpose of halving once, to an image that came from a spatial shape."""
-    for axis, n in enumerate(spatial, start=2):
-        image = weighed(image, axis, *definitions.unhalving(n))
-    return image
-
-
-def weighed(image: Array, axis: int, places: Array, weights: Array) -> Array:
-    """Sum the entries at ``places`` along an axis, with ``weights``, both (entries, terms)."""
-    factors = weights.astype(image.real.dtype).reshape(
-        *weights.shape, *(1,) * (image.ndim - 1 - axis)
-    )
-    total: Array = image.take(places[:, 0], axis) * factors[:, 0]
-    for k in range(1, places.shape[1]):
-        total += image.take(places[:, k], axis) * factors[:, k]
-    return total

@@ -108,7 +108,7 @@ def gradient_layout(plan: Plan, image: Layout) -> GradientLayout:
     shape, strides, dtype = image
     kind = complex_of(plan.real) if dtype.kind == "c" else plan.real
     # Axes along which the image is broadcast are the slowest.
-    slowest_first = sorted(range(len(shape)), key=lambda a: (strides[a] != 0, -strides[a]))
+    slowest_first = sorted(range(len(shape)), key=lambda a: (strides[a] != 0, -abs(strides[a])))
     long = [a for a in slowest_first if shape[a] > 1 and strides[a]]
     if long and long[-1] not in (1, len(shape) - 1):
         slowest_first = [*range(len(shape))]

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions.plan import Plan
-from gridsample.kernels.memory import Layout
-from gridsample.kernels.run import Launch, addresses_of, entry
+from gridsample.kernels.memory import Layout, addresses_of
+from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.vector import Function, Record, compile, host, transpose
 
 Array = np.ndarray[Any, Any]

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import as_float, layout_of
-from gridsample.kernels.run import addresses_of
+from gridsample.kernels.memory import addresses_of, as_float, layout_of
 from gridsample.kernels.spline.recursions import extension
 
 if TYPE_CHECKING:  # the compiler is imported on first use

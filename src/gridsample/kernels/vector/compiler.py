@@ -64,6 +64,7 @@ class Target(NamedTuple):
             return 512
         return 256 if self.has("avx2", "fma") else 128
 
+    @functools.cache  # noqa: B019
     def lanes(self, kind: str) -> int:
         """Return how many numbers of a kind fill a vector register."""
         return self.bits // kind_of(kind).bits
