@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 
 import cases
 import numpy as np
+import pytest
 from guarded import Guarded, maker
 
+import gridsample
 from gridsample.definitions.footprints import Footprint
 from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import make_plan
@@ -87,6 +89,32 @@ class Case(NamedTuple):
             plan, *arrays, out, means, weights=weights, shares=shares, fill=fill, threads=2
         )
         return out if shares is None else (out, shares)
+
+    def values(self, rng: np.random.Generator) -> Array:
+        """Return upstream values."""
+        items = max(len(self.image), len(self.grid))
+        return rng.standard_normal((items, self.image.shape[1], *self.grid.shape[1:-1]))
+
+    def differentiate(
+        self, mode: Any, zeros: Any, values: Array, averaging: Averaging, weights: Array | None,
+        needed: tuple[bool, bool, bool],
+    ) -> tuple[Array | None, ...]:  # fmt: skip
+        """Compute gradients of means with the programs, on guarded arrays."""
+        plan = make_plan(
+            self.image.shape, self.image.dtype, self.grid.shape, self.grid.dtype, mode,
+            self.boundary, self.aligned, False, coords=self.coords, extrapolate=not self.inside,
+        )  # fmt: skip
+        given = [values, self.image, self.grid, *([] if weights is None else [weights])]
+        arrays = [zeros(a.shape, a.dtype) for a in given]
+        for array, one in zip(arrays, given, strict=True):
+            array[...] = one
+        fill = np.full(plan.channels, FILL) if self.filled else None
+        found = sampling.average_backward(
+            plan, *arrays[:3], averaging, weights=arrays[3] if arrays[3:] else None,
+            needed=needed, fill=fill, affine=False, dtype=plan.dtype, threads=2,
+        )  # fmt: skip
+        assert not found.doubtful
+        return found.image, found.grid, found.weights
 
     @property
     def filled(self) -> bool:
@@ -230,13 +258,44 @@ def sample_weighted_means(zeros: Any) -> int:
     return runs
 
 
+def differentiate_means(zeros: Any) -> int:
+    """Gradients of means, which are also those of two sums that are sampled and divided."""
+    runs, kinds = 0, ("float64", "bool", "float32", "int16")
+    for mode, ignores in (("linear", True), ("cubic", True), ("linear", False)):
+        for n, case in enumerate(calls(("float64",), 1.3, 0.2 * ignores)):
+            rng = cases.generator("bodies", "gradients of means", n)
+            items, channels, *spatial = case.image.shape
+            shape = (items if n % 2 else 1, channels if n % 3 else 1, *spatial)
+            weights = (rng.integers(0, 4, shape) / 4).astype(kinds[n % len(kinds)])
+            weights = None if ignores and n % 5 == 0 else weights
+            how = {
+                "mode": mode, "padding_mode": case.boundary, "align_corners": case.aligned,
+                "coords": case.coords, "extrapolate": not case.inside, "min_weight": 0.2,
+                "missing": "ignore" if ignores else "propagate",
+                "fill_value": FILL * case.filled, "weights": weights,
+            }  # fmt: skip
+            values = case.values(rng)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("gridsample.ops.means.averaging_of", lambda *_: None)
+                expected = gridsample.grid_sample_vjp(values, case.image, case.grid, **how)
+            needed = True, n % 4 < 3, weights is not None
+            averaging = Averaging(0.2, (), False, ignores)
+            found = case.differentiate(mode, zeros, values, averaging, weights, needed)
+            for mine, other in zip(found, expected, strict=False):
+                if mine is not None:
+                    slack = 1e-8 + 4 * np.finfo(other.dtype).eps * np.abs(other).max()
+                    np.testing.assert_allclose(mine, other, rtol=0, atol=slack)
+            runs += 1
+    return runs
+
+
 def main(side: str) -> None:
     """Run all bodies."""
     zeros = maker(side)
-    for name in ("kernels.sampling.footprint_calls", "kernels.run"):
-        importlib.import_module(f"gridsample.{name}").np = Guarded(zeros)  # type: ignore[attr-defined]
+    for name in ("sampling.footprint_calls", "sampling.averages", "sampling.layouts", "run"):
+        importlib.import_module(f"gridsample.kernels.{name}").np = Guarded(zeros)  # type: ignore[attr-defined]
     runs = sample_labels(zeros) + sample_footprints(zeros) + sample_means(zeros)
-    runs += sample_weighted_means(zeros)
+    runs += sample_weighted_means(zeros) + differentiate_means(zeros)
     print(f"{runs} runs")
 
 

@@ -198,7 +198,8 @@ def average_backward(
 def through_pixels(sums: Array, image: Array, weights: Array | None, averaging: Averaging) -> Array:
     """Compute the gradient of an image from that of m v, in place."""
     if weights is not None:
-        np.multiply(sums, weights, out=sums, casting="unsafe")
+        with np.errstate(all="ignore"):  # a weight may turn out to be wrong
+            np.multiply(sums, as_float(weights), out=sums, casting="unsafe")
     if averaging.ignores and image.dtype.kind not in "biu":
         np.copyto(sums, 0, where=np.isnan(as_float(image)))
     return sums

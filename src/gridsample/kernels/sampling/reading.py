@@ -114,7 +114,7 @@ def moments(reader: Reader, taps: Sequence[Taps], orders: Orders) -> Moments:
     for order in dict.fromkeys(order[-len(taps) :] for order in orders):
         alike = [numbered for numbered in orders if numbered[-len(taps) :] == order]
         totals |= sum_over(reader.of_order(order), taps, (), alike)
-    return totals
+    return {order: totals[order] for order in orders}
 
 
 def sum_over(
