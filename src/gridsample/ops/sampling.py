@@ -165,11 +165,11 @@ def grid_sample(
     Raises:
         TypeError: a dtype or the type of an option is not accepted; "label" is given with an image
             that is not bool or integer.
-        ValueError: shapes do not match, a name is unknown or ambiguous, a weight is negative or not
-            finite, a fill value other than 0 or a min_weight is given but not used, a spline would
-            have to be prefiltered although pixels may be missing or weighted, or "label" is
-            combined with a mode other than "nearest", with a boundary that changes signs, or with
-            missing pixels or weights.
+        ValueError: shapes do not match, a name is unknown or ambiguous, a weight that is read is
+            negative or not finite, a fill value other than 0 or a min_weight is given but not used,
+            a spline would have to be prefiltered although pixels may be missing or weighted, or
+            "label" is combined with a mode other than "nearest", with a boundary that changes
+            signs, or with missing pixels or weights.
 
     Example:
         >>> import numpy as np, gridsample
