@@ -184,44 +184,49 @@ def average_backward(
             launch.run(addresses_of(arrays), count)
     if gradient is not None and affine:
         gradient = gradient.sum(1).astype(plan.real)
+    lost = None
+    if averaging.ignores and image.dtype.kind not in "biu" and needs[0]:
+        lost = np.isnan(as_float(image))
     by_weights = None
     if of_weights is not None and sums is not None and weights is not None and given is not None:
-        by_weights = summed(
-            through_weights(sums, of_weights, image, weights, averaging), given.shape
-        )
+        through_weights(sums, of_weights, image, weights, lost)
+        by_weights = summed(of_weights, given.shape)
     by_image = None
     if need_image and sums is not None:
-        by_image = converted(summed(through_pixels(sums, image, weights, averaging), own), dtype)
+        through_pixels(sums, weights, lost)
+        by_image = converted(summed(sums, own), dtype)
     return Gradients(by_image, gradient, by_weights, bool(doubtful[0]))
 
 
-def through_pixels(sums: Array, image: Array, weights: Array | None, averaging: Averaging) -> Array:
-    """Compute the gradient of an image from that of m v, in place."""
+def through_pixels(sums: Array, weights: Array | None, lost: Array | None) -> None:
+    """Compute the gradient of an image from that of m v, in place.
+
+    Args:
+        sums: the gradient of m v.
+        weights: the weights, or None for 1.
+        lost: where a pixel is missing, or None if none is.
+    """
     if weights is not None:
         with np.errstate(all="ignore"):  # a weight may turn out to be wrong
             np.multiply(sums, as_float(weights), out=sums, casting="unsafe")
-    if averaging.ignores and image.dtype.kind not in "biu":
-        np.copyto(sums, 0, where=np.isnan(as_float(image)))
-    return sums
+    if lost is not None:
+        np.copyto(sums, 0, where=lost)
 
 
 def through_weights(
-    sums: Array, of_weights: Array, image: Array, weights: Array, averaging: Averaging
-) -> Array:
-    """Compute the gradient of the weights from those of m v and m; the latter is overwritten."""
+    sums: Array, of_weights: Array, image: Array, weights: Array, lost: Array | None
+) -> None:
+    """Compute the gradient of weights from those of m v and m, in place of the latter."""
     pixels = as_float(image)
-    if image.dtype.kind in "biu":
-        of_weights += sums * pixels
-        return of_weights
     with np.errstate(all="ignore"):
-        terms = sums * pixels
-    # A pixel that does not count is not read.
-    np.copyto(terms, 0, where=~np.isfinite(pixels) & (as_float(weights) == 0))
-    if averaging.ignores:
-        for part in (terms, of_weights):
-            np.copyto(part, 0, where=np.isnan(pixels))
-    of_weights += terms
-    return of_weights
+        terms = np.multiply(sums, pixels, dtype=sums.dtype)
+        if lost is not None:
+            for part in (terms, of_weights):
+                np.copyto(part, 0, where=lost)
+        if not np.isfinite(terms.sum()):
+            # A pixel without weight is not read.
+            np.copyto(terms, 0, where=~np.isfinite(pixels) & (as_float(weights) == 0))
+        of_weights += terms
 
 
 def summed(gradient: Array, shape: tuple[int, ...]) -> Array:

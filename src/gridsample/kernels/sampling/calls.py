@@ -55,12 +55,12 @@ from gridsample.kernels.sampling.points import (
     STRIP,
     PointSource,
 )
+from gridsample.kernels.sampling.reading import PAIRS
 from gridsample.kernels.sampling.rows import row_length
 from gridsample.kernels.sampling.run_gradients import BackwardRuns
 from gridsample.kernels.sampling.runs import GatherRuns, run_for
 from gridsample.kernels.sampling.sampler import (
     COPIES,
-    PAIRS,
     ROWS,
     SINGLES,
     Description,
@@ -202,7 +202,8 @@ def weighted(
         "weights_planes": weights.starts.ctypes.data,
     }
     wide = extent_of(plan, weights, frame.outputs) >= (1 << 31) - 2
-    known = description.layout._replace(wide=description.layout.wide or wide)
+    shared = len(weights.starts) > 1 and not np.ptp(weights.starts)
+    known = description.layout._replace(wide=description.layout.wide or wide, shared=shared)
     frame = frame._replace(
         settings={**frame.settings, **settings}, kept=(*frame.kept, weights.starts)
     )

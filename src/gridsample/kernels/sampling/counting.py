@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 
 from gridsample.kernels.sampling.axes import Tap
 from gridsample.kernels.sampling.layouts import storage_of
+from gridsample.kernels.sampling.points import STRIP
 from gridsample.kernels.sampling.reading import (
+    PAIRS,
     Image,
     Numbers,
     PixelPairs,
@@ -27,7 +30,7 @@ from gridsample.kernels.sampling.rows import Blocks, Row, RowInMemory
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
 if TYPE_CHECKING:
-    from gridsample.kernels.sampling.sampler import Description
+    from gridsample.kernels.sampling.sampler import Description, Sampler
 
 # The numbers of a pixel: m v, m, and v.
 COUNTED, WEIGHT, PIXEL = 0, 1, 2
@@ -43,6 +46,7 @@ class Counting(NamedTuple):
         outside: the weight of dropped taps: 1 if what is outside is known, otherwise 0.
         ignores: whether NaN counts for nothing.
         doubt: memory for whether any weight is doubtful, or None if none can be; see `Doubt`.
+        kept: the weights of the group's taps, if they have been read before; see `Counts.keep`.
     """
 
     plane: Pointer | None
@@ -51,6 +55,7 @@ class Counting(NamedTuple):
     outside: float
     ignores: bool
     doubt: Doubt | None = None
+    kept: Pointer | None = None
 
     def numbers(self, pixels: Sequence[Value], weights: Sequence[Value]) -> list[Numbers]:
         """Return the numbers of pixels, given their weights."""
@@ -71,16 +76,24 @@ class Counting(NamedTuple):
         """Return a reader of single pixels as numbers."""
         if self.plane is None:
             return Counted(pixels, Ones(self.outside), self)
-        weights = SinglePixels(self.plane, self.begin, self.dropped(pixels), pixels.gathers)
+        dropped = pixels.dropped.value.like(self.outside)
+        weights = SinglePixels(self.plane, self.begin, dropped, pixels.gathers)
         weights.counting = True
         return Counted(pixels, weights, self)
 
     def pairs(self, pixels: PixelPairs) -> Counted:
         """Return a reader of pairs of pixels as numbers."""
+        if self.kept is not None:
+            return Counted(pixels, Kept(self.kept), self)
         if self.plane is None or self.begin is None:
             return Counted(pixels, Ones(self.outside), self)
-        begins, dropped = self.plane.function.spill(self.begin), self.dropped(pixels)
-        return Counted(pixels, PixelPairs(self.plane, begins, self.steps[1:], dropped), self)
+        return Counted(pixels, self.weights_of_pairs(self.plane, self.begin), self)
+
+    def weights_of_pairs(self, plane: Pointer, begin: Value) -> PixelPairs:
+        """Return a reader of the weights of pairs."""
+        function = plane.function
+        dropped = function.constant(self.outside, function.real, function.lanes)
+        return PixelPairs(plane, function.spill(begin), self.steps[1:], dropped)
 
     def rows(self, pixels: RowInMemory) -> CountedRow:
         """Return a row of pixels as numbers."""
@@ -89,10 +102,6 @@ class Counting(NamedTuple):
         places = self.plane.function.spill(self.begin)
         begins = [places.load(lane).to("int64") for lane in range(pixels.function.lanes)]
         return CountedRow(pixels, RowInMemory(self.plane, begins, self.steps), self)
-
-    def dropped(self, pixels: SinglePixels | PixelPairs) -> Value:
-        """Return the weight of dropped taps."""
-        return pixels.dropped.value.like(self.outside)
 
 
 class Counted:
@@ -138,6 +147,29 @@ class Ones:
             drops = here is not None and self.outside != 1
             ones.append(here.select(one, self.outside) if drops and here is not None else one)
         return ones
+
+
+class Kept:
+    """The weights of pairs of pixels, in memory."""
+
+    filled = False
+
+    def __init__(self, memory: Pointer) -> None:
+        self.memory, self.lanes = memory, memory.function.lanes
+
+    def of_order(self, order: tuple[int, ...]) -> Kept:
+        """Return a reader for sums with derivatives of this order alone."""
+        return self
+
+    def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> Sequence[Value | Numbers]:
+        """Return the weights of both taps along x."""
+        places = [place_of_pair((*outer, tap)) * self.lanes for tap in taps]
+        return [self.memory.load(place, self.lanes, aligned=True) for place in places]
+
+
+def place_of_pair(taps: Sequence[Tap]) -> int:
+    """Return the number of a tap among all of a point that has two along each axis."""
+    return functools.reduce(lambda place, tap: 2 * place + tap.number, taps, 0)
 
 
 class CountedRow(NamedTuple):
@@ -216,9 +248,13 @@ class Counts:
         ignores: bool, drops: bool,
     ) -> None:  # fmt: skip
         self.call, self.ignores, self.outside = call, ignores, float(not drops)
-        self.weights, self.doubt = None, None
+        self.weights, self.doubt, self.kept = None, None, None
+        self.taps = 1 << len(description.axes)
         if description.weights:
             self.weights = Image(call.weights, call.weights_item, call.weights_planes)
+        if description.layout.shared and description.reading == PAIRS:
+            groups = STRIP // function.lanes
+            self.kept = function.scratch(function.real, groups * self.taps, function.lanes)
         if kind_of(description.weights or "bool").family not in ("bool", "unsigned"):
             self.doubt = Doubt(function)
 
@@ -243,7 +279,37 @@ class Counts:
         """The weights of a plane's pixels, of an item unless None."""
         return None if self.weights is None else self.weights.plane(item, number)
 
-    def of(self, state: Mapping[str, Value], plane: Pointer | None) -> Counting:
-        """Return how the pixels of a plane count for a group, given its state."""
+    def of(
+        self, state: Mapping[str, Value], plane: Pointer | None, number: Value | None = None
+    ) -> Counting:
+        """Return how the pixels of a plane count for a group, given its state.
+
+        If its number in the strip is given, its weights may have been kept.
+        """
         begin, steps = state.get("counting"), self.call.weights_strides
-        return Counting(plane, begin, steps, self.outside, self.ignores, self.doubt)
+        counting = Counting(plane, begin, steps, self.outside, self.ignores, self.doubt)
+        if self.kept is None or number is None:
+            return counting
+        return counting._replace(doubt=None, kept=self.home(self.kept, number))
+
+    def home(self, memory: Pointer, number: Value) -> Pointer:
+        """Return where the weights of a group are kept."""
+        return memory.at(number * (self.taps * memory.function.lanes))
+
+    def keep(
+        self, sampler: Sampler, state: Mapping[str, Value], item: Value | None, number: Value
+    ) -> None:
+        """Read the weights of a group's taps once, if all planes of an item share them."""
+        assert self.kept is not None
+        plane = self.plane(item, sampler.function.constant(0, "int64"))
+        counting, memory = self.of(state, plane), self.home(self.kept, number)
+        assert plane is not None
+        reader = counting.weights_of_pairs(plane, state["counting"])
+        *others, across = reversed(sampler.pairs(dict(state), 0, True))
+        for outer in itertools.product(*others):
+            weights = reader.row(outer, across)
+            if self.doubt is not None:
+                self.doubt.check(weights)
+            for tap, weight in zip(across, weights, strict=True):
+                place = place_of_pair((*outer, tap)) * memory.function.lanes
+                memory.store(weight.splat(memory.function.lanes), place, aligned=True)

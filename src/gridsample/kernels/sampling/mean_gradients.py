@@ -17,7 +17,7 @@ from types import SimpleNamespace
 
 from gridsample.kernels.sampling.counting import COUNTED, PIXEL, WEIGHT, Counts
 from gridsample.kernels.sampling.gradients import Backward
-from gridsample.kernels.sampling.points import Group
+from gridsample.kernels.sampling.points import Group, Strip
 from gridsample.kernels.sampling.reading import Image, splat_of
 from gridsample.kernels.sampling.sampler import Description
 from gridsample.kernels.vector import Function, Value
@@ -47,6 +47,15 @@ class MeanBackward(Backward):
         with self.counts.watch():
             super().run(task)
 
+    def locate(self, strip: Strip) -> None:
+        """Convert the coordinates of a strip to states, and read the weights that planes share."""
+        super().locate(strip)
+        if self.counts.kept is None:
+            return
+        item = None if self.description.points.listed else strip.item
+        with self.points.groups(strip) as (number, _):
+            self.counts.keep(self.sampler, self.states.load(number), item, number)
+
     def memory_of(self, item: Value, plane: Value) -> SimpleNamespace:
         """Return where a plane is in each array."""
         memory = super().memory_of(item, plane)
@@ -61,7 +70,7 @@ class MeanBackward(Backward):
         """Add the gradients of a plane at a group, whose state has a number."""
         state = self.states.load(number)
         g = state["valid"].select(g, 0.0)
-        counting = self.counts.of(state, memory.weights)
+        counting = self.counts.of(state, memory.weights, number)
         way = self.sampler.way(state, int(self.need_grid), counting)
         orders = [self.value_order, *(self.raised if self.need_grid else [])]
         numbered = [(n, *order) for n in (COUNTED, WEIGHT) for order in orders]

@@ -54,6 +54,15 @@ class Means(Gather):
         with self.counts.watch():
             super().run(task)
 
+    def locate(self, strip: Strip) -> None:
+        """Convert the coordinates of a strip to states, and read the weights that planes share."""
+        super().locate(strip)
+        if self.counts.kept is None:
+            return
+        item = None if self.description.points.listed else strip.item
+        with self.points.groups(strip) as (number, _):
+            self.counts.keep(self.sampler, self.states.load(number), item, number)
+
     def note(self, misses: Value) -> None:
         """Note whether a group had missing pixels, as the next one then has, too."""
         self.tried.store(misses)
@@ -68,7 +77,7 @@ class Means(Gather):
         fills, weights = self.fills(plane), self.counts.plane(*where)
         with self.points.groups(strip) as (number, group):
             state = self.states.load(number)
-            mean, share = self.mean(state, source, fills, self.counts.of(state, weights))
+            mean, share = self.mean(state, source, fills, self.counts.of(state, weights, number))
             if "outside" in state:
                 mean = state["outside"].select(fills["outside"], mean)
                 share = state["outside"].select(self.counts.outside, share)

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple, Protocol, Self
 from gridsample.kernels.sampling.axes import Tap
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, kind_of
 
+# How pixels are read; see also `sampler`.
+PAIRS = "pairs"
 # For each axis, x first.  If pixels are several numbers, the number comes before the axes.
 Orders = Sequence[tuple[int, ...]]
 Moments = dict[tuple[int, ...], Value]

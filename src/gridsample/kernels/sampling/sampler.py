@@ -18,6 +18,7 @@ from gridsample.kernels.sampling.axes import Axis, AxisRule, Place, Tap
 from gridsample.kernels.sampling.counting import Counting
 from gridsample.kernels.sampling.points import STRIP, Group, PointSource, index_kind
 from gridsample.kernels.sampling.reading import (
+    PAIRS,
     Moments,
     Orders,
     both,
@@ -33,7 +34,7 @@ State = dict[str, Value]
 
 # How pixels are read: copied; as pairs, which are in the image wherever the points are; one by one;
 # as rows, or pairs, where all taps of a group are in the image.
-COPIES, PAIRS, SINGLES, ROWS = "copies", "pairs", "singles", "rows"
+COPIES, SINGLES, ROWS = "copies", "singles", "rows"
 # The most taps of a point that are added to from scratch memory at once.
 MOST_SPILLED = 64
 
@@ -78,12 +79,14 @@ class KnownStrides(NamedTuple):
         wide: whether offsets of pixels need int64.
         channels: how many channels, which are neighbours in memory, are processed together: all, or
             a multiple of the lanes.
+        shared: whether several planes, which are all of an item, share the weights of pixels.
     """
 
     beside: bool
     contiguous: bool
     wide: bool
     channels: int = 1
+    shared: bool = False
 
 
 class Sampler:
@@ -205,10 +208,7 @@ class Sampler:
         """
         slopes = self.slopes(state)
         if self.description.reading == PAIRS:
-            taps = [
-                along.pair(state[f"distance{a}"], slopes[a], derivatives, counting is not None)
-                for a, along in enumerate(self.axes)
-            ]
+            taps = self.pairs(state, derivatives, counting is not None)
             begins = self.function.spill(state["begin"])
             return InPairs(taps, begins, self.call.strides[1:], counting)
         bases, weights = list[Value](), list[Weights]()
@@ -235,6 +235,14 @@ class Sampler:
             anywhere,
             taps_of_point <= MOST_SPILLED,
         )
+
+    def pairs(self, state: State, derivatives: int, partition: bool) -> list[list[Tap]]:
+        """Return the taps of pairs along each axis; see `Axis.pair`."""
+        slopes = self.slopes(state)
+        return [
+            along.pair(state[f"distance{a}"], slopes[a], derivatives, partition)
+            for a, along in enumerate(self.axes)
+        ]
 
     def slopes(self, state: State) -> list[Value]:
         """Return the derivatives of positions along each axis with respect to coordinates."""
