@@ -231,6 +231,8 @@ WEIGHTED = [
     ((1, 2, 9, 10), (3, 1, 9, 10), 3, "bilinear", "missing", "float64", "float64", False),
     ((3, 9, 7, 8), (3, 9, 7, 8), 1, "bicubic", "border", "float64", "uint8", True),
     ((2, 3, 20, 21), (2, 1, 20, 21), 2, "bicubic", "wrap", "float32", "float64", True),
+    ((2, 3, 9, 10), (2, 3, 9, 10), 2, "bicubic", "zeros", "float32", "float16", True),
+    ((2, 8, 9, 10), (1, 1, 9, 10), 1, "bilinear", "missing", "float32", "float32", True),
     ((1, 2, 9, 10), (1, 2, 9, 10), 2, "nearest", "zeros", "float32", "float32", False),
     ((1, 2, 9, 10), (1, 1, 9, 10), 1, ("nearest", "cubic"), "missing", "float16", "float16", False),
     ((2, 1, 5, 6, 7), (1, 1, 5, 6, 7), 1, "trilinear", "reflection", "float32", "int8", False),

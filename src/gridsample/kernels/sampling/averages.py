@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -22,9 +23,11 @@ from gridsample.kernels.sampling.preparing import (
     numbers_of_planes,
 )
 from gridsample.kernels.sampling.turning import (
+    LEAST,
     empty_runs,
     parts_of,
     pays_to_turn,
+    turn,
     turn_back,
     turned,
 )
@@ -84,6 +87,18 @@ def average(
             )  # fmt: skip
             turn_back(values, out[part.items], count)
         return False
+    if not means.runs and in_runs(out) and pays_to_separate(plan, image):
+        separate = separated(image, count)
+        values = np.empty(out.shape, out.dtype)
+        sums = None if shares is None else np.empty(shares.shape, shares.dtype)
+        is_doubtful = average(
+            plan, separate, grid, values, averaging, weights=weights, shares=sums, fill=fill,
+            affine=affine, threads=count,
+        )  # fmt: skip
+        join(values, out, count)
+        if sums is not None and shares is not None:
+            join(sums, shares, count)
+        return is_doubtful
     grid = as_maps(grid, plan) if affine else even(grid)
     layouts = layout_of(image), layout_of(grid), layout_of(out)
     launch = plan_gather(plan, (0,) * len(plan.spatial), *layouts, affine, fill is not None, means)
@@ -93,6 +108,30 @@ def average(
     others += [] if shares is None else [shares]
     launch.run(addresses_of((image, grid, out, *outside, *others)), count)
     return bool(doubtful[0])
+
+
+def in_runs(array: Array) -> bool:
+    """Whether channels are neighbours in the memory of an array (N, C, ...) without gaps."""
+    return array.shape[1] > 1 and np.moveaxis(array, 1, -1).flags.c_contiguous
+
+
+def pays_to_separate(plan: Plan, image: Array) -> bool:
+    """Whether to separate the channels of an image: programs for weights process planes."""
+    many = plan.channels >= LEAST or max(method.taps for method in plan.methods) > 2
+    return many and in_runs(image) and 4 * plan.points >= math.prod(plan.spatial)
+
+
+def separated(runs: Array, threads: int) -> Array:
+    """Return a copy of runs of channels as planes."""
+    planes = np.empty(runs.shape, runs.dtype)
+    turn_back(runs, planes, threads)
+    return planes
+
+
+def join(planes: Array, runs: Array, threads: int) -> None:
+    """Copy planes to runs of channels."""
+    items, channels, *shape = planes.shape
+    turn(planes, runs, (items, channels, math.prod(shape)), threads)
 
 
 def plain_weights(plan: Plan, weights: Array, image: Array) -> Array:
@@ -157,6 +196,9 @@ def average_backward(
         image = np.broadcast_to(image, (plan.items, *own[1:]))
         plan = replace(plan, image_items=plan.items)
     image, count = plain(image), threads or pool.cores()
+    if pays_to_separate(plan, image):
+        image = separated(image, count)
+        values = separated(values, count) if in_runs(values) else values
     like = gradient_layout(plan, layout_of(image))
     image = in_order(image, like)
     layout = None
