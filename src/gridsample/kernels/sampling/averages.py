@@ -226,49 +226,57 @@ def average_backward(
             launch.run(addresses_of(arrays), count)
     if gradient is not None and affine:
         gradient = gradient.sum(1).astype(plan.real)
-    lost = None
-    if averaging.ignores and image.dtype.kind not in "biu" and needs[0]:
-        lost = np.isnan(as_float(image))
+    known = None
+    if averaging.ignores and image.dtype.kind not in "biu" and sums is not None:
+        pixels = as_float(image)
+        known = pixels == pixels
+        clear(sums, known)
     by_weights = None
     if of_weights is not None and sums is not None and weights is not None and given is not None:
-        through_weights(sums, of_weights, image, weights, lost)
+        through_weights(sums, of_weights, image, weights, known)
         by_weights = summed(of_weights, given.shape)
     by_image = None
     if need_image and sums is not None:
-        through_pixels(sums, weights, lost)
+        if weights is not None:
+            with np.errstate(all="ignore"):  # a weight may turn out to be wrong
+                np.multiply(sums, as_float(weights), out=sums, casting="unsafe")
         by_image = converted(summed(sums, own), dtype)
     return Gradients(by_image, gradient, by_weights, bool(doubtful[0]))
 
 
-def through_pixels(sums: Array, weights: Array | None, lost: Array | None) -> None:
-    """Compute the gradient of an image from that of m v, in place.
+def through_weights(
+    sums: Array, of_weights: Array, image: Array, weights: Array, known: Array | None
+) -> None:
+    """Compute the gradient of weights from those of m v and m, in place of the latter.
 
     Args:
-        sums: the gradient of m v.
-        weights: the weights, or None for 1.
-        lost: where a pixel is missing, or None if none is.
+        sums: the gradient of m v, 0 where a pixel is missing.
+        of_weights: the gradient of m.
+        image: the image.
+        weights: the weights.
+        known: where no pixel is missing, or None for everywhere.
     """
-    if weights is not None:
-        with np.errstate(all="ignore"):  # a weight may turn out to be wrong
-            np.multiply(sums, as_float(weights), out=sums, casting="unsafe")
-    if lost is not None:
-        np.copyto(sums, 0, where=lost)
-
-
-def through_weights(
-    sums: Array, of_weights: Array, image: Array, weights: Array, lost: Array | None
-) -> None:
-    """Compute the gradient of weights from those of m v and m, in place of the latter."""
     pixels = as_float(image)
+    if known is not None:
+        clear(of_weights, known)
+        # Bits are faster than choices, of which a processor guesses many wrong.
+        kind = f"i{pixels.dtype.itemsize}"
+        mask = np.negative(known.view(np.int8)).astype(kind)
+        pixels = np.bitwise_and(pixels.view(kind), mask).view(pixels.dtype)
     with np.errstate(all="ignore"):
         terms = np.multiply(sums, pixels, dtype=sums.dtype)
-        if lost is not None:
-            for part in (terms, of_weights):
-                np.copyto(part, 0, where=lost)
         if not np.isfinite(terms.sum()):
             # A pixel without weight is not read.
             np.copyto(terms, 0, where=~np.isfinite(pixels) & (as_float(weights) == 0))
         of_weights += terms
+
+
+def clear(numbers: Array, known: Array) -> None:
+    """Set numbers to 0, except where they are ``known``."""
+    with np.errstate(all="ignore"):
+        np.multiply(numbers, known, out=numbers)
+        if not np.isfinite(numbers.sum()):
+            np.copyto(numbers, 0, where=~known)
 
 
 def summed(gradient: Array, shape: tuple[int, ...]) -> Array:
