@@ -1,0 +1,209 @@
+"""The kernels for missing pixels and weights, against two images of sums that are divided."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cases
+import numpy as np
+import pytest
+from missing_images import IGNORE, holes, places, without_kernels
+from oracles import Array, assert_close
+
+import gridsample
+
+# Shapes and layouts that have kernels of their own: tiles, runs of few and of many channels, four
+# taps along x, taps that slide, items that share blocks, and indices of a strided image.
+LAYOUTS = [
+    # image, whether channels come last, mode, boundary, dtype
+    ((1, 1, 63), False, "linear", "zeros", "float32"),
+    ((2, 7, 20, 21), False, "bilinear", "zeros", "float32"),
+    ((1, 3, 20, 21), True, "bilinear", "missing", "float64"),
+    ((1, 3, 20, 21), True, "bicubic", "zeros", "float32"),
+    ((1, 9, 7, 8), True, "bilinear", "border", "float16"),
+    ((1, 9, 7, 8), True, "bilinear", "missing", "float64"),
+    ((3, 1, 7, 8), False, "bicubic", ("missing", "border"), "float32"),
+    ((1, 2, 7, 8), False, "lanczos3", "constant", "float64"),
+    ((1, 1, 5, 6, 7), False, "trilinear", "reflection", "float32"),
+]
+
+
+@pytest.mark.parametrize("call", LAYOUTS, ids=str)
+def test_kernels_know_of_missing_pixels(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    shape, last, mode, boundary, dtype = call
+    rng = cases.generator("missing kernels", str(call))
+    image, grid = holes(rng, shape).astype(dtype), places(rng, shape[0], (25, 17), shape[2:])
+    image[0, 0, 2] = np.nan  # so that some results are missing
+    grid = grid.astype(np.float64 if dtype == "float64" else np.float32)
+    grid[0, 3, 5] = np.nan
+    how: Any = {"mode": mode, "padding_mode": boundary, "coords": "pixel", "min_weight": 0.15}
+    how |= {"fill_value": 2.5 if boundary == "constant" else 0, **IGNORE}
+    with without_kernels():
+        expected = gridsample.grid_sample(image, grid, **how)
+    monkeypatch.setattr("gridsample.ops.means.laid_out", None)  # which is not needed
+    given = np.ascontiguousarray(np.moveaxis(image, 1, -1)) if last else image
+    found = gridsample.grid_sample(given, grid, **how, channel_axis=-1 if last else 1)
+    assert found.dtype == image.dtype
+    found = np.moveaxis(found, -1, 1) if last else found
+    unit = np.finfo(dtype).eps
+    np.testing.assert_allclose(found, expected, rtol=200 * unit, atol=200 * unit)
+    assert np.isnan(expected).any() and not np.isnan(expected).all()
+    if boundary not in ("missing", ("missing", "border")):
+        full = np.nan_to_num(given)
+        plain = {k: v for k, v in how.items() if k not in ("missing", "min_weight")}
+        plain["channel_axis"] = how["channel_axis"] = -1 if last else 1
+        mine, theirs = (gridsample.grid_sample(full, grid, **one) for one in (how, plain))
+        np.testing.assert_array_equal(mine, theirs)
+        # The samples that have no missing pixel among their taps have the same bits, too.
+        plain = gridsample.grid_sample(given, grid, **plain)
+        found = gridsample.grid_sample(given, grid, **how)
+        known = ~np.isnan(plain)
+        np.testing.assert_array_equal(found[known], plain[known])
+
+
+def test_taps_of_strided_pixels_slide() -> None:
+    rng = cases.generator("missing", "strided")
+    image = holes(rng, (1, 2, 9, 10)).astype(np.float32)
+    grid = places(rng, 1, (30,), (9, 10)).astype(np.float32)
+    strided = np.zeros((1, 2, 9, 20), np.float32)[..., ::2]
+    strided[...] = image
+    for boundary in ("zeros", "border"):
+        how: Any = {"padding_mode": boundary, "coords": "pixel", **IGNORE}
+        expected = gridsample.grid_sample(image, grid, **how)
+        found = gridsample.grid_sample(strided, grid, **how)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_infinite_pixels_stay_infinite() -> None:
+    image = np.array([[[1.0, np.inf, np.nan, 3.0, 5.0, np.nan, -np.inf, 2.0]]], np.float32)
+    points = np.array([[[0.5], [1.5], [2.5], [3.5], [5.5], [6.5], [-0.5], [7.5]]], np.float32)
+    found = gridsample.grid_sample(image, points, coords="pixel", **IGNORE)
+    inf = np.inf
+    np.testing.assert_equal(found, [[np.float32([inf, inf, 3, 4, -inf, -inf, 0.5, 1])]])
+
+
+def test_maps_are_averaged_by_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = cases.generator("missing", "maps in kernels")
+    image, theta = holes(rng, (2, 2, 9, 10)), rng.uniform(-1, 1, (2, 2, 3))
+    size = (2, 2, 6, 5)
+    with without_kernels():
+        expected = gridsample.affine_sample(image, theta, size, **IGNORE)
+    monkeypatch.setattr("gridsample.ops.means.laid_out", None)
+    found = gridsample.affine_sample(image, theta, size, **IGNORE)
+    assert_close(found, expected, 1e-10)
+
+
+WEIGHTED = [
+    # image, weights or None, grid's N, mode, boundary, dtype, dtype of weights, channels come last
+    ((1, 3, 20, 21), (1, 1, 20, 21), 1, "bilinear", "zeros", "float32", "float32", False),
+    ((2, 3, 20, 21), (1, 3, 20, 21), 2, "bicubic", "constant", "float32", "bool", False),
+    ((1, 2, 9, 10), (3, 1, 9, 10), 3, "bilinear", "missing", "float64", "float64", False),
+    ((3, 9, 7, 8), (3, 9, 7, 8), 1, "bicubic", "border", "float64", "uint8", True),
+    ((2, 3, 20, 21), (2, 1, 20, 21), 2, "bicubic", "wrap", "float32", "float64", True),
+    ((2, 3, 9, 10), (2, 3, 9, 10), 2, "bicubic", "zeros", "float32", "float16", True),
+    ((2, 8, 9, 10), (1, 1, 9, 10), 1, "bilinear", "missing", "float32", "float32", True),
+    ((1, 2, 9, 10), (1, 2, 9, 10), 2, "nearest", "zeros", "float32", "float32", False),
+    ((1, 2, 9, 10), (1, 1, 9, 10), 1, ("nearest", "cubic"), "missing", "float16", "float16", False),
+    ((2, 1, 5, 6, 7), (1, 1, 5, 6, 7), 1, "trilinear", "reflection", "float32", "int8", False),
+    ((1, 1, 5, 6, 7), None, 1, "tricubic", "missing", "float64", "", False),
+    ((1, 2, 40), None, 1, "linear", "zeros", "float32", "", False),
+    ((1, 12, 7, 8), None, 1, "bicubic", "border", "float32", "", True),
+    ((1, 2, 9, 10), (1, 1, 9, 10), 1, "bilinear", "zeros", "int16", "float32", False),
+    ((1, 2, 9, 10), None, 1, "bilinear", "missing", "uint8", "", False),
+]
+
+
+@pytest.mark.parametrize("call", WEIGHTED, ids=str)
+@pytest.mark.parametrize("missing", ["ignore", "propagate"])
+def test_kernels_do_what_two_images_of_sums_do(call: Any, missing: str) -> None:
+    shape, weighted, items, mode, boundary, dtype, kind, last = call
+    rng = cases.generator("weighted kernels", str(call))
+    real = np.dtype(dtype).kind == "f"
+    image = cases.pixels(rng, shape, dtype) if not real else holes(rng, shape).astype(dtype)
+    image = np.nan_to_num(image) if missing == "propagate" else image
+    weights = None if weighted is None else rng.integers(0, 4, weighted).astype(kind)
+    grid = places(rng, items, (13, 5), shape[2:]).astype("float64" if dtype == "float64" else "f4")
+    grid[0, 2, 3] = np.nan
+    how: Any = {"mode": mode, "padding_mode": boundary, "coords": "pixel", "min_weight": 0.15}
+    how |= {"missing": missing, "fill_value": 2.5 if boundary == "constant" else 0}
+    if last:
+        image = np.ascontiguousarray(np.moveaxis(image, 1, -1))
+        weights = None if weights is None else np.ascontiguousarray(np.moveaxis(weights, 1, -1))
+        how["channel_axis"] = -1
+    if weights is None and missing == "propagate" and boundary != "missing":
+        return  # plain sampling
+    how["weights"] = weights
+
+    def results(**options: Any) -> list[Array]:
+        found = gridsample.grid_sample(image, grid, **how, return_weight=True, **options)
+        upstream = cases.pixels(cases.generator("upstream"), found[0].shape)
+        gradients = gridsample.grid_sample_vjp(
+            upstream.astype("f8"), image, grid, need_input=real, **how, **options
+        )
+        return [*found, *(one for one in gradients if one is not None)]
+
+    alone, together = results(threads=1), results(threads=3)
+    with without_kernels():
+        expected = results()
+    unit = max(np.finfo(one.dtype).eps for one in (grid, *expected[1 : 2 + real]))
+    for mine, other, theirs in zip(alone, together, expected, strict=True):
+        np.testing.assert_array_equal(mine, other)
+        assert mine.dtype == theirs.dtype and mine.shape == theirs.shape
+        scale = np.abs(np.nan_to_num(theirs.astype(float))).max(initial=1)
+        slack = scale * 1000 * unit if theirs.dtype.kind == "f" else 1
+        np.testing.assert_allclose(
+            mine.astype(float), theirs.astype(float), rtol=0, atol=slack, equal_nan=True
+        )
+
+
+def test_weights_may_lie_anywhere_in_memory() -> None:
+    rng = cases.generator("weighted kernels", "memory")
+    image, weights = holes(rng, (2, 2, 9, 10)), rng.uniform(0, 2, (2, 2, 9, 10))
+    grid, upstream = places(rng, 2, (30,), (9, 10)), cases.pixels(rng, (2, 2, 30))
+    wide = np.zeros((2, 2, 9, 20))
+    wide[..., ::2] = weights
+    forms = [
+        (image, wide[..., ::2]),
+        (image, np.ascontiguousarray(weights[:, :, ::-1, ::-1])[:, :, ::-1, ::-1]),
+        (image, np.moveaxis(np.ascontiguousarray(np.moveaxis(weights, 1, -1)), -1, 1)),
+        (image, weights.astype(">f8")),
+        (np.asfortranarray(image), weights),
+        (np.ascontiguousarray(image[..., ::-1])[..., ::-1], weights),
+    ]
+    for mode in ("bilinear", "bicubic"):
+        how: Any = {"mode": mode, "coords": "pixel", **IGNORE}
+        expected = gridsample.grid_sample(image, grid, weights=weights, **how)
+        gradients = gridsample.grid_sample_vjp(upstream, image, grid, weights=weights, **how)
+        for pixels, counts in forms:
+            found = gridsample.grid_sample(pixels, grid, weights=counts, **how)
+            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+            mine = gridsample.grid_sample_vjp(upstream, pixels, grid, weights=counts, **how)
+            for one, other in zip(mine, gradients, strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
+
+
+def test_nothing_to_sample() -> None:
+    image, weights = np.ones((0, 2, 4, 5)), np.ones((1, 1, 4, 5))
+    for items, out in ((0, (3,)), (1, (0,))):
+        grid = np.zeros((items, *out, 2))
+        found, weight = gridsample.grid_sample(
+            image if items == 0 else image[:0], grid, weights=weights, return_weight=True, **IGNORE
+        )
+        assert found.shape == weight.shape == (0, 2, *out)
+
+
+def test_a_weight_that_is_read_must_be_valid() -> None:
+    image, weights = np.ones((1, 1, 4, 50)), np.ones((1, 1, 4, 50))
+    grid, upstream = np.array([[[2.5, 1.5], [0.0, 0.0]]]), np.ones((1, 1, 2))
+    for wrong in (-1, np.nan, np.inf):
+        bad = weights.copy()
+        bad[0, 0, 1, 3] = wrong
+        for kind in ("float32", "float64"):
+            how: Any = {"coords": "pixel", "weights": bad.astype(kind)}
+            with pytest.raises(ValueError, match="weights must be finite and not negative"):
+                gridsample.grid_sample(image, grid, **how)
+            with pytest.raises(ValueError, match="weights must be finite and not negative"):
+                gridsample.grid_sample_vjp(upstream, image, grid, **how)
+    zero = -np.zeros_like(weights)
+    found = gridsample.grid_sample(image, grid, coords="pixel", weights=zero, fill_value=0)
+    assert np.isnan(found).all()
