@@ -207,3 +207,17 @@ def test_a_weight_that_is_read_must_be_valid() -> None:
     zero = -np.zeros_like(weights)
     found = gridsample.grid_sample(image, grid, coords="pixel", weights=zero, fill_value=0)
     assert np.isnan(found).all()
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_gradients_where_nothing_is_missing_have_the_bits_of_plain_ones(mode: str) -> None:
+    rng = cases.generator("bits of gradients", mode)
+    image, grid = cases.pixels(rng, (1, 2, 20, 21), "float32"), places(rng, 1, (90,), (20, 21))
+    image[:, 1, 3:9, 4:8] = np.nan
+    upstream, how = cases.pixels(rng, (1, 2, 90), "float32"), {"mode": mode, "coords": "pixel"}
+    grid = grid.astype(np.float32)
+    _, plain = gridsample.grid_sample_vjp(upstream, image, grid, **how)
+    _, found = gridsample.grid_sample_vjp(upstream, image, grid, **how, **IGNORE)
+    known = ~np.isnan(plain)
+    assert 0.3 < known.mean() < 1
+    np.testing.assert_array_equal(found[known], plain[known])
