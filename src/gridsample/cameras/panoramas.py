@@ -165,8 +165,8 @@ def convert_panorama(
         >>> image = directions[..., 0][None, None]  # how far to the right a pixel is
         >>> view = cameras.perspective((3, 3), fov=90)
         >>> found = cameras.convert_panorama(image, panorama, view, cameras.look(yaw=90))
-        >>> found[0, 0, 1, 1].round(3)
-        np.float64(0.999)
+        >>> found[0, 0, 1, 1].round(3).item()
+        0.999
     """
     backend, image, kept = prepared(input, source, target, rotation, mode, threads)
     image = padded(backend, image, kept)
@@ -208,8 +208,8 @@ def convert_panorama_vjp(
         >>> from gridsample import cameras
         >>> panorama, cube = cameras.equirectangular((8, 16)), cameras.cubemap(4)
         >>> image, upstream = np.ones((1, 1, 8, 16)), np.ones((1, 1, 6, 4, 4))
-        >>> cameras.convert_panorama_vjp(upstream, image, panorama, cube).sum().round(9)
-        np.float64(96.0)
+        >>> cameras.convert_panorama_vjp(upstream, image, panorama, cube).sum().round(9).item()
+        96.0
     """
     backend, image, kept = prepared(input, source, target, rotation, mode, threads)
     (upstream,) = backend.bring(grad_output=grad_output)
