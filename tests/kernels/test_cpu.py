@@ -41,7 +41,7 @@ def test_gradients_in_another_type_are_made_a_few_planes_at_a_time(items, axis, 
 def tilted(rank):
     """An image, and a grid of long rows that cross many rows of it."""
     rng = cases.generator("tilted")
-    spatial, out = ((210, 190), (21, 530)) if rank == 2 else ((3, 210, 40), (2, 7, 530))
+    spatial, out = ((210, 190), (21, 1042)) if rank == 2 else ((3, 210, 40), (2, 7, 1042))
     image = rng.standard_normal((2, 3, *spatial))
     turn = np.eye(rank)
     turn[:2, :2] = [[0.5, 0.6], [0.9, 0.4]]
@@ -68,6 +68,22 @@ def test_rows_that_are_cut_into_strips_change_nothing(mode, axis, rank):
     np.testing.assert_allclose(second[0], first[0], rtol=0, atol=1e-12 * abs(first[0]).max())
     scale = 1e-12 * abs(first[1]).max()
     np.testing.assert_allclose(second[1].reshape(line.shape), first[1], rtol=0, atol=scale)
+
+
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+def test_pixels_that_float32_cannot_count_are_not_passed_by(padding_mode):
+    # The last index is odd, and more than 2**24: as a float32, it is that of the pixel beyond.
+    size = (1 << 24) + 4
+    memory = np.full(size + 8, np.nan, np.float32)
+    memory[:size] = 1
+    image = memory[:size].reshape(1, 1, size)
+    grid = np.repeat(np.float32([0.5, 0.999999, 1]), 16).reshape(1, -1, 1)
+    options = {"mode": "linear", "padding_mode": padding_mode, "align_corners": True}
+    out = gridsample.grid_sample(image, grid, **options)
+    assert set(out.ravel().tolist()) <= {0.0, 1.0}
+    upstream = np.ones_like(out)
+    for gradient in gridsample.grid_sample_vjp(upstream, image, grid, **options):
+        assert np.isfinite(gradient).all()
 
 
 # Memory -------------------------------------------------------------------------------------------

@@ -227,7 +227,9 @@ def reading_for(plan: Plan, rules: Sequence[AxisRule], layout: KnownStrides) -> 
     """Choose how pixels are read to be summed."""
     together = layout.channels > 1
     pairs = min(plan.spatial) >= 2 and all(rule.pairs for rule in rules)
-    if pairs and (layout.beside or together):
+    # The first pixel of a pair is bounded as a real number, which must be exact.
+    exact = max(plan.spatial) <= 1 << (24 if plan.real.itemsize == 4 else 53)
+    if pairs and exact and (layout.beside or together):
         return PAIRS
     if together or not layout.beside:
         return SINGLES
