@@ -235,9 +235,7 @@ class Runs:
         """List the taps of a group, with weights for these orders of derivatives."""
         sampler, memory, begin = self.sampler, self.call.scratch, state.get("begin")
         if sampler.description.reading == COPIES:
-            source = state["source"]
-            taps = [[Tap((source > sampler.invalid).select(source, 0), None, ())]]
-            listed = list_taps(memory, None, taps, [], self.last)
+            listed = list_taps(memory, None, [[Tap(state["begin"], None, ())]], [], self.last)
             return Choice(listed.inside, lambda: listed, lambda: listed)
         most = max(map(max, orders))
         if self.run.row == 1:
@@ -423,7 +421,8 @@ class GatherRuns(Gather):
         with self.points.groups(strip) as (number, group):
             state = self.states.load(number)
             taps = self.runs.taps(state, self.orders)
-            places, marks = self.points.place_of_value(group), self.marks(state)
+            places = self.points.place_of_value(group)
+            marks: dict[str, Value] = {k: state[k] for k in ("valid", "outside") if k in state}
             usual = taps.inside & marks["valid"].all()
             if "outside" in marks:
                 usual = usual & ~marks["outside"].any()
@@ -454,16 +453,6 @@ class GatherRuns(Gather):
                 return []
 
             function.choose(usual, together, one_by_one, likely=True)
-
-    def marks(self, state: State) -> dict[str, Value]:
-        """Return which points are valid, and which are outside."""
-        if self.description.reading == COPIES:
-            source = state["source"]
-            return {
-                "valid": source != self.sampler.invalid,
-                "outside": source == self.sampler.no_pixel,
-            }
-        return {name: state[name] for name in ("valid", "outside") if name in state}
 
     def value_of_one(
         self, taps: TapList, source: Pointer, lane: Value, plane: Value, notes: dict[str, Pointer]
