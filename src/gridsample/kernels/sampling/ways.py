@@ -17,6 +17,7 @@ from gridsample.kernels.sampling.reading import (
     SinglePixels,
     SingleSums,
     Taps,
+    load_offsets,
     moments,
     scatter,
 )
@@ -97,7 +98,7 @@ class InRows(NamedTuple):
     def moments(self, plane: Pointer, dropped: Value, orders: Orders) -> Moments:
         """Sum the taps of one plane; none is dropped."""
         lanes = plane.function.lanes
-        begins = [self.begins.load(lane).to("int64") for lane in range(lanes)]
+        begins = load_offsets(self.begins, lanes)
         return PixelRows(plane, begins, self.steps, self.weights).moments(orders)
 
     def scatter(self, plane: Pointer, shares: Moments) -> None:
