@@ -86,6 +86,33 @@ def test_pixels_that_float32_cannot_count_are_not_passed_by(padding_mode):
         assert np.isfinite(gradient).all()
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
+@pytest.mark.parametrize("channels", [2, 3, 16, 21])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_runs_of_points_outside_have_the_values_that_planes_have(mode, channels, dtype):
+    rng = cases.generator("outside")
+    image = (rng.random((2, channels, 9, 12)) * 200).astype(dtype)
+    grid = rng.uniform(-0.9, 0.9, (2, 7, 64, 2)).astype("float64" if dtype == "float64" else "f4")
+    grid[:, 1, :, 0] = 4  # whole groups are outside along one axis, the other, or both
+    grid[:, 2, 32:, 1] = -9
+    grid[:, 3] = 50
+    grid[:, 4, ::3] = 3  # some points of each group are
+    grid[:, 5] = -1.0, 1.0  # some taps are
+    grid[:, 5:, 3::5] = np.nan
+    grid[:, 6, :, 0] = np.inf
+    fills = {"fill_value": np.arange(channels) - 3.0} if dtype != "uint8" else {"fill_value": 7}
+    runs = np.ascontiguousarray(np.moveaxis(image, 1, -1))
+    several = [{"padding_mode": "zeros"}, {"padding_mode": "border"}, {"extrapolate": False}]
+    several += [{"padding_mode": "constant", **fills}, {"extrapolate": False, **fills}]
+    for options in [{"mode": mode, "threads": threads} | o for threads in (1, 2) for o in several]:
+        expected = gridsample.grid_sample(image, grid, **options)
+        out = gridsample.grid_sample(runs, grid, channel_axis=-1, **options)
+        tolerance = 0 if dtype == "uint8" or mode == "nearest" else 200 * 8 * np.finfo(dtype).eps
+        found = np.moveaxis(out, -1, 1)
+        assert np.array_equal(np.isnan(expected), np.isnan(found))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance + (dtype == "uint8"))
+
+
 # Memory -------------------------------------------------------------------------------------------
 
 

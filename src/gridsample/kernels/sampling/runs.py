@@ -433,10 +433,9 @@ class GatherRuns(Gather):
                     function.loop(0, function.lanes, run.points) as loop,
                     self.runs.blocks(self.step) as (first, _),
                 ):
-                    here = source.at(first)
-                    values = self.totals(listed, here, loop.index, plane + first)
-                    stored = [self.stored(value) for value in values]
-                    run.store(stored, target.at(first), places, loop.index, packed)
+                    totals = self.totals(listed, source.at(first), loop.index, plane + first)
+                    values = [*map(self.stored, totals)]
+                    run.store(values, target.at(first), places, loop.index, packed)
                 return []
 
             def one_by_one() -> list[Value]:
@@ -446,13 +445,31 @@ class GatherRuns(Gather):
                     function.loop(0, function.lanes) as loop,
                     self.runs.blocks(self.step) as (first, _),
                 ):
-                    here = source.at(first)
-                    values = self.value_of_one(listed, here, loop.index, plane + first, notes)
-                    stored = [self.stored(value) for value in values]
-                    run.store(stored, target.at(first), places, loop.index, False)
+                    here, channel = source.at(first), plane + first
+                    value = self.value_of_one(listed, here, loop.index, channel, notes)
+                    values = [*map(self.stored, value)]
+                    run.store(values, target.at(first), places, loop.index, False)
                 return []
 
-            function.choose(usual, together, one_by_one, likely=True)
+            def elsewhere() -> list[Value]:
+                if "outside" not in marks:
+                    return one_by_one()
+                blank = functools.partial(self.store_outside, target, plane, places)
+                return function.choose((marks["valid"] & marks["outside"]).all(), blank, one_by_one)
+
+            function.choose(usual, together, elsewhere, likely=True)
+
+    def store_outside(
+        self, target: Pointer, plane: Value, places: Callable[[Value], Value]
+    ) -> list[Value]:
+        """Store the results of points that are all outside."""
+        with (
+            self.function.loop(0, self.function.lanes) as loop,
+            self.runs.blocks(self.step) as (first, _),
+        ):
+            values = [*map(self.stored, self.fills_of_run("outside", plane + first))]
+            self.runs.run.store(values, target.at(first), places, loop.index, False)
+        return []
 
     def value_of_one(
         self, taps: TapList, source: Pointer, lane: Value, plane: Value, notes: dict[str, Pointer]

@@ -102,8 +102,9 @@ class Sampler:
             for a, rule in enumerate(description.axes)
         ]
         self.axes[0].unit_stride = layout.beside and layout.channels == 1
-        # Upstream values of points without taps count for nothing; means of none are not divided.
-        if self.scatters or description.sweep == "means":
+        # Upstream values of points without taps count for nothing; means of none are not divided;
+        # runs of none are not read, point by point.
+        if self.scatters or description.sweep == "means" or layout.channels > 1:
             for along in self.axes:
                 zeros = along.rule.boundary.code == formulas.ZEROS
                 along.notes_missed |= zeros and along.rule.constant
