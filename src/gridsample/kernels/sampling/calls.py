@@ -50,8 +50,8 @@ from gridsample.kernels.sampling.points import (
     AFFINE,
     INTERLEAVED,
     PLANAR,
+    SHORT_STRIP,
     STRIDED,
-    STRIP,
     PointSource,
 )
 from gridsample.kernels.sampling.rows import row_length
@@ -351,7 +351,7 @@ def launch_backward(
 def parts_of_maps(plan: Plan) -> tuple[int, int, int, int]:
     """Return the shape of what strips of points add to the gradient of affine maps."""
     outputs, rank = divide_points(plan, lanes_of(plan)), len(plan.spatial)
-    strips = plan.points if outputs.listed else outputs.rows * -(-outputs.columns // STRIP)
+    strips = plan.points if outputs.listed else outputs.rows * -(-outputs.columns // SHORT_STRIP)
     return plan.grid_items, strips, rank, rank + 1
 
 
