@@ -25,6 +25,7 @@ from gridsample.kernels.sampling.division import (
     divide_sums,
     lanes_of,
     passes,
+    strip_length,
     taps_of,
 )
 from gridsample.kernels.sampling.footprint_gradients import (
@@ -163,6 +164,7 @@ def frame_of(
     settings = {
         "columns": outputs.columns,
         "points": plan.points,
+        "strip": strip_length(len(target.starts)),
         "sizes": plan.spatial[::-1],
         "strides": source.strides,
         "channels": 1,
@@ -344,7 +346,8 @@ def launch_backward(
         scratch_for(plan, layout, len(plan.spatial)),
         **run_settings(plan, source, frame.outputs, description, channels),
         sums_item=sums.item, sums_planes=sums.starts.ctypes.data,
-        result_item=planes * plan.points, result_planes=results.ctypes.data, **settings,
+        strip=strip_length(2 * planes), result_item=planes * plan.points,
+        result_planes=results.ctypes.data, **settings,
     )  # fmt: skip
 
 

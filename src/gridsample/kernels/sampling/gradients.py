@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import SimpleNamespace
 
-from gridsample.kernels.sampling.points import AFFINE, SHORT_STRIP, Group, Points, Strip
+from gridsample.kernels.sampling.points import AFFINE, STRIP, Group, Points, Strip
 from gridsample.kernels.sampling.reading import Image, Moments, splat_of
 from gridsample.kernels.sampling.sampler import Description, Sampler, State, States
 from gridsample.kernels.sampling.ways import Way
@@ -70,12 +70,12 @@ class Backward:
         self.function, self.description, self.call = function, description, call
         self.need_image, self.need_grid = description.needs[:2]
         self.rank = len(description.axes)
-        self.points = Points(function, description.points, description.axes, call, SHORT_STRIP)
+        self.points = Points(function, description.points, description.axes, call)
         self.sampler = Sampler(function, description, call)
         self.image = Image(call.image, call.image_item, call.image_planes)
         self.sums = Image(call.sums, call.sums_item, call.sums_planes)
         self.states = States(function)
-        self.totals = Totals(function, SHORT_STRIP // function.lanes, self.rank, function.real)
+        self.totals = Totals(function, STRIP // function.lanes, self.rank, function.real)
         self.maps = description.points.layout == AFFINE
         if self.maps:
             self.map_totals = Totals(function, 1, self.rank * (self.rank + 1), kind_of("float64"))

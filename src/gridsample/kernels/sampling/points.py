@@ -21,9 +21,7 @@ from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
 INTERLEAVED, PLANAR, STRIDED, AFFINE = "interleaved", "planar", "strided", "affine"
 
 # Points of a strip: one plane of the image is sampled at all of them before the next.
-STRIP = 512
-# The same for gradients: the pixels that the strip above has added to should still be in cache.
-SHORT_STRIP = 256
+STRIP, SHORT_STRIP = 512, 256
 
 # The fields of a range, which is a task's part of the work.
 RANGE = ("item", "item_end", "row", "row_end", "column", "column_end", "plane", "plane_end")
@@ -68,15 +66,14 @@ class Points:
 
     Attributes:
         lanes: the number of points of a group.
-        strip: the most points of a strip.
     """
 
     def __init__(
         self, function: Function, source: PointSource, rules: Sequence[AxisRule],
-        call: SimpleNamespace, strip: int = STRIP,
+        call: SimpleNamespace,
     ) -> None:  # fmt: skip
         self.function, self.source, self.rules, self.call = function, source, rules, call
-        self.lanes, self.strip = function.lanes, strip
+        self.lanes = function.lanes
         self.rank = len(rules)
         self.index = kind_of("int64" if source.wide else "int32")
 
@@ -89,18 +86,19 @@ class Points:
     def strips(self, part: SimpleNamespace) -> Iterator[Strip]:
         """Loop over the strips of a range: downwards, then to the right, then over items."""
         function = self.function
+        length = self.call.strip
         if self.source.listed:
-            with function.loop(part.column, part.column_end, self.strip) as along:
-                end = (along.index + self.strip).minimum(part.column_end)
+            with function.loop(part.column, part.column_end, length) as along:
+                end = (along.index + length).minimum(part.column_end)
                 zero = function.constant(0, "int64")
                 yield Strip(zero, zero, along.index, end)
             return
         with (
             function.loop(part.item, part.item_end) as item,
-            function.loop(part.column, part.column_end, self.strip) as along,
+            function.loop(part.column, part.column_end, length) as along,
             function.loop(part.row, part.row_end) as row,
         ):
-            end = (along.index + self.strip).minimum(part.column_end)
+            end = (along.index + length).minimum(part.column_end)
             below = (row.index + 1 < part.row_end).select(self.call.columns, 0)
             yield Strip(item.index, row.index, along.index, end, below)
 
@@ -131,9 +129,9 @@ class Points:
     def number_of_strip(self, strip: Strip) -> Value:
         """Return the number of a strip among those of all rows of all items."""
         columns, points = self.call.columns, self.call.points
-        strips = (columns + (self.strip - 1)) // self.strip
+        strips = (columns + (SHORT_STRIP - 1)) // SHORT_STRIP
         row = strip.item * (points // columns) + strip.row
-        number: Value = row * strips + strip.begin // self.strip
+        number: Value = row * strips + strip.begin // SHORT_STRIP
         return number
 
     # Coordinates ----------------------------------------------------------------------------------
