@@ -41,7 +41,7 @@ def test_gradients_in_another_type_are_made_a_few_planes_at_a_time(items, axis, 
 def tilted(rank):
     """An image, and a grid of long rows that cross many rows of it."""
     rng = cases.generator("tilted")
-    spatial, out = ((210, 190), (21, 530)) if rank == 2 else ((3, 210, 40), (2, 7, 530))
+    spatial, out = ((210, 190), (21, 1042)) if rank == 2 else ((3, 210, 40), (2, 7, 1042))
     image = rng.standard_normal((2, 3, *spatial))
     turn = np.eye(rank)
     turn[:2, :2] = [[0.5, 0.6], [0.9, 0.4]]
@@ -68,6 +68,49 @@ def test_rows_that_are_cut_into_strips_change_nothing(mode, axis, rank):
     np.testing.assert_allclose(second[0], first[0], rtol=0, atol=1e-12 * abs(first[0]).max())
     scale = 1e-12 * abs(first[1]).max()
     np.testing.assert_allclose(second[1].reshape(line.shape), first[1], rtol=0, atol=scale)
+
+
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+def test_pixels_that_float32_cannot_count_are_not_passed_by(padding_mode):
+    # The last index is odd, and more than 2**24: as a float32, it is that of the pixel beyond.
+    size = (1 << 24) + 4
+    memory = np.full(size + 8, np.nan, np.float32)
+    memory[:size] = 1
+    image = memory[:size].reshape(1, 1, size)
+    grid = np.repeat(np.float32([0.5, 0.999999, 1]), 16).reshape(1, -1, 1)
+    options = {"mode": "linear", "padding_mode": padding_mode, "align_corners": True}
+    out = gridsample.grid_sample(image, grid, **options)
+    assert set(out.ravel().tolist()) <= {0.0, 1.0}
+    upstream = np.ones_like(out)
+    for gradient in gridsample.grid_sample_vjp(upstream, image, grid, **options):
+        assert np.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
+@pytest.mark.parametrize("channels", [2, 3, 16, 21])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_runs_of_points_outside_have_the_values_that_planes_have(mode, channels, dtype):
+    rng = cases.generator("outside")
+    image = (rng.random((2, channels, 9, 12)) * 200).astype(dtype)
+    grid = rng.uniform(-0.9, 0.9, (2, 7, 64, 2)).astype("float64" if dtype == "float64" else "f4")
+    grid[:, 1, :, 0] = 4  # whole groups are outside along one axis, the other, or both
+    grid[:, 2, 32:, 1] = -9
+    grid[:, 3] = 50
+    grid[:, 4, ::3] = 3  # some points of each group are
+    grid[:, 5] = -1.0, 1.0  # some taps are
+    grid[:, 5:, 3::5] = np.nan
+    grid[:, 6, :, 0] = np.inf
+    fills = {"fill_value": np.arange(channels) - 3.0} if dtype != "uint8" else {"fill_value": 7}
+    runs = np.ascontiguousarray(np.moveaxis(image, 1, -1))
+    several = [{"padding_mode": "zeros"}, {"padding_mode": "border"}, {"extrapolate": False}]
+    several += [{"padding_mode": "constant", **fills}, {"extrapolate": False, **fills}]
+    for options in [{"mode": mode, "threads": threads} | o for threads in (1, 2) for o in several]:
+        expected = gridsample.grid_sample(image, grid, **options)
+        out = gridsample.grid_sample(runs, grid, channel_axis=-1, **options)
+        tolerance = 0 if dtype == "uint8" or mode == "nearest" else 200 * 8 * np.finfo(dtype).eps
+        found = np.moveaxis(out, -1, 1)
+        assert np.array_equal(np.isnan(expected), np.isnan(found))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance + (dtype == "uint8"))
 
 
 # Memory -------------------------------------------------------------------------------------------

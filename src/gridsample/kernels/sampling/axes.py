@@ -225,16 +225,30 @@ class Axis:
         code = rule.boundary.code
         for k, magnitudes in enumerate(weights):
             index, signed = base + (rule.method.first + k), magnitudes
-            pixel = axis.fold_index(index, self.size, code, rule.edge)
+            pixel, present = self.pixel(index)
             if rule.boundary.odd:
                 sign = axis.fold_sign(index, self.size, code, rule.edge)
                 signed = tuple(weight * sign for weight in magnitudes)
-            present = pixel >= 0 if rule.drops else None
-            if present is not None:
-                pixel = present.select(pixel, 0)
             counting = None if self.counting is None else pixel * self.counting
             taps.append(Tap(self.offset(pixel), present, signed, k, counting))
         return taps
+
+    def pixel(self, index: Value) -> tuple[Value, Value | None]:
+        """Return the index of each tap's pixel, and whether it is present if taps may be dropped.
+
+        A dropped tap has the index 0.
+        """
+        rule = self.rule
+        if rule.boundary.code == axis.ZEROS:
+            # An index is not negative, and less than the size, if its bits are: one comparison.
+            bits = f"uint{self.index.bits}"
+            present = index.bitcast(bits) < self.size.bitcast(bits)
+            return present.select(index, 0), present
+        pixel = axis.fold_index(index, self.size, rule.boundary.code, rule.edge)
+        if not rule.drops:
+            return pixel, None
+        present = pixel >= 0
+        return present.select(pixel, 0), present
 
     def inside(self, base: Value, width: int) -> Value:
         """Whether ``width`` pixels from the first tap on are in the image, for each point."""

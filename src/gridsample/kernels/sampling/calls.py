@@ -25,6 +25,7 @@ from gridsample.kernels.sampling.division import (
     divide_sums,
     lanes_of,
     passes,
+    strip_length,
     taps_of,
 )
 from gridsample.kernels.sampling.footprint_gradients import (
@@ -51,8 +52,8 @@ from gridsample.kernels.sampling.points import (
     AFFINE,
     INTERLEAVED,
     PLANAR,
+    SHORT_STRIP,
     STRIDED,
-    STRIP,
     PointSource,
 )
 from gridsample.kernels.sampling.reading import PAIRS
@@ -165,6 +166,7 @@ def frame_of(
     settings = {
         "columns": outputs.columns,
         "points": plan.points,
+        "strip": strip_length(len(target.starts)),
         "sizes": plan.spatial[::-1],
         "strides": source.strides,
         "channels": 1,
@@ -256,7 +258,9 @@ def reading_for(plan: Plan, rules: Sequence[AxisRule], layout: KnownStrides) -> 
     """Choose how pixels are read to be summed."""
     together = layout.channels > 1
     pairs = min(plan.spatial) >= 2 and all(rule.pairs for rule in rules)
-    if pairs and (layout.beside or together):
+    # The first pixel of a pair is bounded as a real number, which must be exact.
+    exact = max(plan.spatial) <= 1 << (24 if plan.real.itemsize == 4 else 53)
+    if pairs and exact and (layout.beside or together):
         return PAIRS
     if together or not layout.beside:
         return SINGLES
@@ -382,14 +386,15 @@ def launch_backward(
         scratch_for(plan, layout, len(plan.spatial)),
         **run_settings(plan, source, frame.outputs, description, channels),
         sums_item=sums.item, sums_planes=sums.starts.ctypes.data,
-        result_item=planes * plan.points, result_planes=results.ctypes.data, **settings,
+        strip=strip_length(2 * planes), result_item=planes * plan.points,
+        result_planes=results.ctypes.data, **settings,
     )  # fmt: skip
 
 
 def parts_of_maps(plan: Plan) -> tuple[int, int, int, int]:
     """Return the shape of what strips of points add to the gradient of affine maps."""
     outputs, rank = divide_points(plan, lanes_of(plan)), len(plan.spatial)
-    strips = plan.points if outputs.listed else outputs.rows * -(-outputs.columns // STRIP)
+    strips = plan.points if outputs.listed else outputs.rows * -(-outputs.columns // SHORT_STRIP)
     return plan.grid_items, strips, rank, rank + 1
 
 

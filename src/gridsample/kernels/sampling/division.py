@@ -12,7 +12,7 @@ from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import Layout
 from gridsample.kernels.sampling.layouts import element, gradient_layout, planes_of
-from gridsample.kernels.sampling.points import STRIP
+from gridsample.kernels.sampling.points import SHORT_STRIP, STRIP
 from gridsample.kernels.vector import host
 
 Array = np.ndarray[Any, Any]
@@ -27,6 +27,8 @@ LARGE = 1 << 16
 LISTED = 4
 # Rows of a task, at least, where rows are cut into strips.
 TALL = 256
+# The most planes for which strips are long.
+FEW_PLANES = 4
 # Points of a row from which rows are processed in strips, one below the other.
 LONG_ROW = 128
 
@@ -52,6 +54,15 @@ def divide_points(plan: Plan, lanes: int) -> Outputs:
     if len(plan.out) > 1 and plan.out[-1] >= max(LONG_ROW, lanes):
         return Outputs(False, plan.points // plan.out[-1], plan.out[-1])
     return Outputs(False, 1, plan.points)
+
+
+def strip_length(planes: int) -> int:
+    """Return the points of a strip, of which so many planes are read or added to.
+
+    Long strips let the processor foresee what is read next.  But what many planes have read at the
+    strip above should still be in cache.
+    """
+    return STRIP if planes <= FEW_PLANES else SHORT_STRIP
 
 
 def lanes_of(plan: Plan) -> int:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from gridsample.kernels.sampling.layouts import storage_of
 from gridsample.kernels.sampling.points import Points, Strip
-from gridsample.kernels.sampling.reading import Image, splat_of
+from gridsample.kernels.sampling.reading import Image, read_singles, splat_of
 from gridsample.kernels.sampling.sampler import COPIES, Description, Sampler, State, States
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
@@ -94,8 +94,9 @@ class Gather:
     def value(self, state: State, source: Pointer, fills: dict[str, Value]) -> Value:
         """Compute the results of a group in one plane."""
         if self.description.reading == COPIES:
-            return self.sampler.copy(state, source, fills["outside"], fills["holes"])
-        value = self.total(state, source, fills)
+            value = read_singles(source, state["begin"])
+        else:
+            value = self.total(state, source, fills)
         if "outside" in state:
             value = state["outside"].select(fills["outside"], value)
         return state["valid"].select(value, fills["holes"])

@@ -21,7 +21,7 @@ from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
 INTERLEAVED, PLANAR, STRIDED, AFFINE = "interleaved", "planar", "strided", "affine"
 
 # Points of a strip: one plane of the image is sampled at all of them before the next.
-STRIP = 256
+STRIP, SHORT_STRIP = 512, 256
 
 # The fields of a range, which is a task's part of the work.
 RANGE = ("item", "item_end", "row", "row_end", "column", "column_end", "plane", "plane_end")
@@ -35,12 +35,14 @@ class Group(NamedTuple):
         place: the first point's index within its item, an int64; for a list, of each point.
         fresh: whether no earlier lane or group has the same point, for each lane (a bool).
         listed: whether the points are a list.
+        below: the distance to the places of the next group of points, 0 if that is not known.
     """
 
     item: Value
     place: Value
     fresh: Value
     listed: bool
+    below: Value | int = 0
 
 
 class PointSource(NamedTuple):
@@ -84,19 +86,21 @@ class Points:
     def strips(self, part: SimpleNamespace) -> Iterator[Strip]:
         """Loop over the strips of a range: downwards, then to the right, then over items."""
         function = self.function
+        length = self.call.strip
         if self.source.listed:
-            with function.loop(part.column, part.column_end, STRIP) as along:
-                end = (along.index + STRIP).minimum(part.column_end)
+            with function.loop(part.column, part.column_end, length) as along:
+                end = (along.index + length).minimum(part.column_end)
                 zero = function.constant(0, "int64")
                 yield Strip(zero, zero, along.index, end)
             return
         with (
             function.loop(part.item, part.item_end) as item,
-            function.loop(part.column, part.column_end, STRIP) as along,
+            function.loop(part.column, part.column_end, length) as along,
             function.loop(part.row, part.row_end) as row,
         ):
-            end = (along.index + STRIP).minimum(part.column_end)
-            yield Strip(item.index, row.index, along.index, end)
+            end = (along.index + length).minimum(part.column_end)
+            below = (row.index + 1 < part.row_end).select(self.call.columns, 0)
+            yield Strip(item.index, row.index, along.index, end, below)
 
     @contextlib.contextmanager
     def groups(self, strip: Strip) -> Iterator[tuple[Value, Group]]:
@@ -112,7 +116,8 @@ class Points:
             first = column.minimum(self.call.columns - self.lanes)
             index = strip.row * self.call.columns + first
             lane = self.function.vector(range(self.lanes), "int32")
-            return Group(strip.item, index, lane >= (column - first).to("int32"), False)
+            fresh = lane >= (column - first).to("int32")
+            return Group(strip.item, index, fresh, False, strip.below)
         lane = self.function.vector(range(self.lanes), self.index)
         last = (self.call.columns - 1).to(self.index)
         place = lane + column.to(self.index)
@@ -124,9 +129,9 @@ class Points:
     def number_of_strip(self, strip: Strip) -> Value:
         """Return the number of a strip among those of all rows of all items."""
         columns, points = self.call.columns, self.call.points
-        strips = (columns + (STRIP - 1)) // STRIP
+        strips = (columns + (SHORT_STRIP - 1)) // SHORT_STRIP
         row = strip.item * (points // columns) + strip.row
-        number: Value = row * strips + strip.begin // STRIP
+        number: Value = row * strips + strip.begin // SHORT_STRIP
         return number
 
     # Coordinates ----------------------------------------------------------------------------------
@@ -150,13 +155,24 @@ class Points:
             return self.scattered(group, call.grid, call.grid_item, call.grid_point, call.grid_axis)
         item = call.grid.at(group.item * call.grid_item)
         if layout == PLANAR:
-            return [item.at(call.grid_axis * a).load(group.place, lanes) for a in range(rank)]
+            lines = [item.at(call.grid_axis * a) for a in range(rank)]
+            return [self.load_line(line, group.place, group.below) for line in lines]
         if layout == INTERLEAVED:
             first = item.at(group.place * rank)
-            return deinterleave([first.load(k * lanes, lanes) for k in range(rank)])
+            below = group.below * rank
+            return deinterleave([self.load_line(first, k * lanes, below) for k in range(rank)])
         point = item.at(group.place * call.grid_point)
         begins = [call.grid_point * lane for lane in range(lanes)]
         return [point.at(call.grid_axis * a).load_each(begins) for a in range(rank)]
+
+    def load_line(self, memory: Pointer, index: int | Value, below: int | Value) -> Value:
+        """Read coordinates, and ask for those of the strip below.
+
+        Processors foresee which memory is read next only as long as it is contiguous.
+        """
+        memory = memory.at(index)
+        memory.prefetch(below)
+        return memory.load(0, self.lanes)
 
     def scattered(
         self, group: Group, memory: Pointer, item: Value, point: Value, axis: Any
@@ -309,12 +325,14 @@ class Strip(NamedTuple):
         row: their row.
         begin: the first column.
         end: the end of the columns.
+        below: the distance to the points of the next strip, 0 if there is none.
     """
 
     item: Value
     row: Value
     begin: Value
     end: Value
+    below: Value | int = 0
 
 
 def split_index(index: Value, sizes: Sequence[Value]) -> list[Value]:

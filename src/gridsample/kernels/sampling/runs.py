@@ -235,9 +235,7 @@ class Runs:
         """List the taps of a group, with weights for these orders of derivatives."""
         sampler, memory, begin = self.sampler, self.call.scratch, state.get("begin")
         if sampler.description.reading == COPIES:
-            source = state["source"]
-            taps = [[Tap((source > sampler.invalid).select(source, 0), None, ())]]
-            listed = list_taps(memory, None, taps, [], self.last)
+            listed = list_taps(memory, None, [[Tap(state["begin"], None, ())]], [], self.last)
             return Choice(listed.inside, lambda: listed, lambda: listed)
         most = max(map(max, orders))
         if self.run.row == 1:
@@ -423,7 +421,8 @@ class GatherRuns(Gather):
         with self.points.groups(strip) as (number, group):
             state = self.states.load(number)
             taps = self.runs.taps(state, self.orders)
-            places, marks = self.points.place_of_value(group), self.marks(state)
+            places = self.points.place_of_value(group)
+            marks: dict[str, Value] = {k: state[k] for k in ("valid", "outside") if k in state}
             usual = taps.inside & marks["valid"].all()
             if "outside" in marks:
                 usual = usual & ~marks["outside"].any()
@@ -434,10 +433,9 @@ class GatherRuns(Gather):
                     function.loop(0, function.lanes, run.points) as loop,
                     self.runs.blocks(self.step) as (first, _),
                 ):
-                    here = source.at(first)
-                    values = self.totals(listed, here, loop.index, plane + first)
-                    stored = [self.stored(value) for value in values]
-                    run.store(stored, target.at(first), places, loop.index, packed)
+                    totals = self.totals(listed, source.at(first), loop.index, plane + first)
+                    values = [*map(self.stored, totals)]
+                    run.store(values, target.at(first), places, loop.index, packed)
                 return []
 
             def one_by_one() -> list[Value]:
@@ -447,23 +445,31 @@ class GatherRuns(Gather):
                     function.loop(0, function.lanes) as loop,
                     self.runs.blocks(self.step) as (first, _),
                 ):
-                    here = source.at(first)
-                    values = self.value_of_one(listed, here, loop.index, plane + first, notes)
-                    stored = [self.stored(value) for value in values]
-                    run.store(stored, target.at(first), places, loop.index, False)
+                    here, channel = source.at(first), plane + first
+                    value = self.value_of_one(listed, here, loop.index, channel, notes)
+                    values = [*map(self.stored, value)]
+                    run.store(values, target.at(first), places, loop.index, False)
                 return []
 
-            function.choose(usual, together, one_by_one, likely=True)
+            def elsewhere() -> list[Value]:
+                if "outside" not in marks:
+                    return one_by_one()
+                blank = functools.partial(self.store_outside, target, plane, places)
+                return function.choose((marks["valid"] & marks["outside"]).all(), blank, one_by_one)
 
-    def marks(self, state: State) -> dict[str, Value]:
-        """Return which points are valid, and which are outside."""
-        if self.description.reading == COPIES:
-            source = state["source"]
-            return {
-                "valid": source != self.sampler.invalid,
-                "outside": source == self.sampler.no_pixel,
-            }
-        return {name: state[name] for name in ("valid", "outside") if name in state}
+            function.choose(usual, together, elsewhere, likely=True)
+
+    def store_outside(
+        self, target: Pointer, plane: Value, places: Callable[[Value], Value]
+    ) -> list[Value]:
+        """Store the results of points that are all outside."""
+        with (
+            self.function.loop(0, self.function.lanes) as loop,
+            self.runs.blocks(self.step) as (first, _),
+        ):
+            values = [*map(self.stored, self.fills_of_run("outside", plane + first))]
+            self.runs.run.store(values, target.at(first), places, loop.index, False)
+        return []
 
     def value_of_one(
         self, taps: TapList, source: Pointer, lane: Value, plane: Value, notes: dict[str, Pointer]

@@ -22,8 +22,6 @@ from gridsample.kernels.sampling.reading import (
     Moments,
     Orders,
     both,
-    no_pixel,
-    read_singles,
     tabulate,
 )
 from gridsample.kernels.sampling.rows import Weights, row_length
@@ -109,14 +107,12 @@ class Sampler:
         if description.weights:
             for along, stride in zip(self.axes, call.weights_strides, strict=True):
                 along.counting = stride.to(self.index).splat(function.lanes)
-        # Upstream values of points without taps count for nothing; means of none are not divided.
-        if self.scatters or description.sweep == "means":
+        # Upstream values of points without taps count for nothing; means of none are not divided;
+        # runs of none are not read, point by point.
+        if self.scatters or description.sweep == "means" or layout.channels > 1:
             for along in self.axes:
                 zeros = along.rule.boundary.code == formulas.ZEROS
                 along.notes_missed |= zeros and along.rule.constant
-        # The codes, in place of an offset, of points that copy no pixel.
-        self.no_pixel = no_pixel(self.index)
-        self.invalid = self.no_pixel + 1
 
     # First step -----------------------------------------------------------------------------------
 
@@ -137,8 +133,8 @@ class Sampler:
                 item = self.call.weights_item.to(self.index)
                 state["counting"] = group.item.to(self.index) * item
         if self.description.reading == COPIES:
-            return {"source": self.source(places, state)}
-        if self.description.reading == PAIRS:
+            self.locate_pixel(places, state)
+        elif self.description.reading == PAIRS:
             self.locate_pairs(places, state)
         else:
             for a, place in enumerate(places):
@@ -158,25 +154,19 @@ class Sampler:
         """Whether the sweep computes gradients."""
         return self.description.sweep.endswith("backward")
 
-    def source(self, places: Sequence[Place], state: State) -> Value:
-        """Compute the offset of the pixel that each point copies, or a code."""
-        tap = self.single_tap(places)
-        offset = tap.offset if "begin" not in state else tap.offset + state["begin"]
-        if tap.present is not None:
-            offset = tap.present.select(offset, self.no_pixel)
-        if "outside" in state:
-            offset = state["outside"].select(self.no_pixel, offset)
-        return state["valid"].select(offset, self.invalid)
-
-    def single_tap(self, places: Sequence[Place]) -> Tap:
-        """Combine the only taps of all axes."""
+    def locate_pixel(self, places: Sequence[Place], state: State) -> None:
+        """Add the offset of the pixel that each point copies, and which points copy none."""
         offset, present = None, None
         for along, place in zip(self.axes, places, strict=True):
-            tap = along.taps(place)[0]
+            (tap,) = along.taps(place)
             offset = tap.offset if offset is None else offset + tap.offset
             present = both(present, tap.present)
         assert offset is not None
-        return Tap(offset, present, ())
+        if present is not None:
+            # Those outside all read one pixel, which is in cache.
+            offset = present.select(offset, 0)
+            state["outside"] = ~present if "outside" not in state else ~present | state["outside"]
+        state["begin"] = offset if "begin" not in state else offset + state["begin"]
 
     def locate_pairs(self, places: Sequence[Place], state: State) -> None:
         """Add the offset of each point's first pixel, and the distances to it."""
@@ -193,13 +183,6 @@ class Sampler:
             state["counting"] = state["counting"] + offset if "counting" in state else offset
 
     # Second step ----------------------------------------------------------------------------------
-
-    def copy(self, state: State, plane: Pointer, outside: Value, hole: Value) -> Value:
-        """Copy the pixel of each point, as bits."""
-        source = state["source"]
-        pixels = read_singles(plane, (source > self.invalid).select(source, 0))
-        pixels = (source == self.no_pixel).select(outside, pixels)
-        return (source == self.invalid).select(hole, pixels)
 
     def way(self, state: State, derivatives: int = 0, counting: Counting | None = None) -> Way:
         """Prepare the taps of a state, with the derivatives of weights up to an order.
@@ -340,23 +323,29 @@ class States:
         self.function = function
         self.groups = STRIP // function.lanes
         self.memory: dict[str, tuple[Pointer, bool]] = {}
+        # The integer whose bits hold a condition, if there is one: memory in cache is scarce.
+        self.bits = f"uint{function.lanes}" if function.lanes >= 8 else None
 
     def save(self, number: Value, state: State) -> None:
         """Store the state of a group of the strip."""
         for name, value in state.items():
             condition = value.kind.name == "bool"
-            stored = value.to("int32") if condition else value
+            stored = value.splat(self.function.lanes)
+            if condition:
+                stored = stored.bitcast(self.bits) if self.bits else stored.to("int32")
             if name not in self.memory:
-                memory = self.function.scratch(stored.kind, self.groups, self.function.lanes)
+                memory = self.function.scratch(stored.kind, self.groups, stored.lanes)
                 self.memory[name] = memory, condition
-            lanes = self.function.lanes
-            self.memory[name][0].store(stored.splat(lanes), number * lanes, aligned=True)
+            self.memory[name][0].store(stored, number * stored.lanes, aligned=True)
 
     def load(self, number: Value) -> State:
         """Read the state of a group of the strip."""
         lanes = self.function.lanes
         state = {}
         for name, (memory, condition) in self.memory.items():
+            if condition and self.bits:
+                state[name] = memory.load(number).bitcast("bool", lanes)
+                continue
             home = memory.at(number * lanes)
             value = home.load(0, lanes, aligned=True)
             value.home = home

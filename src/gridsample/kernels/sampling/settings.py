@@ -17,6 +17,7 @@ def settings_of(rank: int, footprints: bool = False) -> Record:
         ranges="*int64",  # of each task; see `points.RANGE`
         columns="int64",  # points of a row, or of a list
         points="int64",  # of an item
+        strip="int64",  # the most points of a strip
         sizes=("int64", rank),  # of the image, x first
         strides=("int64", rank),
         channels="int64",  # that are processed together

@@ -18,6 +18,7 @@ from gridsample.kernels.sampling.reading import (
     SinglePixels,
     SingleSums,
     Taps,
+    load_offsets,
     moments,
     scatter,
 )
@@ -107,8 +108,7 @@ class InRows(NamedTuple):
     def moments(self, plane: Pointer, dropped: Value, orders: Orders) -> Moments:
         """Sum the taps of one plane; none is dropped."""
         lanes = plane.function.lanes
-        begins = [self.begins.load(lane).to("int64") for lane in range(lanes)]
-        first = RowInMemory(plane, begins, self.steps)
+        first = RowInMemory(plane, load_offsets(self.begins, lanes), self.steps)
         counted = first if self.counting is None else self.counting.rows(first)
         return PixelRows(counted, self.weights).moments(orders)
 

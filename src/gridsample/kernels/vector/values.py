@@ -117,7 +117,9 @@ class Value:
             raise TypeError(f"{name} is for integers and bools, got {a.kind.name}")
         if a.kind.is_float and self.function.contracts:
             instruction += " contract"
-        return self.function.emit(instruction, a.kind, a.lanes, f"{a}, {b.text}")
+        result = self.function.emit(instruction, a.kind, a.lanes, f"{a}, {b.text}")
+        result.uniform = a.uniform and b.uniform
+        return result
 
     def compare(self, name: str, other: Any) -> Value:
         """Write a comparison of `CONDITIONS`."""
