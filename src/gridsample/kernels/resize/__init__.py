@@ -17,7 +17,6 @@ on the number of threads.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -25,11 +24,12 @@ from typing import Any
 import numpy as np
 
 from gridsample.definitions.plan import type_name
-from gridsample.definitions.tables import AxisMap, Band, chosen, rounded_order
+from gridsample.definitions.tables import Axis, AxisMap, axis_map, rounded_order
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import as_parts
 from gridsample.kernels.resize import planning
 from gridsample.kernels.resize.copies import copy_pixels
+from gridsample.kernels.resize.lines import copies, is_long, resize_lines
 from gridsample.kernels.resize.planning import Numbers, are_fixed, prepare
 from gridsample.kernels.resize.votes import vote
 from gridsample.kernels.run import addresses_of
@@ -121,31 +121,95 @@ def run(
     rounding: str = "exact",
 ) -> None:  # fmt: skip
     """Resize planes (N, C, *spatial, inner) into packed planes."""
-    bands = tuple([one.band for one in maps])
     plain = all(one.before is one.after is None for one in maps)
-    if plain and all(band.copies for band in bands):
-        copy_pixels(bands, packed(given), result, threads)
+    if all(one.is_identity for one in maps) and given.dtype == result.dtype:
+        result[...] = given
+        return
+    place = long_axis(maps, given.shape)
+    if plain and all(map(only_copies, maps)):
+        if place is not None:
+            resize_long(maps, place, given, result, Numbers(real.name, real.name), threads)
+        else:
+            copy_pixels(tuple([one.band for one in maps]), packed(given), result, threads)
         return
     numbers = Numbers(real.name, real.name)
     if rounding != "exact" and given.dtype.kind in "iub":
+        bands = [one.band for one in maps]
         if not (plain and are_fixed(given.dtype, bands)):
             run_stepwise(maps, given, result, real, threads, rounding)
             return
-        numbers = Numbers("int32", "uint8", rounding)
+        resize_bands(maps, given, result, Numbers("int32", "uint8", rounding), threads)
+        return
     if any(one.before for one in maps):
         given = prefiltered(maps, given, real, threads)
     if not any(one.after for one in maps):
-        resize_bands(bands, given, result, numbers, threads)
+        resize_axes(maps, given, result, numbers, threads)
         return
     wide = result if result.dtype == real else np.empty(result.shape, real)
-    resize_bands(bands, given, wide, numbers, threads)
+    resize_axes(maps, given, wide, numbers, threads)
     for axis, one in enumerate(maps, start=2):
         if one.after:
             filter_axis(wide, axis, *one.after.options, threads)
     if wide is not result:
         shape = -1, 1, 1, math.prod(wide.shape[3:])
-        bands = (unchanged(1).band,)
-        resize_bands(bands, wide.reshape(shape), result.reshape(shape), numbers, threads)
+        resize_bands([unchanged(1)], wide.reshape(shape), result.reshape(shape), numbers, threads)
+
+
+def only_copies(one: AxisMap) -> bool:
+    """Whether every output along an axis is a copy of one input."""
+    return one.is_identity or copies(one) or (not is_long(one, 1) and one.band.copies)
+
+
+def long_axis(maps: Sequence[AxisMap], shape: tuple[int, ...]) -> int | None:
+    """Return the place of an axis of (N, C, *spatial, inner) whose lines are long and few."""
+    for k, one in enumerate(maps):
+        larger = [max(each.inputs, each.outputs) for each in maps]
+        others = math.prod([*larger[:k], *larger[k + 1 :], shape[0], shape[1], shape[-1]])
+        if is_long(one, others):
+            return k
+    return None
+
+
+def resize_axes(
+    maps: Sequence[AxisMap], given: Array, result: Array, numbers: Numbers, threads: int
+) -> None:
+    """Apply the bands of all axes to planes (N, C, *spatial, inner); the result's are packed."""
+    place = long_axis(maps, given.shape)
+    if place is None:
+        resize_bands(maps, given, result, numbers, threads)
+    else:
+        resize_long(maps, place, given, result, numbers, threads)
+
+
+def resize_long(
+    maps: Sequence[AxisMap], place: int, given: Array, result: Array, numbers: Numbers, threads: int
+) -> None:
+    """Resize planes with an axis whose lines are long and few, first if they become shorter."""
+    others = [one if k != place else None for k, one in enumerate(maps)]
+    if all(one is None or one.is_identity for one in others):
+        resize_lines(maps[place], place + 2, packed(given), result, numbers.sums, threads)
+        return
+    kind = given.dtype if all(map(only_copies, maps)) else np.dtype(numbers.sums)
+    shorter = maps[place].outputs < maps[place].inputs
+    sizes = [
+        one.outputs if (k == place) == shorter else one.inputs for k, one in enumerate(maps)
+    ]  # fmt: skip
+    between = np.empty((*given.shape[:2], *sizes, given.shape[-1]), kind)
+    alone = [unchanged(sizes[place]) if one is None else one for one in others]
+    if shorter:
+        resize_lines(maps[place], place + 2, packed(given), between, numbers.sums, threads)
+        resize_rest(alone, between, result, numbers, threads)
+    else:
+        resize_rest(alone, given, between, numbers, threads)
+        resize_lines(maps[place], place + 2, between, result, numbers.sums, threads)
+
+
+def resize_rest(
+    maps: Sequence[AxisMap], given: Array, result: Array, numbers: Numbers, threads: int
+) -> None:
+    """Resize the axes that are not long, whose prefilters have been applied."""
+    bare = [AxisMap(None, None, one.axis, one.transposed, one.given) for one in maps]
+    run(bare, given, result, np.dtype(numbers.sums), threads)
 
 
 def run_stepwise(
@@ -154,24 +218,21 @@ def run_stepwise(
 ) -> None:  # fmt: skip
     """Resize as `run` does, but one whole axis after the other, with a separate result for each."""
     sizes = given.shape[2:-1], result.shape[2:-1]
-    changed = [
-        not (one.band.is_identity and one.before is one.after is None) for one in maps
-    ]  # fmt: skip
+    changed = [not one.is_identity for one in maps]
     axes = [axis for axis in rounded_order(*sizes, rounding) if changed[axis]]
     for axis in axes:
         alone = [unchanged(n) for n in given.shape[2:-1]]
         alone[axis] = maps[axis]
         shape = list(given.shape)
-        shape[axis + 2] = maps[axis].band.outputs
+        shape[axis + 2] = maps[axis].outputs
         made = result if axis == axes[-1] else np.empty(shape, result.dtype)
         run(alone, given, made, real, threads)
         given = made
 
 
-@functools.lru_cache(maxsize=64)
 def unchanged(n: int) -> AxisMap:
     """Return the identity map of an axis."""
-    return AxisMap(None, chosen(np.arange(n), n), None)
+    return axis_map(Axis(n, n, "nearest"))
 
 
 def prefiltered(maps: Sequence[AxisMap], source: Array, real: np.dtype[Any], threads: int) -> Array:
@@ -192,9 +253,10 @@ def prefiltered(maps: Sequence[AxisMap], source: Array, real: np.dtype[Any], thr
 
 
 def resize_bands(
-    bands: tuple[Band, ...], source: Array, target: Array, numbers: Numbers, threads: int
+    maps: Sequence[AxisMap], source: Array, target: Array, numbers: Numbers, threads: int
 ) -> None:
-    """Apply all bands to planes (N, C, *spatial, inner); those of the target are packed."""
+    """Apply the bands as tables to planes (N, C, *spatial, inner); the target's are packed."""
+    bands = tuple([one.band for one in maps])
     kinds = type_name(source.dtype), type_name(target.dtype)
     strides = None
     if not source.flags.c_contiguous:

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.definitions.tables import Band
+from gridsample.definitions.caches import cached_by_size
+from gridsample.definitions.tables import KEPT, Band
 from gridsample.kernels.resize import planning
 from gridsample.kernels.run import Launch, addresses_of, entry
 from gridsample.kernels.vector import Function, Pointer, Program, Record, Value, compile, host
@@ -99,7 +100,7 @@ def pick_columns(
         copy(loop.index, 1)
 
 
-@functools.lru_cache(maxsize=128)
+@cached_by_size(KEPT, planning.kept_bytes)
 def prepare(bands: tuple[Band, ...], shape: Shape, size: int, threads: int) -> Launch:
     """Prepare copies of planes (outer, *spatial, inner) whose numbers have so many bytes."""
     outer, inner = shape[0], shape[-1]

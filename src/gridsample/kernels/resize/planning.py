@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -10,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.tables import Band, rounded_order
+from gridsample.definitions.caches import cached_by_size
+from gridsample.definitions.tables import KEPT, Band, rounded_order
 from gridsample.kernels.resize.forms import Stage
 from gridsample.kernels.resize.program import (
     Description,
@@ -88,7 +88,6 @@ def are_fixed(dtype: np.dtype[Any], bands: Sequence[Band]) -> bool:
 # The order of axes --------------------------------------------------------------------------------
 
 
-@functools.lru_cache(maxsize=512)
 def reach(band: Band, outputs: int) -> int:
     """Return the greatest number of inputs that ``outputs`` adjacent outputs need.
 
@@ -99,7 +98,6 @@ def reach(band: Band, outputs: int) -> int:
     return int((band.first[last] + band.count[last] - band.first).max(initial=0))
 
 
-@functools.lru_cache(maxsize=512)
 def best_order(bands: tuple[Band, ...], inner: int, lanes: int = 16) -> tuple[int, ...]:
     """Return the order of axes with the lowest cost; axes that are not resized are left out."""
 
@@ -205,7 +203,6 @@ class Planned(NamedTuple):
     kept: tuple[Array, ...]
 
 
-@functools.lru_cache(maxsize=512)
 def regular(band: Band, inner: int, lanes: int) -> tuple[int, int, int] | None:
     """Return (start, stop, step) if most outputs have the same few weights, a step apart.
 
@@ -282,6 +279,11 @@ def plan_stage(
     )
 
 
+def kept_bytes(launch: Launch) -> int:
+    """The memory of the tables of a launch, which are those of bands or as large."""
+    return 2 * sum([table.nbytes for table in launch.kept])
+
+
 def copying(planes: Shape, strides: Shape) -> dict[str, int]:
     """Return the settings that describe a source (N, C, *spatial, inner) with any strides."""
     # There are always three spatial axes: the leading one, perhaps one between, and the last one.
@@ -298,7 +300,7 @@ def copying(planes: Shape, strides: Shape) -> dict[str, int]:
     }  # fmt: skip
 
 
-@functools.lru_cache(maxsize=128)
+@cached_by_size(KEPT, kept_bytes)
 def prepare(
     bands: tuple[Band, ...], planes: Shape, strides: Shape | None, kinds: tuple[str, str],
     numbers: Numbers, threads: int, limit: int,
@@ -335,7 +337,8 @@ def prepare(
         else shape[1], "rows": pieces.rows, "bands": pieces.bands, "inputs": shape[1],
         "row": math.prod(shape[2:]), "result_row": math.prod(now[1:]),
     }  # fmt: skip
-    kept = [np.ascontiguousarray(table, np.int64) for table in (bands[0].first, bands[0].count)]
+    tables = (bands[0].first, bands[0].count) if leading else (np.zeros(1),) * 2
+    kept = [np.ascontiguousarray(table, np.int64) for table in tables]
     fields |= {"first": kept[0].ctypes.data, "count": kept[1].ctypes.data}
     for k, one in enumerate(stages):
         fields |= {f"{name}{k}": value for name, value in one.settings.items()}

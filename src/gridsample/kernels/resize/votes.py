@@ -18,10 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.plan import type_name
-from gridsample.definitions.tables import AxisMap, Band, chosen
+from gridsample.definitions.tables import KEPT, AxisMap, Band, chosen
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import Layout, layout_of, plain
+from gridsample.kernels.resize import planning
 from gridsample.kernels.run import Launch, addresses_of, entry
 from gridsample.kernels.sampling.footprint_labels import LabelList
 from gridsample.kernels.sampling.labels import as_key, key_kind
@@ -267,7 +269,7 @@ def joined(outer: Taps, inner: Taps) -> Taps | None:
     return Taps(inner.step, at.reshape(shape), by.reshape(shape))
 
 
-@functools.lru_cache(maxsize=128)
+@cached_by_size(KEPT, planning.kept_bytes)
 def prepare(
     bands: tuple[Band, ...], source: Layout, target: Layout, low: int, range_: int
 ) -> Launch:
