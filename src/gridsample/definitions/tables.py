@@ -307,6 +307,25 @@ def band_of(axis: Axis, transposed: bool) -> Band:
     return band
 
 
+@cached_by_size(KEPT, lambda result: result[0].nbytes + result[1].band.bytes)
+def picked(axis: Axis) -> tuple[Array, AxisMap]:
+    """The inputs that an axis reads, in ascending order, and its map from these alone."""
+    band = band_of(axis, False)
+    rows, taps = band._places()
+    inputs = np.unique(band.first[rows] + taps)
+    first = np.searchsorted(inputs, band.first)
+    return inputs, AxisMap(None, None, given=Band(len(inputs), first, band.count, band.weights))
+
+
+def skips(one: AxisMap) -> bool:
+    """Whether an axis reads at most a quarter of its inputs."""
+    if one.axis is None or one.transposed or one.before or is_zoom(one.axis.method):
+        return False
+    kind, method = kind_of(one.axis), method_of(one.axis.method)
+    taps = {"copies": 1, "interpolated": len(tap_offsets(method))}.get(kind, one.inputs)
+    return 4 * taps * one.outputs <= one.inputs
+
+
 def kind_of(axis: Axis) -> str:
     """Return by which formulas an axis is resized: the name of one of the following functions."""
     method = method_of(axis.method)

@@ -17,14 +17,15 @@ on the number of threads.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gridsample.definitions.plan import type_name
-from gridsample.definitions.tables import Axis, AxisMap, axis_map, rounded_order
+from gridsample.definitions.tables import Axis, AxisMap, axis_map, picked, rounded_order, skips
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import as_parts
 from gridsample.kernels.resize import planning
@@ -104,10 +105,12 @@ def resize(
         rounding: "exact", or "pillow" or "torch" to round integers after each axis.
         votes: whether inputs vote for their values, which are labels.
     """
+    last = is_channels_last(source)
+    if not is_packed(source):
+        maps, source = pick(maps, source)
     if votes:
         vote(maps, source, out, threads)
         return
-    last = is_channels_last(source)
     wanted, threads = as_planes(out, last), threads or pool.cores()
     result = wanted if is_packed(wanted) else np.empty(wanted.shape, wanted.dtype.newbyteorder("="))
     given = as_reals(as_planes(readable(source), last))
@@ -116,43 +119,80 @@ def resize(
         wanted[...] = result
 
 
+def pick(maps: Sequence[AxisMap], source: Array) -> tuple[list[AxisMap], Array]:
+    """Copy the pixels that are read, if these are few: others would be copied for nothing."""
+    maps = list(maps)
+    for k, one in enumerate(maps):
+        if skips(one):
+            assert one.axis is not None
+            inputs, maps[k] = picked(one.axis)
+            source = source[(slice(None),) * (k + 2) + (inputs,)]
+    return maps, source
+
+
 def run(
     maps: Sequence[AxisMap], given: Array, result: Array, real: np.dtype[Any], threads: int,
     rounding: str = "exact",
 ) -> None:  # fmt: skip
     """Resize planes (N, C, *spatial, inner) into packed planes."""
-    plain = all(one.before is one.after is None for one in maps)
-    if all(one.is_identity for one in maps) and given.dtype == result.dtype:
+    route, numbers = route_of(tuple(maps), given.shape), Numbers(*[type_name(real)] * 2)
+    if route.identity and given.dtype == result.dtype:
         result[...] = given
         return
-    place = long_axis(maps, given.shape)
-    if plain and all(map(only_copies, maps)):
-        if place is not None:
-            resize_long(maps, place, given, result, Numbers(real.name, real.name), threads)
+    if route.copies:
+        if route.place is None:
+            copy_pixels(tuple(maps), packed(given), result, threads)
         else:
-            copy_pixels(tuple([one.band for one in maps]), packed(given), result, threads)
+            resize_long(maps, route.place, given, result, numbers, threads)
         return
-    numbers = Numbers(real.name, real.name)
     if rounding != "exact" and given.dtype.kind in "iub":
-        bands = [one.band for one in maps]
-        if not (plain and are_fixed(given.dtype, bands)):
+        if not (route.plain and are_fixed(given.dtype, [one.band for one in maps])):
             run_stepwise(maps, given, result, real, threads, rounding)
             return
         resize_bands(maps, given, result, Numbers("int32", "uint8", rounding), threads)
         return
-    if any(one.before for one in maps):
+    if any([one.before for one in maps]):
         given = prefiltered(maps, given, real, threads)
-    if not any(one.after for one in maps):
-        resize_axes(maps, given, result, numbers, threads)
-        return
-    wide = result if result.dtype == real else np.empty(result.shape, real)
-    resize_axes(maps, given, wide, numbers, threads)
-    for axis, one in enumerate(maps, start=2):
+    ends = any([one.after for one in maps])
+    wide = np.empty(result.shape, real) if ends and result.dtype != real else result
+    if route.place is None:
+        resize_bands(maps, given, wide, numbers, threads)
+    else:
+        resize_long(maps, route.place, given, wide, numbers, threads)
+    for axis, one in enumerate(maps if ends else (), start=2):
         if one.after:
             filter_axis(wide, axis, *one.after.options, threads)
     if wide is not result:
         shape = -1, 1, 1, math.prod(wide.shape[3:])
         resize_bands([unchanged(1)], wide.reshape(shape), result.reshape(shape), numbers, threads)
+
+
+class Route(NamedTuple):
+    """What the maps of all axes have in common.
+
+    Attributes:
+        identity: whether the image stays as it is.
+        plain: whether there are no prefilters.
+        copies: whether every output is a copy of one input.
+        place: an axis whose lines are long and few (`lines`), or None.
+    """
+
+    identity: bool
+    plain: bool
+    copies: bool
+    place: int | None
+
+
+@functools.lru_cache(maxsize=512)
+def route_of(maps: tuple[AxisMap, ...], shape: tuple[int, ...]) -> Route:
+    """Determine how planes (N, C, *spatial, inner) are resized."""
+    plain = all(one.before is one.after is None for one in maps)
+    return Route(
+        all(one.is_identity for one in maps),
+        plain,
+        plain and all(map(only_copies, maps)),
+        long_axis(maps, shape),
+    )
 
 
 def only_copies(one: AxisMap) -> bool:
@@ -168,17 +208,6 @@ def long_axis(maps: Sequence[AxisMap], shape: tuple[int, ...]) -> int | None:
         if is_long(one, others):
             return k
     return None
-
-
-def resize_axes(
-    maps: Sequence[AxisMap], given: Array, result: Array, numbers: Numbers, threads: int
-) -> None:
-    """Apply the bands of all axes to planes (N, C, *spatial, inner); the result's are packed."""
-    place = long_axis(maps, given.shape)
-    if place is None:
-        resize_bands(maps, given, result, numbers, threads)
-    else:
-        resize_long(maps, place, given, result, numbers, threads)
 
 
 def resize_long(
@@ -256,10 +285,9 @@ def resize_bands(
     maps: Sequence[AxisMap], source: Array, target: Array, numbers: Numbers, threads: int
 ) -> None:
     """Apply the bands as tables to planes (N, C, *spatial, inner); the target's are packed."""
-    bands = tuple([one.band for one in maps])
     kinds = type_name(source.dtype), type_name(target.dtype)
     strides = None
     if not source.flags.c_contiguous:
         strides = tuple([stride // source.itemsize for stride in source.strides])
-    launch = prepare(bands, source.shape, strides, kinds, numbers, threads, planning.PIECE)
+    launch = prepare(tuple(maps), source.shape, strides, kinds, numbers, threads, planning.PIECE)
     launch.run(addresses_of((source, target)), threads)

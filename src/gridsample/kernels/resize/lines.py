@@ -58,6 +58,8 @@ LONG, FEW = 1024, 16
 # The outputs of a task; inputs of an output from which on lanes are inputs; and the registers of
 # them that are summed in the type of sums.
 PART, MANY, RUN = 1 << 13, 64, 256
+# The numbers that are worth a thread.
+WORTH = 1 << 18
 
 SETTINGS = Record(
     inputs="int64", outputs="int64",  # of the matrix: columns and rows, also for the transpose
@@ -568,8 +570,9 @@ def prepare(
     )  # fmt: skip
     scratch = (part + 1 + host().lanes(sums)) * inner * np.dtype(sums).itemsize
     return Launch(
-        compiled(description), settings, lines * parts, scratch if transposed else 0, (low, high)
-    )
+        compiled(description), settings, lines * parts, scratch if transposed else 0, (low, high),
+        max(1, lines * inner * (axis.inputs + axis.outputs) // WORTH),
+    )  # fmt: skip
 
 
 def resize_lines(

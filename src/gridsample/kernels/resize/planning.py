@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions.caches import cached_by_size
-from gridsample.definitions.tables import KEPT, Band, rounded_order
+from gridsample.definitions.tables import KEPT, AxisMap, Band, rounded_order
 from gridsample.kernels.resize.forms import Stage
 from gridsample.kernels.resize.program import (
     Description,
@@ -26,6 +26,8 @@ Shape = tuple[int, ...]
 # The maximum size of a piece between two axes, in numbers; what is worth a task; and the minimum
 # number of rows per tap in a piece: rows at the edges of pieces are computed twice.
 PIECE, SHARE, ROWS_PER_TAP = 1 << 16, 1 << 14, 6
+# Products, or copies, that are worth a thread: a tenth of a millisecond.
+WORTH = 1 << 20
 # The number of taps from which the leading axis is resized first if a piece of so many rows would
 # otherwise be larger than two pieces.
 WIDE = 16
@@ -302,18 +304,21 @@ def copying(planes: Shape, strides: Shape) -> dict[str, int]:
 
 @cached_by_size(KEPT, kept_bytes)
 def prepare(
-    bands: tuple[Band, ...], planes: Shape, strides: Shape | None, kinds: tuple[str, str],
+    maps: tuple[AxisMap, ...], planes: Shape, strides: Shape | None, kinds: tuple[str, str],
     numbers: Numbers, threads: int, limit: int,
 ) -> Launch:  # fmt: skip
-    """Prepare bands for planes (N, C, *spatial, inner) of a source and a target of these types.
+    """Prepare the bands of maps for planes (N, C, *spatial, inner).
 
-    The source's strides count elements; they are None if it is packed.
+    ``kinds`` are the types of the source and the target.  The source's strides count elements;
+    they are None if it is packed.
     """
+    bands = tuple([one.band for one in maps])
     shape = (planes[0] * planes[1], *planes[2:])
     order = order_of(bands, shape, numbers)
     pieces = pieces_of(bands, order, shape, threads, limit)
     memory, now = Memory(), list(shape[1:])
     stages: list[Planned] = []
+    products = 0  # of all planes
     leading = 0 in order
     rows = pieces.rows  # at most, of a piece
     if leading and not pieces.whole:
@@ -327,6 +332,7 @@ def prepare(
         lines = pieces.planes * (rows * math.prod(now[1:axis]) if axis else 1)
         one = plan_stage(axis, bands[axis], now, lines, numbers, memory)
         now[axis] = bands[axis].outputs
+        products += shape[0] * math.prod(now) * (bands[axis].taps + 1)
         rows = rows if axis else pieces.rows
         if len(stages) < len(order) - 1:
             size = pieces.planes * rows * math.prod(now[1:])
@@ -356,4 +362,5 @@ def prepare(
         tasks=-(-shape[0] // pieces.planes) * pieces.bands,
         scratch=memory.size,
         kept=tuple(kept),
+        threads=max(1, products // WORTH),
     )
