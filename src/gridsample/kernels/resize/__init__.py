@@ -8,6 +8,8 @@ with an `AxisMap` for each spatial axis.  The adjoint uses the adjoint maps in t
     program   the program that takes a piece through all axes
     forms     the loops of one axis
     copies    methods that copy pixels
+    lines     a few long lines, whose weights are computed and not read from tables
+    periodic  the same by simple factors, whose weights repeat
     votes     labels, for which inputs vote
 
 A piece passes through all axes before the next piece is started, so that intermediate results stay

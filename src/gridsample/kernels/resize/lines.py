@@ -30,12 +30,14 @@ from gridsample.definitions.tables import (
     AxisMap,
     covered,
     fold_of,
+    follows_formula,
     is_zoom,
     kind_of,
     position,
     tap_offsets,
     tap_weights,
 )
+from gridsample.kernels.resize import periodic
 from gridsample.kernels.run import Launch, addresses_of, entry
 from gridsample.kernels.vector import (
     Function,
@@ -140,6 +142,8 @@ class Rows:
         self.description, self.call = description, call
         self.method: Method = method_of(description.method)
         self.inputs = call.inputs.to("float64")
+        # Some kernels end abruptly, so that positions are those of tables to the last bit.
+        self.exactly = self.inputs.function.exactly
 
     def taps(self, i: Value) -> Taps:
         """Return the inputs of outputs i, an int64."""
@@ -177,12 +181,16 @@ class Rows:
     def interpolated(self, i: Value) -> Taps:
         """The inputs around a position."""
         call, method = self.call, self.method
-        place = position(i.to("float64"), call.step, self.description.align_corners)
+        with self.exactly():
+            place = position(i.to("float64"), call.step, self.description.align_corners)
         if method.folds_position:
             place = place.maximum(0.0).minimum(self.inputs - 1.0)
         base, t = split(place, method.rounding)
         base, offsets = base.to("int64"), tap_offsets(method)
-        weights = tap_weights(method, t.to(self.description.sums))
+        # A kernel may end abruptly; only polynomials and quotients of them may be rounded.
+        if not follows_formula(method) or method.formula[0] == "lanczos":
+            t = t.to(self.description.sums)
+        weights = tap_weights(method, t)
 
         def tap(k: int) -> tuple[Value, Value]:
             return base + int(offsets[k]), weights[k]
@@ -201,7 +209,8 @@ class Rows:
     def smoothed(self, i: Value) -> Taps:
         """The inputs under a stretched kernel."""
         call, kernel = self.call, self.method.kernel(antialias=True)[1]
-        centre, first, end = covered(i.to("float64"), call.step, call.reach, self.inputs)
+        with self.exactly():
+            centre, first, end = covered(i.to("float64"), call.step, call.reach, self.inputs)
 
         def tap(k: Any) -> tuple[Value, Value]:
             place = first + (k.to("float64") if isinstance(k, Value) else float(k))
@@ -543,6 +552,11 @@ def prepare(
     axis: Axis, transposed: bool, lines: int, inner: int, kinds: tuple[str, str], sums: str
 ) -> Launch:
     """Prepare the resizing of lines of an axis, whose places have ``inner`` numbers."""
+    threads = max(1, lines * inner * (axis.inputs + axis.outputs) // WORTH)
+    if inner == 1:
+        launch = periodic.prepare(axis, transposed, lines, kinds, sums, PART)
+        if launch is not None:
+            return launch._replace(threads=threads)
     kind, method = kind_of(axis), method_of(axis.method)
     step, stretch, reach, most = axis.step, 1.0, 1.0, 1
     if kind == "averages":
@@ -571,7 +585,7 @@ def prepare(
     scratch = (part + 1 + host().lanes(sums)) * inner * np.dtype(sums).itemsize
     return Launch(
         compiled(description), settings, lines * parts, scratch if transposed else 0, (low, high),
-        max(1, lines * inner * (axis.inputs + axis.outputs) // WORTH),
+        threads,
     )  # fmt: skip
 
 
