@@ -14,7 +14,6 @@ from guarded import Guarded, maker
 import gridsample
 from gridsample.definitions.methods import METHODS
 
-
 LONG = ("nearest", "linear", "cubic", "lanczos3", "area", "spline3")
 
 

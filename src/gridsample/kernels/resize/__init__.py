@@ -9,6 +9,7 @@ with an `AxisMap` for each spatial axis.  The adjoint uses the adjoint maps in t
     forms     the loops of one axis
     copies    methods that copy pixels
     lines     a few long lines, whose weights are computed and not read from tables
+    formulas  their inputs and weights
     periodic  the same by simple factors, whose weights repeat
     votes     labels, for which inputs vote
 
