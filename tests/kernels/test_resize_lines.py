@@ -11,6 +11,7 @@ import pytest
 import resized
 
 import gridsample
+from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.tables import KEPT, Axis, axis_map, band_of
 from gridsample.kernels.resize import lines, periodic, planning
 from gridsample.kernels.vector import host
@@ -203,8 +204,8 @@ def test_long_lines_need_no_more_memory_than_their_results(method: str) -> None:
 
 
 def test_tables_are_kept_up_to_a_number_of_bytes() -> None:
-    for n in range(20_000, 20_040):
-        gridsample.interpolate(np.ones((40, 1, n), np.float32), n // 2 + 1, mode="linear")
+    for n in range(60_000, 60_040):  # a megabyte each
+        gridsample.interpolate(np.ones((20, 1, n), np.float32), n // 2 + 1, mode="linear")
     assert 0 < band_of.cache_bytes() <= KEPT
     assert 0 < planning.prepare.cache_bytes() <= KEPT
 
@@ -234,3 +235,17 @@ def test_small_images_are_worth_one_thread() -> None:
         maps = (axis_map(Axis(n, n // 2, "linear")),) * 2
         launch = planning.prepare(maps, (1, 1, n, n, 1), None, kinds, numbers, 8, planning.PIECE)
         assert min(8, launch.threads) == threads
+
+
+def test_the_latest_results_are_kept() -> None:
+    calls: list[int] = []
+
+    @cached_by_size(100, len)
+    def text(n: int) -> str:
+        calls.append(n)
+        return "x" * n
+
+    for n in (20, 25, 20, 22, 21, 24, 20, 25, 60, 60):
+        assert text(n) == "x" * n
+    # 25 is the oldest when 112 bytes are too many; 60 are more than a quarter of the limit.
+    assert calls == [20, 25, 22, 21, 24, 25, 60, 60]
