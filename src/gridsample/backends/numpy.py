@@ -31,7 +31,7 @@ from gridsample.definitions.plan import (
     make_plan,
     type_name,
 )
-from gridsample.kernels import of_resizing, on_cpu
+from gridsample.kernels import of_labels, of_resizing, on_cpu
 from gridsample.kernels.memory import as_float, converted
 from gridsample.kernels.spline import coefficients, extension
 
@@ -347,7 +347,7 @@ class NumPy(Backend):
 
     def resize(self, image: Array, how: Resizing, transposed: bool) -> Array:
         """Resize by one matrix per axis, or by their transposes."""
-        kernels, dtype, real = of_resizing(), image.dtype.newbyteorder("="), real_type(image.dtype)
+        dtype = image.dtype.newbyteorder("=")
         shape = (*image.shape[:2], *how.size)
         check_extent("the result", shape, dtype.itemsize)
         result = empty(shape, dtype, how.channel_axis == -1)
@@ -359,8 +359,11 @@ class NumPy(Backend):
                 inputs, outputs, how.methods, how.align_corners,
                 how.antialias, how.scales, transposed,
             )  # fmt: skip
-            votes = tables.votes(how.methods)
-            kernels.resize(maps, image, result, real, how.threads, how.rounding, votes)
+            if tables.votes(how.methods):
+                of_labels().resize(maps, image, result, how.threads)
+            else:
+                real = real_type(image.dtype)
+                of_resizing().resize(maps, image, result, real, how.threads, how.rounding)
         return result
 
 

@@ -10,18 +10,23 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.axis import split
+from gridsample.definitions.axis import split, weight
+from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.methods import Method
 from gridsample.definitions.plan import method_of
-from gridsample.definitions.weights import bspline_table
+from gridsample.definitions.weights import bspline_table, lanczos_taps
 
 Array = np.ndarray[Any, Any]
+
+# The bytes of the bands that are kept for later calls, and inputs that show whether a method keeps
+# pixels as they are.
+KEPT, FEW = 1 << 25, 16
 
 
 # A matrix along one axis --------------------------------------------------------------------------
@@ -71,6 +76,12 @@ class Band:
         own = np.arange(self.outputs)[:, np.newaxis] - self.first[:, np.newaxis]
         return np.array_equal(self.weights, own == np.arange(self.weights.shape[1]))
 
+    @property
+    def bytes(self) -> int:
+        """The memory of the tables."""
+        tables = [self.first, self.count, self.weights]
+        return sum([one.nbytes for one in tables if one.base is None or one.strides[0]])
+
     def _places(self) -> tuple[Array, Array]:
         """The rows and taps of all entries in the band."""
         rows, taps = np.nonzero(np.arange(self.weights.shape[1]) < self.count[:, np.newaxis])
@@ -99,6 +110,10 @@ class Band:
 class Prefilter:
     """The map from pixels to the coefficients of a spline of any order, or its transpose.
 
+    The spline is a sum of B-splines b times coefficients c, which solve
+
+        sum over k of b(k) c[i + k] = pixel[i];    for the cubic, b is 1/6, 4/6, 1/6.
+
     Attributes:
         order: the order of the spline.
         n: the number of pixels along the axis.
@@ -123,36 +138,14 @@ class Prefilter:
         fold = mirror if self.extended == "mirror" else reflect
         values = np.zeros((self.n, self.n))
         pixels = np.arange(self.n)
-        for tap, weight in enumerate(table, start=-(self.order // 2)):
-            np.add.at(values, (pixels, fold(pixels + tap, self.n)), weight)
+        for tap, value in enumerate(table, start=-(self.order // 2)):
+            np.add.at(values, (pixels, fold(pixels + tap, self.n)), value)
         inverse: Array = np.linalg.inv(values)
         return inverse.T if self.adjoint else inverse
 
     def transpose(self) -> Prefilter:
         """The transpose."""
         return replace(self, adjoint=not self.adjoint)
-
-
-class AxisMap(NamedTuple):
-    """The matrix that resizes one axis: after @ band @ before."""
-
-    before: Prefilter | None
-    band: Band
-    after: Prefilter | None
-
-    def transpose(self) -> AxisMap:
-        """The adjoint."""
-        return AxisMap(
-            self.after and self.after.transpose(),
-            self.band.transpose(),
-            self.before and self.before.transpose(),
-        )
-
-    def dense(self) -> Array:
-        """The dense matrix, (outputs, inputs)."""
-        matrix = self.band.dense()
-        matrix = matrix if self.before is None else matrix @ self.before.dense()
-        return matrix if self.after is None else self.after.dense() @ matrix
 
 
 # From sizes to a matrix ---------------------------------------------------------------------------
@@ -181,8 +174,79 @@ class Axis(NamedTuple):
 
     def positions(self) -> Array:
         """The position of each output among the inputs, whose centres are 0, 1, 2, ..."""
-        index = np.arange(self.outputs)
-        return index * self.step if self.align_corners else (index + 0.5) * self.step - 0.5
+        positions: Array = position(np.arange(self.outputs), self.step, self.align_corners)
+        return positions
+
+
+def position(index: Any, step: Any, align_corners: bool) -> Any:
+    """The position of an output; the index may be an array or a value of the vector language."""
+    return index * step if align_corners else (index + 0.5) * step - 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class AxisMap:
+    """The matrix that resizes one axis: after @ band @ before.
+
+    Attributes:
+        before: a prefilter of the inputs.
+        after: a prefilter of the outputs.
+        axis: the axis, from which the band follows; None if the band is given.
+        transposed: whether the band is the transpose of the axis's.
+        given: the band if it does not follow from an axis.
+    """
+
+    before: Prefilter | None
+    after: Prefilter | None
+    axis: Axis | None = None
+    transposed: bool = False
+    given: Band | None = None
+
+    @property
+    def band(self) -> Band:
+        """The band as tables, whose memory is proportional to its entries."""
+        if self.axis is None:
+            assert self.given is not None
+            return self.given
+        return band_of(self.axis, self.transposed)
+
+    @property
+    def inputs(self) -> int:
+        """The number of columns of the band."""
+        if self.axis is None:
+            return self.band.inputs
+        return self.axis.outputs if self.transposed else self.axis.inputs
+
+    @property
+    def outputs(self) -> int:
+        """The number of rows of the band."""
+        if self.axis is None:
+            return self.band.outputs
+        return self.axis.inputs if self.transposed else self.axis.outputs
+
+    @functools.cached_property
+    def is_identity(self) -> bool:
+        """Whether every output equals the input of the same index."""
+        if self.before or self.after or self.inputs != self.outputs:
+            return False
+        if self.axis is None or is_zoom(self.axis.method):
+            return self.band.is_identity
+        if self.axis.method != "area" and self.axis.inputs > 1 and self.axis.step != 1:
+            return False
+        few = min(self.axis.inputs, FEW)
+        return band_of(self.axis._replace(inputs=few, outputs=few), False).is_identity
+
+    def transpose(self) -> AxisMap:
+        """The adjoint."""
+        before, after = (one and one.transpose() for one in (self.after, self.before))
+        if self.axis is not None:
+            return AxisMap(before, after, self.axis, not self.transposed)
+        return AxisMap(before, after, given=self.band.transpose())
+
+    def dense(self) -> Array:
+        """The dense matrix, (outputs, inputs)."""
+        matrix = self.band.dense()
+        matrix = matrix if self.before is None else matrix @ self.before.dense()
+        return matrix if self.after is None else self.after.dense() @ matrix
 
 
 # Methods for which align_corners has no meaning.
@@ -197,40 +261,85 @@ def aligns(method: str) -> bool:
 @functools.lru_cache
 def votes(methods: tuple[str, ...]) -> bool:
     """Whether inputs vote, by the methods of all axes in the spelling of `Axis.method`."""
-    from gridsample.definitions.zooming import is_zoom  # which is written in terms of this module
-
     return any([not is_zoom(one) and method_of(one).votes for one in methods])
+
+
+# How the spelling of a `gridsample.definitions.zooming.Zoom` begins.
+ZOOM = "zoom:"
+
+
+def is_zoom(method: str) -> bool:
+    """Whether a method's spelling is that of a `gridsample.definitions.zooming.Zoom`."""
+    return method.startswith(ZOOM)
 
 
 @functools.lru_cache(maxsize=512)
 def axis_map(axis: Axis, transposed: bool = False) -> AxisMap:
-    """Compute the matrix of an axis, or its transpose."""
+    """Return the matrix of an axis, or its transpose."""
     if transposed:
         return axis_map(axis).transpose()
-    from gridsample.definitions import zooming  # which is written in terms of this module
+    before = after = None
+    if not is_zoom(axis.method) and (order := method_of(axis.method).prefilter) > 1:
+        if axis.antialias and axis.step > 1:
+            after = interpolation(order, axis.outputs, axis.align_corners)
+        else:
+            before = interpolation(order, axis.inputs, axis.align_corners)
+    return AxisMap(before, after, axis)
 
-    if zooming.is_zoom(axis.method):
-        return AxisMap(None, zooming.zoomed(axis), None)
-    method = method_of(axis.method)
-    if method.prefilter > 1:
-        return spline(axis, method)
-    if axis.method == "area":
-        band = averages(axis)
-    elif axis.antialias:
-        band = smoothed(axis, method)
-    elif axis.method in ("nearest", "nearest-exact"):
-        band = copies(axis)
-    else:
-        band = interpolated(axis, method, clamp)
+
+@cached_by_size(KEPT, lambda band: band.bytes)
+def band_of(axis: Axis, transposed: bool) -> Band:
+    """Compute the tables of an axis's band, or of its transpose."""
+    if transposed:
+        return band_of(axis, False).transpose()
+    if is_zoom(axis.method):
+        from gridsample.definitions import zooming  # which is written in terms of this module
+
+        return zooming.zoomed(axis)
+    kind = kind_of(axis)
+    if kind == "copies":
+        return copies(axis)
+    if kind == "averages":
+        return averages(axis)
+    band = (smoothed if kind == "smoothed" else interpolated)(axis, method_of(axis.method))
     if band.is_identity:  # drop the zeros next to the ones
         band = chosen(np.arange(axis.outputs), axis.inputs)
-    return AxisMap(None, band, None)
+    return band
+
+
+@cached_by_size(KEPT, lambda result: result[0].nbytes + result[1].band.bytes)
+def picked(axis: Axis) -> tuple[Array, AxisMap]:
+    """The inputs that an axis reads, in ascending order, and its map from these alone."""
+    band = band_of(axis, False)
+    rows, taps = band._places()
+    inputs = np.unique(band.first[rows] + taps)
+    first = np.searchsorted(inputs, band.first)
+    return inputs, AxisMap(None, None, given=Band(len(inputs), first, band.count, band.weights))
+
+
+def skips(one: AxisMap) -> bool:
+    """Whether an axis reads at most a quarter of its inputs."""
+    if one.axis is None or one.transposed or one.before or is_zoom(one.axis.method):
+        return False
+    kind, method = kind_of(one.axis), method_of(one.axis.method)
+    taps = {"copies": 1, "interpolated": len(tap_offsets(method))}.get(kind, one.inputs)
+    return 4 * taps * one.outputs <= one.inputs
+
+
+def kind_of(axis: Axis) -> str:
+    """Return by which formulas an axis is resized: the name of one of the following functions."""
+    method = method_of(axis.method)
+    if axis.method == "area":
+        return "averages"
+    if axis.antialias and (method.prefilter <= 1 or axis.step > 1):
+        return "smoothed"
+    return "copies" if axis.method in ("nearest", "nearest-exact") else "interpolated"
 
 
 def chosen(index: Array, inputs: int) -> Band:
     """Create a band that copies one input to each output."""
-    one = np.ones(len(index), np.int64)
-    return Band(inputs, index, one, one[:, np.newaxis].astype(float))
+    shape = len(index), 1
+    return Band(inputs, index, np.broadcast_to(np.int64(1), shape[:1]), np.broadcast_to(1.0, shape))
 
 
 def collect(index: Array, weights: Array, inputs: int) -> Band:
@@ -238,7 +347,12 @@ def collect(index: Array, weights: Array, inputs: int) -> Band:
     first = np.minimum.accumulate(index.min(axis=1)[::-1])[::-1]
     count = np.maximum.accumulate(index.max(axis=1)) + 1 - first
     table = np.zeros((len(index), int(count.max())))
-    np.add.at(table, (np.arange(len(index))[:, np.newaxis], index - first[:, np.newaxis]), weights)
+    taps = index.shape[1]
+    straight = (index == first[:, np.newaxis] + np.arange(taps)).all(axis=1)
+    table[straight, :taps] = weights[straight, : table.shape[1]]
+    folded = np.flatnonzero(~straight)
+    places = index[folded] - first[folded, np.newaxis]
+    np.add.at(table, (folded[:, np.newaxis], places), weights[folded])
     return Band(inputs, first, count, table)
 
 
@@ -264,64 +378,99 @@ def averages(axis: Axis) -> Band:
     return Band(axis.inputs, first, count, weights)
 
 
-def interpolated(axis: Axis, method: Method, fold: Callable[[Array, int], Array]) -> Band:
+def interpolated(axis: Axis, method: Method) -> Band:
     """Compute the weights around each position; indices outside are folded back in."""
     positions = axis.positions()
     if method.folds_position:
         # PyTorch's linear is constant beyond the last centre.
         positions = np.clip(positions, 0, axis.inputs - 1)
-    if method.formula and not method.rounds:  # only a table says how ties are broken
-        support, kernel = method.kernel()
-        reach = math.ceil(support)
-        base = np.floor(positions).astype(np.int64)
-        index = base[:, np.newaxis] + np.arange(1 - reach, 1 + reach)
-        weights = kernel(index - positions[:, np.newaxis])
-        weights /= weights.sum(axis=1, keepdims=True)
-    else:
-        whole, t = split(positions, method.rounding)
-        index = whole.astype(np.int64)[:, np.newaxis] + method.offsets
-        weights = method.weights(t)
-    return collect(fold(index, axis.inputs), weights, axis.inputs)
+    base, t = split(positions, method.rounding)
+    index = base.astype(np.int64)[:, np.newaxis] + tap_offsets(method)
+    fold = FOLDS[fold_of(axis)]
+    return collect(fold(index, axis.inputs), np.stack(tap_weights(method, t), axis=1), axis.inputs)
+
+
+def fold_of(axis: Axis) -> str:
+    """How indices outside are folded back in: a key of `FOLDS`.
+
+    A spline is extended by reflection, about the last centres if corners are aligned, otherwise
+    about the outer edges.
+    """
+    if method_of(axis.method).prefilter <= 1:
+        return "clamp"
+    return "mirror" if axis.align_corners else "reflect"
+
+
+@functools.lru_cache
+def follows_formula(method: Method) -> bool:
+    """Whether the weights come from the method's kernel, and not from its table.
+
+    Only a table says how ties are broken; and if both are the same, its polynomials are cheaper.
+    """
+    if not method.formula or method.rounds:
+        return False
+    if not method.table:
+        return True
+    t = np.linspace(0, 1, 4 * method.powers, endpoint=False)
+    exact = method.kernel()[1](method.offsets - t[:, np.newaxis])
+    return bool(np.abs(exact - method.weights(t)).max() > 64 * np.finfo(float).eps)
+
+
+def tap_offsets(method: Method) -> Array:
+    """The indices of an output's taps, relative to the base index."""
+    if not follows_formula(method):
+        return method.offsets
+    reach = math.ceil(method.kernel()[0])
+    return np.arange(1 - reach, 1 + reach)
+
+
+def tap_weights(method: Method, t: Any) -> list[Any]:
+    """The weight of each tap at fractions t, which may be values of the vector language."""
+    if not follows_formula(method):
+        return [weight(t, row, method.powers) + t * 0 for row in method.table]
+    if method.formula[0] == "lanczos" and method.formula[1] == int(method.formula[1]):
+        return lanczos_taps(t, int(method.formula[1]))
+    kernel = method.kernel()[1]
+    weights = [kernel(int(offset) - t) for offset in tap_offsets(method)]
+    total = weights[0]
+    for one in weights[1:]:
+        total = total + one
+    return [one / total for one in weights]
 
 
 def smoothed(axis: Axis, method: Method) -> Band:
     """Stretch the kernel by the step if that exceeds 1; inputs outside the image are left out.
 
     The result equals the tables of Pillow's resize, which PyTorch's antialiasing follows.
+
+    A spline's kernel (the spline through a single 1) is a sum of B-splines that are a step apart.
+    Therefore the inputs are smoothed by stretched B-splines, and then the equations of `Prefilter`
+    are solved for the outputs.  Source: M. Unser, "Splines: a perfect fit for signal and image
+    processing", 1999.
     """
     support, kernel = method.kernel(antialias=True)
     stretch = max(axis.step, 1.0)
-    reach = support * stretch
-    centres = axis.step * (np.arange(axis.outputs) + 0.5)
-    first = np.clip((centres - reach + 0.5).astype(np.int64), 0, axis.inputs - 1)
-    end = np.clip((centres + reach + 0.5).astype(np.int64), first + 1, axis.inputs)
-    count = end - first
+    centres, first, end = covered(
+        np.arange(axis.outputs), axis.step, support * stretch, axis.inputs
+    )
+    count = (end - first).astype(np.int64)
     taps = np.arange(count.max())
     distance = first[:, np.newaxis] + taps - centres[:, np.newaxis] + 0.5
     weights = np.where(taps < count[:, np.newaxis], kernel(distance / stretch), 0.0)
     total = weights.sum(axis=1, keepdims=True)
-    return Band(axis.inputs, first, count, weights / np.where(total == 0, 1, total))
+    weights /= np.where(total == 0, 1, total)
+    return Band(axis.inputs, first.astype(np.int64), count, weights)
 
 
-def spline(axis: Axis, method: Method) -> AxisMap:
-    """Interpolate by a spline through the inputs, or by its stretched kernel.
+def covered(index: Any, step: Any, reach: Any, inputs: Any) -> tuple[Any, Any, Any]:
+    """The centre of an output, measured from the outer edge, its first input and their end.
 
-    The spline is a sum of B-splines b times coefficients c, which solve
-
-        sum over k of b(k) c[i + k] = input[i];    for the cubic, b is 1/6, 4/6, 1/6.
-
-    The signal is extended by reflection, about the last centres if corners are aligned, otherwise
-    about the outer edges.  If the kernel (the spline through a single 1) is stretched by a step
-    above 1, it is a sum of B-splines that are a step apart.  Therefore the inputs are first
-    smoothed by stretched B-splines, and then the same equations are solved for the outputs.
-    Source: M. Unser, "Splines: a perfect fit for signal and image processing", 1999.
+    The arguments may be values of the vector language, the index and all results are floats.
     """
-    order = method.prefilter
-    if axis.antialias and axis.step > 1:
-        band = smoothed(axis, method)
-        return AxisMap(None, band, interpolation(order, axis.outputs, axis.align_corners))
-    band = interpolated(axis, method, mirror if axis.align_corners else reflect)
-    return AxisMap(interpolation(order, axis.inputs, axis.align_corners), band, None)
+    centre = step * (index + 0.5)
+    first = np.minimum(np.maximum(np.floor(centre - reach + 0.5), 0), inputs - 1)
+    end = np.minimum(np.maximum(np.floor(centre + reach + 0.5), first + 1), inputs)
+    return centre, first, end
 
 
 def interpolation(order: int, n: int, align_corners: bool) -> Prefilter | None:
@@ -348,6 +497,9 @@ def reflect(index: Array, n: int) -> Array:
     index = index % (2 * n)
     folded: Array = np.minimum(index, 2 * n - 1 - index)
     return folded
+
+
+FOLDS = {"clamp": clamp, "mirror": mirror, "reflect": reflect}
 
 
 # All axes -----------------------------------------------------------------------------------------
@@ -402,7 +554,8 @@ class Window(NamedTuple):
 
 def window(axis: Axis, rows: slice) -> Window:
     """Compute the part of an axis that some neighbouring outputs need."""
-    before, band, after = axis_map(axis)
+    whole = axis_map(axis)
+    before, band, after = whole.before, whole.band, whole.after
     order = method_of(axis.method).prefilter
     around = margin(order) if after else 0
     begin, end = max(0, rows.start - around), min(axis.outputs, rows.stop + around)
@@ -416,4 +569,4 @@ def window(axis: Axis, rows: slice) -> Window:
         after and interpolation(order, end - begin, axis.align_corners),
     )
     keep = slice(rows.start - begin, rows.stop - begin)
-    return Window(slice(low, high), AxisMap(ends[0], part, ends[1]), keep)
+    return Window(slice(low, high), AxisMap(*ends, given=part), keep)

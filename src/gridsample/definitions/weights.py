@@ -11,7 +11,9 @@ A weight can be written in two ways:
   published as kernels, and antialiasing stretches kernels.
 
 The functions here create tables and evaluate kernels.  `gridsample.definitions.methods` creates
-methods from them, and `gridsample.definitions.tables` the matrices of resizing.
+methods from them, and `gridsample.definitions.tables` the matrices of resizing.  Kernels accept
+arrays and, like the functions of `gridsample.definitions.axis`, values of the vector language; so
+they consist of arithmetic, comparisons, ``where``, ``floor``, ``rint`` and ``abs``.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+
+from gridsample.definitions.axis import weight
 
 Array = np.ndarray[Any, Any]
 Table = tuple[tuple[float, ...], ...]
@@ -177,21 +181,58 @@ def bc(x: Array, b: float, c: float) -> Array:
 
     (0, -a) is Keys' kernel with that a, (1, 0) the cubic B-spline.
     """
-    near = np.array([12 - 9 * b - 6 * c, -18 + 12 * b + 6 * c, 0, 6 - 2 * b]) / 6
-    far = np.array([-b - 6 * c, 6 * b + 30 * c, -12 * b - 48 * c, 8 * b + 24 * c]) / 6
+    near = (6 - 2 * b) / 6, 0.0, (-18 + 12 * b + 6 * c) / 6, (12 - 9 * b - 6 * c) / 6
+    far = (8 * b + 24 * c) / 6, (-12 * b - 48 * c) / 6, (6 * b + 30 * c) / 6, (-b - 6 * c) / 6
     s = np.abs(x)
-    return np.where(s < 1, np.polyval(near, s), np.where(s < 2, np.polyval(far, s), 0.0))
+    return np.where(s < 1, weight(s, near, 4), np.where(s < 2, weight(s, far, 4), 0.0))
+
+
+# Taylor series in r^2: of sin(pi r) / r, which is exact for |r| <= 1/2 from 12 terms on, and of
+# sin(pi r) / (pi r), exact for |r| <= 1 from 15 terms on; and that of exp, exact for |x| <= 1/2.
+SINE = [(-1) ** k * math.pi ** (2 * k + 1) / math.factorial(2 * k + 1) for k in range(12)]
+SINC = [(-1) ** k * math.pi ** (2 * k) / math.factorial(2 * k + 1) for k in range(15)]
+EXP = [1 / math.factorial(k) for k in range(15)]
 
 
 def lanczos_window(x: Array, a: float) -> Array:
     """The Lanczos window: sinc(x) sinc(x / a) within a pixels; exactly 0 at integers except 0."""
-    between = np.where(np.abs(x) < a, np.sinc(x) * np.sinc(x / a), 0.0)
-    return np.where(x == np.rint(x), x == 0, between)
+    whole, y = np.rint(x), x * (1 / a)
+    r, odd = x - whole, whole - 2 * np.floor(whole * 0.5)
+    sine = r * weight(r * r, SINE, len(SINE)) * (1 - 2 * odd)
+    between = sine * weight(y * y, SINC, len(SINC)) / np.where(x == 0, 1.0, math.pi * x)
+    return np.where(r == 0, np.where(x == 0, 1.0, 0.0), np.where(np.abs(x) < a, between, 0.0))
+
+
+def lanczos_taps(t: Array, a: int) -> list[Array]:
+    """The weights of the taps 1 - a to a at fractions t: `lanczos_window`, divided by its sum.
+
+    The sine of all distances is the same but for its sign, so that the division removes it.
+    """
+    taps = range(1 - a, a + 1)
+    terms = []
+    for k in taps:
+        x = t - k
+        y = x * (1 / a)
+        # One division for each tap: 1 / x, which is not needed where x is 0.
+        term = weight(y * y, SINC, len(SINC)) / np.where(x == 0, 1.0, x)
+        terms.append(-term if k % 2 else term)
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    share, inside = 1.0 / total, (t != 0) & (t != 1)
+    return [
+        np.where(inside, term * share, np.where(t == k, 1.0, t * 0))
+        for k, term in zip(taps, terms, strict=True)
+    ]
 
 
 def gaussian(x: Array) -> Array:
     """The Gaussian exp(-2 x^2), with a deviation of half a pixel, cut off at 2 pixels."""
-    return np.where(np.abs(x) < 2, np.exp(-2 * np.square(x)), 0.0)
+    inside = np.abs(x) < 2
+    power = weight(np.where(inside, x * x, 0.0) * (-2 / 16), EXP, len(EXP))
+    for _ in range(4):  # exp(s) = exp(s / 16)^16
+        power = power * power
+    return np.where(inside, power, 0.0)
 
 
 # The families of kernels: the function, and its support; None if the support is the parameter.
@@ -232,16 +273,12 @@ def pieces(table: Table, first: int, rounds: bool) -> Kernel:
         >>> pieces(((1.0, -1.0), (0.0, 1.0)), 0, False)(np.array([0.0, -0.25, 1.5]))
         array([1.  , 0.75, 0.  ])
     """
-    rows = np.array(table)
 
     def weigh(x: Array) -> Array:
-        tap = np.ceil(x - 0.5 if rounds else x)
-        row, t = tap.astype(np.int64) - first, tap - x
-        inside = (row >= 0) & (row < len(rows))
-        coefficients = rows[np.where(inside, row, 0)]
-        total = coefficients[..., -1]
-        for power in range(2, rows.shape[1] + 1):
-            total = total * t + coefficients[..., -power]
-        return np.where(inside, total, 0.0)
+        tap = -np.floor(0.5 - x if rounds else -x)
+        t, total = tap - x, x * 0
+        for k, row in enumerate(table, first):
+            total = np.where(tap == k, weight(t, row, len(row)), total)
+        return total
 
     return weigh

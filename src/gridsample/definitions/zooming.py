@@ -16,12 +16,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions.axis import split
+from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.methods import METHODS
-from gridsample.definitions.tables import Axis, Band, chosen, clamp, collect, mirror, reflect
+from gridsample.definitions.tables import (
+    KEPT,
+    ZOOM,
+    Axis,
+    Band,
+    chosen,
+    clamp,
+    collect,
+    mirror,
+    reflect,
+)
 
 Array = np.ndarray[Any, Any]
 
-PREFIX = "zoom:"
 # The largest pole of the splines of order 2 to 5.
 POLES = {2: 0.1716, 3: 0.2680, 4: 0.3613, 5: 0.4306}
 # SciPy computes coefficients of a line with so many pixels more at each end, where it has no exact
@@ -59,7 +69,7 @@ class Zoom(NamedTuple):
 
     def spelled(self) -> str:
         """Write it as a method, in the spelling of `gridsample.definitions.tables.Axis`."""
-        return PREFIX + ",".join(map(str, self))
+        return ZOOM + ",".join(map(str, self))
 
     @property
     def reach(self) -> int:
@@ -78,14 +88,9 @@ class Zoom(NamedTuple):
         return self._replace(low=0, begin=0)
 
 
-def is_zoom(method: str) -> bool:
-    """Whether a method's spelling is that of a `Zoom`."""
-    return method.startswith(PREFIX)
-
-
 def zoom_of(method: str) -> Zoom:
     """Read what `Zoom.spelled` wrote."""
-    order, boundary, sigma, *numbers = method.removeprefix(PREFIX).split(",")
+    order, boundary, sigma, *numbers = method.removeprefix(ZOOM).split(",")
     return Zoom(int(order), boundary, float(sigma), *map(int, numbers))
 
 
@@ -117,7 +122,7 @@ def shares(zoom: Zoom) -> Array:
     return full_band(zoom.whole)[1]
 
 
-@functools.lru_cache(maxsize=256)
+@cached_by_size(KEPT, lambda result: result[0].bytes + result[1].nbytes)
 def full_band(zoom: Zoom) -> tuple[Band, Array]:
     """The band of a whole axis, and `shares`.
 

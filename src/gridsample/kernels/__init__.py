@@ -51,3 +51,12 @@ def of_resizing() -> ModuleType:
         from gridsample.kernels import resize
 
     return resize
+
+
+@functools.cache
+def of_labels() -> ModuleType:
+    """Return the kernels that resize labels, which are imported on first use."""
+    with forks.held():
+        from gridsample.kernels import label_resizing
+
+    return label_resizing

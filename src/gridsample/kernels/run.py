@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
@@ -76,6 +77,7 @@ class Launch(NamedTuple):
         tasks: the number of tasks.
         scratch: bytes of scratch memory for each thread.
         kept: arrays to which the settings point.
+        threads: how many threads are worth it; starting one takes as long as small calls.
     """
 
     program: Program
@@ -83,6 +85,7 @@ class Launch(NamedTuple):
     tasks: int
     scratch: int = 0
     kept: tuple[Array, ...] = ()
+    threads: int = sys.maxsize
 
     def run(self, addresses: Sequence[int], threads: int) -> None:
         """Run all tasks on arrays at these addresses, on at most ``threads`` threads."""
@@ -90,6 +93,7 @@ class Launch(NamedTuple):
         each = -(-self.scratch // LINE) * LINE
         kind = ctypes.c_int64 * (len(HEAD) + len(addresses))
         worker = self.program.address, self.program.call
+        threads = min(threads, self.threads)
         turn = TURN * threads
         for first in range(0, self.tasks, turn):
             last = min(first + turn, self.tasks)

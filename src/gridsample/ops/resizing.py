@@ -30,7 +30,7 @@ from gridsample.definitions.plan import (
     unknown,
 )
 from gridsample.definitions.sizes import as_whole
-from gridsample.kernels import of_resizing
+from gridsample.kernels import of_labels, of_resizing
 from gridsample.ops import resized_means
 from gridsample.ops.arrays import back, is_differentiable, planes
 from gridsample.ops.missing import as_rule
@@ -477,7 +477,6 @@ def resize_rows(
         >>> [band[..., 0].tolist() for band in bands]
         [[[2.5, 4.5], [10.5, 12.5]], [[18.5, 20.5]]]
     """
-    kernels = of_resizing()
     check_image((1, *shape), -1, threads)
     spatial = tuple(shape[:-1])
     asked = plan_resizing(spatial, size, scale_factor, mode, align_corners, None, antialias)
@@ -502,10 +501,11 @@ def resize_rows(
         band = read(part.inputs.start, part.inputs.stop)
         votes = check_types(mode, len(spatial), band.dtype, band.dtype.kind in "biu")
         made = np.empty((1, part.map.band.outputs, *asked.size[1:], shape[-1]), band.dtype)
-        kernels.resize(
-            [part.map, *others], channels_second(band[np.newaxis]), channels_second(made),
-            real_type(band.dtype), threads, votes=votes,
-        )  # fmt: skip
+        maps, ends = [part.map, *others], [channels_second(one) for one in (band[np.newaxis], made)]
+        if votes:
+            of_labels().resize(maps, *ends, threads)
+        else:
+            of_resizing().resize(maps, *ends, real_type(band.dtype), threads)
         yield made[0, part.keep]
 
 

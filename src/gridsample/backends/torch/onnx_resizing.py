@@ -19,8 +19,7 @@ from gridsample.backends.torch.onnx import node
 from gridsample.backends.torch.schemas import resizing_of
 from gridsample.definitions.options import Resizing
 from gridsample.definitions.plan import method_of
-from gridsample.definitions.tables import Axis, aligns, copies, rounded_order
-from gridsample.definitions.zooming import is_zoom
+from gridsample.definitions.tables import Axis, aligns, copies, is_zoom, rounded_order
 
 # Resize supports antialiasing since this opset; the exporter converts it to others.
 OPSET = 18

@@ -33,7 +33,7 @@ from gridsample.backends.torch.traced import traceable
 from gridsample.definitions import tables
 from gridsample.definitions.options import Resizing, changed
 from gridsample.definitions.plan import WIDE_TYPES, check_image_type, type_name
-from gridsample.kernels import of_resizing
+from gridsample.kernels import of_labels, of_resizing
 
 LIBRARY.define(
     f"resize(Tensor input, {RESIZING}) -> Tensor",
@@ -109,7 +109,6 @@ def torchs_operator(name: str, rank: int, smooths: bool) -> str:
 def cpu_resize(image: Tensor, *options: Any) -> Tensor:
     """Resize CPU tensors."""
     how, transposed = resizing_of(*options)
-    kernels = of_resizing()
     out = fake_resize(image, how.size)
     if out.numel():
         ends = tuple(image.shape[2:]), tuple(how.size)
@@ -117,12 +116,14 @@ def cpu_resize(image: Tensor, *options: Any) -> Tensor:
             *(ends[::-1] if transposed else ends), how.methods, how.align_corners, how.antialias,
             how.scales, transposed,
         )  # fmt: skip
+        if tables.votes(how.methods):
+            of_labels().resize(maps, memory(image), memory(out), count(how.threads))
+            return out
         wide = type_name(numpy_type(image.dtype, "input")) in WIDE_TYPES
-        real = torch.float64 if wide else torch.float32
-        kernels.resize(
-            maps, memory(image), memory(out), numpy_type(real, ""),
-            count(how.threads), how.rounding, tables.votes(how.methods),
-        )  # fmt: skip
+        real = numpy_type(torch.float64 if wide else torch.float32, "")
+        of_resizing().resize(
+            maps, memory(image), memory(out), real, count(how.threads), how.rounding
+        )
     return out
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.definitions.tables import Band
+from gridsample.definitions.caches import cached_by_size
+from gridsample.definitions.tables import KEPT, AxisMap
 from gridsample.kernels.memory import addresses_of
 from gridsample.kernels.resize import planning
 from gridsample.kernels.run import Launch, entry
@@ -100,13 +101,13 @@ def pick_columns(
         copy(loop.index, 1)
 
 
-@functools.lru_cache(maxsize=128)
-def prepare(bands: tuple[Band, ...], shape: Shape, size: int, threads: int) -> Launch:
+@cached_by_size(KEPT, planning.kept_bytes)
+def prepare(maps: tuple[AxisMap, ...], shape: Shape, size: int, threads: int) -> Launch:
     """Prepare copies of planes (outer, *spatial, inner) whose numbers have so many bytes."""
     outer, inner = shape[0], shape[-1]
-    missing = 3 - len(bands)
+    missing = 3 - len(maps)
     depth, height, width = [1] * missing + list(shape[1:-1])
-    tables = [np.zeros(1, np.int64)] * missing + [band.first for band in bands]
+    tables = [np.zeros(1, np.int64)] * missing + [one.band.first for one in maps]
     tables[2] = tables[2] * inner
     kept = [np.ascontiguousarray(table, np.int64) for table in tables]
     slices, rows, columns = map(len, kept)
@@ -123,13 +124,16 @@ def prepare(bands: tuple[Band, ...], shape: Shape, size: int, threads: int) -> L
         safe=min(safe, columns - 1), group=inner,
     )  # fmt: skip
     tasks = math.ceil(outer / pieces.planes) * pieces.bands
-    return Launch(compiled(f"uint{8 * size}", group), settings, tasks, kept=tuple(kept))
+    return Launch(
+        compiled(f"uint{8 * size}", group), settings, tasks, kept=tuple(kept),
+        threads=max(1, outer * plane // planning.WORTH),
+    )  # fmt: skip
 
 
-def copy_pixels(bands: tuple[Band, ...], given: Array, result: Array, threads: int) -> None:
+def copy_pixels(maps: tuple[AxisMap, ...], given: Array, result: Array, threads: int) -> None:
     """Copy packed planes (N, C, *spatial, inner), whatever the dtype."""
     outer = given.shape[0] * given.shape[1]
-    launch = prepare(bands, (outer, *given.shape[2:]), given.dtype.itemsize, threads)
+    launch = prepare(maps, (outer, *given.shape[2:]), given.dtype.itemsize, threads)
     addresses = addresses_of((given, result))
     launch.run(addresses, threads)
 

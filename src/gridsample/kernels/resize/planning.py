@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -10,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.tables import Band, rounded_order
+from gridsample.definitions.caches import cached_by_size
+from gridsample.definitions.tables import KEPT, AxisMap, Band, rounded_order
 from gridsample.kernels.resize.forms import Stage
 from gridsample.kernels.resize.program import (
     Description,
@@ -26,6 +26,8 @@ Shape = tuple[int, ...]
 # The maximum size of a piece between two axes, in numbers; what is worth a task; and the minimum
 # number of rows per tap in a piece: rows at the edges of pieces are computed twice.
 PIECE, SHARE, ROWS_PER_TAP = 1 << 16, 1 << 14, 6
+# Products, or copies, that are worth a thread: a tenth of a millisecond.
+WORTH = 1 << 20
 # The number of taps from which the leading axis is resized first if a piece of so many rows would
 # otherwise be larger than two pieces.
 WIDE = 16
@@ -88,7 +90,6 @@ def are_fixed(dtype: np.dtype[Any], bands: Sequence[Band]) -> bool:
 # The order of axes --------------------------------------------------------------------------------
 
 
-@functools.lru_cache(maxsize=512)
 def reach(band: Band, outputs: int) -> int:
     """Return the greatest number of inputs that ``outputs`` adjacent outputs need.
 
@@ -99,7 +100,6 @@ def reach(band: Band, outputs: int) -> int:
     return int((band.first[last] + band.count[last] - band.first).max(initial=0))
 
 
-@functools.lru_cache(maxsize=512)
 def best_order(bands: tuple[Band, ...], inner: int, lanes: int = 16) -> tuple[int, ...]:
     """Return the order of axes with the lowest cost; axes that are not resized are left out."""
 
@@ -205,7 +205,6 @@ class Planned(NamedTuple):
     kept: tuple[Array, ...]
 
 
-@functools.lru_cache(maxsize=512)
 def regular(band: Band, inner: int, lanes: int) -> tuple[int, int, int] | None:
     """Return (start, stop, step) if most outputs have the same few weights, a step apart.
 
@@ -282,6 +281,11 @@ def plan_stage(
     )
 
 
+def kept_bytes(launch: Launch) -> int:
+    """The memory of the tables of a launch, which are those of bands or as large."""
+    return 2 * sum([table.nbytes for table in launch.kept])
+
+
 def copying(planes: Shape, strides: Shape) -> dict[str, int]:
     """Return the settings that describe a source (N, C, *spatial, inner) with any strides."""
     # There are always three spatial axes: the leading one, perhaps one between, and the last one.
@@ -298,20 +302,23 @@ def copying(planes: Shape, strides: Shape) -> dict[str, int]:
     }  # fmt: skip
 
 
-@functools.lru_cache(maxsize=128)
+@cached_by_size(KEPT, kept_bytes)
 def prepare(
-    bands: tuple[Band, ...], planes: Shape, strides: Shape | None, kinds: tuple[str, str],
+    maps: tuple[AxisMap, ...], planes: Shape, strides: Shape | None, kinds: tuple[str, str],
     numbers: Numbers, threads: int, limit: int,
 ) -> Launch:  # fmt: skip
-    """Prepare bands for planes (N, C, *spatial, inner) of a source and a target of these types.
+    """Prepare the bands of maps for planes (N, C, *spatial, inner).
 
-    The source's strides count elements; they are None if it is packed.
+    ``kinds`` are the types of the source and the target.  The source's strides count elements;
+    they are None if it is packed.
     """
+    bands = tuple([one.band for one in maps])
     shape = (planes[0] * planes[1], *planes[2:])
     order = order_of(bands, shape, numbers)
     pieces = pieces_of(bands, order, shape, threads, limit)
     memory, now = Memory(), list(shape[1:])
     stages: list[Planned] = []
+    products = 0  # of all planes
     leading = 0 in order
     rows = pieces.rows  # at most, of a piece
     if leading and not pieces.whole:
@@ -325,6 +332,7 @@ def prepare(
         lines = pieces.planes * (rows * math.prod(now[1:axis]) if axis else 1)
         one = plan_stage(axis, bands[axis], now, lines, numbers, memory)
         now[axis] = bands[axis].outputs
+        products += shape[0] * math.prod(now) * (bands[axis].taps + 1)
         rows = rows if axis else pieces.rows
         if len(stages) < len(order) - 1:
             size = pieces.planes * rows * math.prod(now[1:])
@@ -335,7 +343,8 @@ def prepare(
         else shape[1], "rows": pieces.rows, "bands": pieces.bands, "inputs": shape[1],
         "row": math.prod(shape[2:]), "result_row": math.prod(now[1:]),
     }  # fmt: skip
-    kept = [np.ascontiguousarray(table, np.int64) for table in (bands[0].first, bands[0].count)]
+    tables = (bands[0].first, bands[0].count) if leading else (np.zeros(1),) * 2
+    kept = [np.ascontiguousarray(table, np.int64) for table in tables]
     fields |= {"first": kept[0].ctypes.data, "count": kept[1].ctypes.data}
     for k, one in enumerate(stages):
         fields |= {f"{name}{k}": value for name, value in one.settings.items()}
@@ -353,4 +362,5 @@ def prepare(
         tasks=-(-shape[0] // pieces.planes) * pieces.bands,
         scratch=memory.size,
         kept=tuple(kept),
+        threads=max(1, products // WORTH),
     )

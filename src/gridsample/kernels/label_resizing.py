@@ -18,10 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.plan import type_name
-from gridsample.definitions.tables import AxisMap, Band, chosen
+from gridsample.definitions.tables import KEPT, AxisMap, Band, chosen
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import Layout, addresses_of, layout_of, plain
+from gridsample.kernels.resize import is_packed, pick, planning
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.footprint_labels import LabelList
 from gridsample.kernels.sampling.labels import as_key, key_kind
@@ -267,7 +269,7 @@ def joined(outer: Taps, inner: Taps) -> Taps | None:
     return Taps(inner.step, at.reshape(shape), by.reshape(shape))
 
 
-@functools.lru_cache(maxsize=128)
+@cached_by_size(KEPT, planning.kept_bytes)
 def prepare(
     bands: tuple[Band, ...], source: Layout, target: Layout, low: int, range_: int
 ) -> Launch:
@@ -314,8 +316,22 @@ def places_of(given: Planes, wanted: Planes) -> dict[str, int]:
     }  # fmt: skip
 
 
+def resize(maps: Sequence[AxisMap], source: Array, out: Array, threads: int | None = None) -> None:
+    """Resize labels (N, C, *spatial) into ``out``, both with any strides.
+
+    Args:
+        maps: the map of each spatial axis, in the array's order.
+        source: the labels: bool or integers.
+        out: receives the result, of the same dtype.
+        threads: the maximum number of threads.
+    """
+    if not is_packed(source):
+        maps, source = pick(maps, source)
+    vote(maps, source, out, threads)
+
+
 def vote(maps: Sequence[AxisMap], source: Array, out: Array, threads: int | None) -> None:
-    """Resize labels (N, C, *spatial) into ``out``, with any strides."""
+    """Resize labels into ``out``, all of whose pixels are read."""
     if plain(out) is not out:
         made = np.empty(out.shape, out.dtype.newbyteorder("="))
         vote(maps, source, made, threads)

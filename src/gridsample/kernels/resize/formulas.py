@@ -1,0 +1,151 @@
+"""The rows of a matrix of resizing, computed in a program: inputs of outputs, and weights.
+
+These are the formulas of `gridsample.definitions.tables`, on values of the vector language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from gridsample.definitions.axis import REFLECTION, fold_index, split
+from gridsample.definitions.methods import Method
+from gridsample.definitions.plan import method_of
+from gridsample.definitions.tables import (
+    Axis,
+    covered,
+    fold_of,
+    follows_formula,
+    position,
+    tap_offsets,
+    tap_weights,
+)
+from gridsample.kernels.vector import Value
+
+
+class Description(NamedTuple):
+    """What a program is compiled for.
+
+    Attributes:
+        kind: by which formulas weights are computed; see `gridsample.definitions.tables.kind_of`.
+        method: the spelling of the method.
+        align_corners: whether the centres of the corner pixels stay in place.
+        transposed: whether the matrix is transposed.
+        many: whether lanes are the inputs of an output, because there are many.
+        single: whether there is a single number at each place of a line.
+        source: the type of the image.
+        target: the type of the result.
+        sums: the type of sums.
+    """
+
+    kind: str
+    method: str
+    align_corners: bool
+    transposed: bool
+    many: bool
+    single: bool
+    source: str
+    target: str
+    sums: str
+
+
+class Taps(NamedTuple):
+    """The inputs of some outputs.
+
+    Attributes:
+        count: how many there are: a number for all outputs, or a value.
+        most: the bound of a loop over them.
+        tap: returns the input (int64) and the weight (float32 or float64) of a tap.
+        divides: whether the sum must be divided by that of the weights.
+    """
+
+    count: Any
+    most: Any
+    tap: Callable[[Any], tuple[Value, Value]]
+    divides: bool = False
+
+
+class Rows:
+    """The rows of a matrix: the inputs of outputs, and their weights."""
+
+    def __init__(self, description: Description, call: SimpleNamespace) -> None:
+        self.description, self.call = description, call
+        self.method: Method = method_of(description.method)
+        self.inputs = call.inputs.to("float64")
+        # Some kernels end abruptly, so that positions are those of tables to the last bit.
+        self.exactly = self.inputs.function.exactly
+
+    def taps(self, i: Value) -> Taps:
+        """Return the inputs of outputs i, an int64."""
+        taps: Taps = getattr(self, self.description.kind)(i)
+        return taps
+
+    def copies(self, i: Value) -> Taps:
+        """One input; see `gridsample.definitions.tables.copies`."""
+        middle = 0.5 if self.description.method == "nearest-exact" else 0.0
+        place = ((i.to("float32") + middle) * self.call.step.to("float32")).floor()
+        place = place.to("int64").maximum(0).minimum(self.call.inputs - 1)
+        return Taps(1, 1, lambda _: (place, i.to("float64") * 0.0 + 1.0))
+
+    def averages(self, i: Value) -> Taps:
+        """The inputs that an output overlaps; see `gridsample.definitions.tables.averages`."""
+        call = self.call
+        first, end = self.quotient(i, 0), self.quotient(i + 1, call.outputs - 1)
+        share = 1.0 / (end - first).to("float64")
+        return Taps(end - first, call.most, lambda tap: (first + tap, share))
+
+    def quotient(self, i: Value, more: Any) -> Value:
+        """(i * inputs + more) // outputs.
+
+        The quotient in float64 may be off by one, the remainder is exact.
+        """
+        call = self.call
+        product = i * call.inputs + more
+        quotient: Value = (product.to("float64") * call.share).floor().to("int64")
+        rest = product - quotient * call.outputs
+        one = rest.like(1)
+        quotient = quotient + (rest >= call.outputs).select(one, 0)
+        quotient = quotient - (rest < 0).select(one, 0)
+        return quotient
+
+    def interpolated(self, i: Value) -> Taps:
+        """The inputs around a position."""
+        call, method = self.call, self.method
+        with self.exactly():
+            place = position(i.to("float64"), call.step, self.description.align_corners)
+        if method.folds_position:
+            place = place.maximum(0.0).minimum(self.inputs - 1.0)
+        base, t = split(place, method.rounding)
+        base, offsets = base.to("int64"), tap_offsets(method)
+        # A kernel may end abruptly; only polynomials and quotients of them may be rounded.
+        if not follows_formula(method) or method.formula[0] == "lanczos":
+            t = t.to(self.description.sums)
+        weights = tap_weights(method, t)
+
+        def tap(k: int) -> tuple[Value, Value]:
+            return base + int(offsets[k]), weights[k]
+
+        return Taps(len(offsets), len(offsets), tap)
+
+    def folded(self, index: Value) -> Value:
+        """Return the input to which an index outside is folded."""
+        axis = Axis(0, 0, self.description.method, self.description.align_corners)
+        fold, size = fold_of(axis), self.call.inputs
+        if fold == "clamp":
+            return index.maximum(0).minimum(size - 1)
+        folded: Value = fold_index(index, size, REFLECTION, int(fold == "reflect"))
+        return folded.maximum(0).minimum(size - 1)
+
+    def smoothed(self, i: Value) -> Taps:
+        """The inputs under a stretched kernel."""
+        call, kernel = self.call, self.method.kernel(antialias=True)[1]
+        with self.exactly():
+            centre, first, end = covered(i.to("float64"), call.step, call.reach, self.inputs)
+
+        def tap(k: Any) -> tuple[Value, Value]:
+            place = first + (k.to("float64") if isinstance(k, Value) else float(k))
+            weight: Any = kernel((place - centre + 0.5) / call.stretch)
+            return place.to("int64"), weight
+
+        return Taps((end - first).to("int64"), call.most, tap, True)

@@ -1,0 +1,470 @@
+"""Resizing of a few long lines, whose weights are computed and not read from tables.
+
+A table of weights is many times as long as a line, and takes many times as long as to resize it.
+Where there are few lines that share it, weights are therefore computed in registers, by the
+formulas of `gridsample.definitions.tables`, and nothing is stored.
+
+    gathered    lanes are outputs, each of which reads its own inputs
+    averaged    lanes are the inputs of one output, of which there are many
+    scattered   the transpose: lanes are rows of the matrix, whose products are added to columns
+    spread      the transpose with many columns in each row: lanes are these
+
+A task is a part of a line's outputs.  The transposes add up in scratch memory, in the type of sums.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from gridsample.definitions.plan import method_of, type_name
+from gridsample.definitions.tables import (
+    Axis,
+    AxisMap,
+    is_zoom,
+    kind_of,
+    tap_offsets,
+)
+from gridsample.kernels.memory import addresses_of
+from gridsample.kernels.resize import periodic
+from gridsample.kernels.resize.formulas import Description, Rows, Taps
+from gridsample.kernels.run import Launch, entry
+from gridsample.kernels.vector import (
+    Function,
+    Pointer,
+    Program,
+    Record,
+    Value,
+    compile,
+    host,
+    joined,
+)
+from gridsample.kernels.vector import (
+    kind_of as kind_named,
+)
+
+Array = np.ndarray[Any, Any]
+
+# A line is long if it has so many pixels, and lines are few if a place of all has fewer numbers.
+LONG, FEW = 1024, 16
+# The outputs of a task; inputs of an output from which on lanes are inputs; and the registers of
+# them that are summed in the type of sums.
+PART, MANY, RUN = 1 << 13, 64, 256
+# The numbers that are worth a thread.
+WORTH = 1 << 18
+
+SETTINGS = Record(
+    inputs="int64", outputs="int64",  # of the matrix: columns and rows, also for the transpose
+    inner="int64",  # neighbouring numbers at each place of a line
+    part="int64", parts="int64",  # the places of a task, and the tasks of a line
+    most="int64",  # a bound of the inputs of an output
+    share="float64",  # 1 / outputs
+    step="float64", reach="float64", stretch="float64",  # of a smoothed axis
+    low="*int64", high="*int64",  # for the transpose: the rows whose products reach a part
+)  # fmt: skip
+
+
+@functools.lru_cache(maxsize=256)
+def compiled(description: Description) -> Program:
+    """Compile the program for a description."""
+    function = Function(
+        f"lines_{description.kind}_{description.source}_{description.target}",
+        host().lanes(description.sums), "float64", half_conversions=host().converts_halves,
+    )  # fmt: skip
+    arrays = {"source": description.source, "target": description.target}
+    write = {
+        (False, False): Gathered, (False, True): Averaged,
+        (True, False): Scattered, (True, True): Spread,
+    }[description.transposed, description.many]  # fmt: skip
+    with entry(function, arrays, SETTINGS) as (task, call):
+        line = task // call.parts
+        begin = (task - line * call.parts) * call.part
+        write(function, description, call).write(line, task - line * call.parts, begin)
+    return compile(function)
+
+
+# Programs -----------------------------------------------------------------------------------------
+
+
+class Line:
+    """Writes a task: a part of a line's outputs."""
+
+    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+        self.function, self.description, self.call = function, description, call
+        self.lanes, self.sums = function.lanes, kind_named(description.sums)
+        self.rows = Rows(description, call)
+
+    def write(self, line: Value, part: Value, begin: Value) -> None:
+        """Write the task of a line and of its part, which begins at ``begin``."""
+        raise NotImplementedError
+
+    def places(self, numbers: Value) -> tuple[Value, Value]:
+        """Split numbers of a line into their places along it, and which of its numbers they are."""
+        if self.description.single:
+            return numbers, numbers * 0
+        places = numbers // self.call.inner
+        return places, numbers - places * self.call.inner
+
+    def number(self, place: Value, which: Value) -> Value:
+        """Return the index of a number of a line."""
+        return place if self.description.single else place * self.call.inner + which
+
+    def lane(self) -> Value:
+        """Return the index of each lane."""
+        return self.function.vector(range(self.lanes), "int64")
+
+    def stored(self, total: Value) -> Value:
+        """Convert sums to the type of the result."""
+        kind = kind_named(self.description.target)
+        rounds = kind.is_integer or kind.name == "bool"
+        return total.saturate(kind) if rounds and total.kind.is_float else total.to(kind)
+
+    def factor(self, weight: Value) -> Value:
+        """Convert a weight to the type of sums."""
+        return weight.to(self.sums)
+
+
+def divided(total: Value, weight: Value) -> Value:
+    """Divide by a sum of weights, which may be 0."""
+    return total / (weight == 0).select(1.0, weight).to(total.kind)
+
+
+class Gathered(Line):
+    """Lanes are outputs, each of which reads its own inputs."""
+
+    def write(self, line: Value, part: Value, begin: Value) -> None:
+        """Sum a register of outputs at a time."""
+        function, call, lanes = self.function, self.call, self.lanes
+        source = call.source.at(line * (call.inputs * call.inner))
+        target = call.target.at(line * (call.outputs * call.inner))
+        stop = (begin + call.part).minimum(call.outputs) * call.inner
+        with function.loop(begin * call.inner, stop, lanes) as loop:
+            i, which = self.places((self.lane() + loop.index).minimum(stop - 1))
+            result = self.result(source, i, which)
+            with function.when(loop.index + lanes <= stop):
+                target.store(result, loop.index)
+            with function.when(loop.index + lanes > stop, rare=True):
+                there = function.spill(result)
+                with function.loop(loop.index, stop) as rest:
+                    target.store(there.load(rest.index - loop.index), rest.index)
+
+    def result(self, source: Pointer, i: Value, which: Value) -> Value:
+        """Return the numbers of outputs i."""
+        taps = self.rows.taps(i)
+        if self.description.kind == "copies":
+            return self.read(source, self.number(taps.tap(0)[0], which))
+        if isinstance(taps.count, int):
+            return self.stored(self.sum_few(source, which, taps))
+        return self.stored(self.sum_any(source, which, taps))
+
+    def read(self, source: Pointer, numbers: Value) -> Value:
+        """Read a number for each lane."""
+        at = self.function.spill(numbers)
+        return source.load_each([at.load(lane) for lane in range(self.lanes)])
+
+    def sum_few(self, source: Pointer, which: Value, taps: Taps) -> Value:
+        """Return the sums over the inputs around positions."""
+        pairs = [taps.tap(t) for t in range(taps.count)]
+        places, weights = [place for place, _ in pairs], [self.factor(one) for _, one in pairs]
+        inside = (places[0] >= 0) & (places[-1] < self.call.inputs)
+
+        def total(numbers: Sequence[Value]) -> list[Value]:
+            terms = [n.to(self.sums) * w for n, w in zip(numbers, weights, strict=True)]
+            result = terms[0]
+            for term in terms[1:]:
+                result = result + term
+            return [result]
+
+        def neighbours() -> list[Value]:
+            return total(self.neighbours(source, self.number(places[0], which), len(pairs)))
+
+        def folded() -> list[Value]:
+            numbers = [self.number(self.rows.folded(place), which) for place in places]
+            return total([source.gather(one) for one in numbers])
+
+        return self.function.choose(inside.all(), neighbours, folded, likely=True)[0]
+
+    def neighbours(self, source: Pointer, first: Value, count: int) -> list[Value]:
+        """Read ``count`` neighbouring inputs for each lane."""
+        at = self.function.spill(first)
+        begin = [at.load(lane) for lane in range(self.lanes)]
+        if self.description.single and count in (2, 4):
+            words = joined([source.load(one, count) for one in begin])
+            return [words.shuffle(range(t, count * self.lanes, count)) for t in range(count)]
+        sources = [source.at(self.call.inner * t) for t in range(count)]
+        return [one.load_each(begin) for one in sources]
+
+    def sum_any(self, source: Pointer, which: Value, taps: Taps) -> Value:
+        """Return the sums over any number of inputs."""
+        none = [self.function.constant(0, kind, self.lanes) for kind in (self.sums, "float64")]
+        with self.function.loop(0, taps.most, carry=none) as loop:
+            total, sum_of_weights = loop.carried
+            taken = taps.count > loop.index
+            place, weight = taps.tap(loop.index)
+            numbers = source.gather(self.number(place, which), taken)
+            more = total + numbers.to(self.sums) * self.factor(weight)
+            loop.carry(
+                taken.select(more, total), taken.select(sum_of_weights + weight, sum_of_weights)
+            )
+        total, sum_of_weights = loop.carried
+        return divided(total, sum_of_weights) if taps.divides else total
+
+
+class Averaged(Line):
+    """Lanes are the inputs of one output."""
+
+    def write(self, line: Value, part: Value, begin: Value) -> None:
+        """Sum one output after the other."""
+        function, call = self.function, self.call
+        source = call.source.at(line * (call.inputs * call.inner))
+        target = call.target.at(line * (call.outputs * call.inner))
+        stop = (begin + call.part).minimum(call.outputs) * call.inner
+        with function.loop(begin * call.inner, stop) as loop:
+            i, which = self.places(loop.index)
+            taps = self.rows.taps(i)
+            none = [function.constant(0, "float64")] * 2
+            with function.loop(0, taps.count, RUN * self.lanes, carry=none) as run:
+                end = (run.index + RUN * self.lanes).minimum(taps.count)
+                sums = self.sum_run(source, which, taps, run.index, end)
+                run.carry(*[a + b for a, b in zip(run.carried, sums, strict=True)])
+            total, weight = run.carried
+            total = divided(total, weight) if taps.divides else total
+            target.store(self.stored(total), loop.index)
+
+    def sum_run(
+        self, source: Pointer, which: Value, taps: Taps, begin: Value, end: Value
+    ) -> list[Value]:
+        """Return the sum over some inputs, and that of their weights."""
+        function, lanes = self.function, self.lanes
+        carry = [function.constant(0, kind, lanes) for kind in (self.sums, "float64")]
+        whole = begin + (end - begin) // lanes * lanes
+        for start, stop, full in ((begin, whole, True), (whole, end, False)):
+            with function.loop(start, stop, lanes, carry=carry) as loop:
+                tap = self.lane() + loop.index
+                place, weight = taps.tap(tap)
+                number = self.number(place, which)
+                if full and self.description.single:
+                    numbers, taken = source.load(number[0], lanes), tap >= 0
+                else:
+                    taken = tap < end
+                    numbers = source.gather(number, taken)
+                weight = taken.select(weight.splat(lanes), 0.0)
+                total = loop.carried[0] + numbers.to(self.sums) * self.factor(weight)
+                loop.carry(taken.select(total, loop.carried[0]), loop.carried[1] + weight)
+            carry = loop.carried
+        return [one.to("float64").sum() for one in carry]
+
+
+class Transposed(Line):
+    """Adds up the columns of a part in scratch memory.
+
+    There, a column has a place for each of a line's numbers, and these places are ``plane`` apart.
+    Place 0 takes what belongs to other parts, and those after the last column are not used, either.
+    """
+
+    def write(self, line: Value, part: Value, begin: Value) -> None:
+        """Add rows to the columns from ``begin`` on, and store them."""
+        function, call = self.function, self.call
+        source = call.source.at(line * (call.outputs * call.inner))
+        target = call.target.at((line * call.inputs + begin) * call.inner)
+        self.plane = call.part + (1 + self.lanes)
+        self.begin, self.end = begin, (begin + call.part).minimum(call.inputs)
+        self.memory = call.scratch.cast(self.sums)
+        zero = function.constant(0, self.sums)
+        self.memory.fill(zero, self.plane * call.inner, self.lanes)
+        self.add_rows(source, call.low.load(part) * call.inner, call.high.load(part) * call.inner)
+        count = self.end - begin
+        whole = count // self.lanes * self.lanes if self.description.single else count * 0
+        with function.loop(0, whole, self.lanes) as loop:
+            target.store(self.stored(self.memory.load(loop.index + 1, self.lanes)), loop.index)
+        with function.loop(whole * call.inner, count * call.inner) as loop:
+            place, which = self.places(loop.index)
+            total = self.memory.load(which * self.plane + place + 1)
+            target.store(self.stored(total), loop.index)
+
+    def add_rows(self, source: Pointer, start: Value, stop: Value) -> None:
+        """Add the products of the rows to which some numbers of a line belong."""
+        raise NotImplementedError
+
+
+class Scattered(Transposed):
+    """Lanes are rows, whose products are added one by one."""
+
+    def add_rows(self, source: Pointer, start: Value, stop: Value) -> None:
+        """Add a register of rows at a time."""
+        function, lanes = self.function, self.lanes
+        with function.loop(start, stop, lanes) as loop:
+            numbers = self.lane() + loop.index
+            known = numbers < stop
+            i, which = self.places(numbers.minimum(stop - 1))
+            values = function.choose(
+                loop.index + lanes <= stop,
+                lambda: [source.load(loop.index, lanes)],
+                lambda: [source.gather(numbers, known)],
+                likely=True,
+            )[0].to(self.sums)
+            taps = self.rows.taps(i)
+            if isinstance(taps.count, int):
+                self.add_few(values, which, taps, known)
+            else:
+                self.add_any(values, which, taps, known)
+
+    def add_few(self, values: Value, which: Value, taps: Taps, known: Value) -> None:
+        """Add rows to the inputs around their positions."""
+        for t in range(taps.count):
+            place, weight = taps.tap(t)
+            self.add(values * self.factor(weight), self.rows.folded(place), which, known)
+
+    def add_any(self, values: Value, which: Value, taps: Taps, known: Value) -> None:
+        """Add rows to any number of inputs."""
+        if taps.divides:
+            values = divided(values, self.total(taps))
+        with self.function.loop(0, taps.most) as tap:
+            place, weight = taps.tap(tap.index)
+            taken = known & (taps.count > tap.index)
+            self.add(values * self.factor(weight), place, which, taken)
+
+    def total(self, taps: Taps) -> Value:
+        """Return the sum of the weights of each row."""
+        none = self.function.constant(0, "float64", self.lanes)
+        with self.function.loop(0, taps.most, carry=[none]) as loop:
+            total = loop.carried[0] + taps.tap(loop.index)[1]
+            loop.carry((taps.count > loop.index).select(total, loop.carried[0]))
+        return loop.carried[0]
+
+    def add(self, products: Value, place: Value, which: Value, taken: Value) -> None:
+        """Add products to the columns of a tap."""
+        taken = taken & (place >= self.begin) & (place < self.end)
+        cells = taken.select(place - self.begin + 1, place.like(0)) + which * self.plane
+        at, there = self.function.spill(cells), self.function.spill(products)
+        for lane in range(self.lanes):
+            cell = self.memory.at(at.load(lane))
+            cell.store(cell.load() + there.load(lane))
+
+
+class Spread(Transposed):
+    """Lanes are the columns of one row."""
+
+    def add_rows(self, source: Pointer, start: Value, stop: Value) -> None:
+        """Add one row after the other."""
+        function, lanes = self.function, self.lanes
+        with function.loop(start, stop) as loop:
+            i, which = self.places(loop.index)
+            taps = self.rows.taps(i)
+            value = source.load(loop.index).to(self.sums)
+            if taps.divides:
+                value = divided(value, self.total(taps))
+            first = taps.tap(function.as_index(0))[0]
+            begin = (self.begin - first).maximum(0)
+            end = (self.end - first).minimum(taps.count)
+            memory = self.memory.at(which * self.plane + first - self.begin + 1)
+            with function.loop(begin, end, lanes) as columns:
+                tap = self.lane() + columns.index
+                product = value * self.factor(taps.tap(tap)[1])
+                product = (tap < end).select(product, 0.0)
+                memory.store(memory.load(columns.index, lanes) + product, columns.index)
+
+    def total(self, taps: Taps) -> Value:
+        """Return the sum of a row's weights."""
+        none = self.function.constant(0, "float64", self.lanes)
+        with self.function.loop(0, taps.count, self.lanes, carry=[none]) as loop:
+            tap = self.lane() + loop.index
+            weight = (tap < taps.count).select(taps.tap(tap)[1], 0.0)
+            loop.carry(loop.carried[0] + weight)
+        return loop.carried[0].sum()
+
+
+# Calls --------------------------------------------------------------------------------------------
+
+
+def is_long(one: AxisMap, others: int) -> bool:
+    """Whether the lines of an axis are long and few; ``others`` is the size of all other axes."""
+    axis = one.axis
+    if axis is None or others >= FEW or max(axis.inputs, axis.outputs) < LONG:
+        return False
+    return not (is_zoom(axis.method) or one.is_identity)
+
+
+def copies(one: AxisMap) -> bool:
+    """Whether the formulas of an axis copy pixels."""
+    axis = one.axis
+    if axis is None or one.transposed or is_zoom(axis.method):
+        return False
+    return kind_of(axis) == "copies"
+
+
+def rows_of_parts(
+    axis: Axis, step: float, margin: float, part: int, parts: int
+) -> tuple[Array, Array]:
+    """Return the rows that reach the columns of each part, and a few more."""
+    if step == 0:
+        return np.zeros(parts, np.int64), np.full(parts, axis.outputs)
+    begin = np.arange(parts) * part
+    low, high = (begin - margin) / step, (begin + part + margin) / step
+    # Nearest pixels are computed in single precision, whose error grows with the position.
+    low, high = (
+        np.clip(end + sign * (4 + 1e-6 * np.abs(end)), 0, axis.outputs).astype(np.int64)
+        for end, sign in ((low, -1), (high, 1))
+    )
+    high[-1] = axis.outputs
+    return low, high
+
+
+@functools.lru_cache(maxsize=128)
+def prepare(
+    axis: Axis, transposed: bool, lines: int, inner: int, kinds: tuple[str, str], sums: str
+) -> Launch:
+    """Prepare the resizing of lines of an axis, whose places have ``inner`` numbers."""
+    threads = max(1, lines * inner * (axis.inputs + axis.outputs) // WORTH)
+    if inner == 1:
+        launch = periodic.prepare(axis, transposed, lines, kinds, sums, PART)
+        if launch is not None:
+            return launch._replace(threads=threads)
+    kind, method = kind_of(axis), method_of(axis.method)
+    step, stretch, reach, most = axis.step, 1.0, 1.0, 1
+    if kind == "averages":
+        step = axis.inputs / axis.outputs
+        whole, rest = divmod(axis.inputs, axis.outputs)
+        most = whole + 2 if rest and axis.outputs % axis.inputs else max(1, whole)
+    elif kind == "smoothed":
+        stretch = max(step, 1.0)
+        reach = method.kernel(antialias=True)[0] * stretch
+        most = min(axis.inputs, math.ceil(2 * reach) + 2)
+    elif kind == "interpolated":
+        reach = 2.0 * len(tap_offsets(method))
+    many = most >= MANY
+    n, size = (axis.inputs, max(PART, 2 * most)) if transposed else (axis.outputs, PART)
+    part = min(n, size if transposed or not many else max(1, PART * 8 // most))
+    parts = -(-n // part)
+    low, high = rows_of_parts(axis, step, reach + 2, part, parts)
+    description = Description(
+        kind, axis.method, axis.align_corners, transposed, many, inner == 1, *kinds, sums
+    )
+    settings = SETTINGS.pack(
+        inputs=axis.inputs, outputs=axis.outputs, inner=inner, part=part, parts=parts, most=most,
+        share=1 / axis.outputs, step=step, reach=reach, stretch=stretch,
+        low=low.ctypes.data, high=high.ctypes.data,
+    )  # fmt: skip
+    scratch = (part + 1 + host().lanes(sums)) * inner * np.dtype(sums).itemsize
+    return Launch(
+        compiled(description), settings, lines * parts, scratch if transposed else 0, (low, high),
+        threads,
+    )  # fmt: skip
+
+
+def resize_lines(
+    one: AxisMap, place: int, source: Array, target: Array, real: str, threads: int
+) -> None:
+    """Resize the axis at ``place`` of packed planes, all other axes of which stay as they are."""
+    assert one.axis is not None
+    lines, inner = math.prod(source.shape[:place]), math.prod(source.shape[place + 1 :])
+    kinds = type_name(source.dtype), type_name(target.dtype)
+    if copies(one) and source.dtype == target.dtype:
+        kinds = (f"uint{8 * source.itemsize}",) * 2
+    launch = prepare(one.axis, one.transposed, lines, inner, kinds, real)
+    launch.run(addresses_of((source, target)), threads)

@@ -1,0 +1,251 @@
+"""Resizing of a few long lines: without tables, or with those of one period."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import cases
+import numpy as np
+import pytest
+import resized
+
+import gridsample
+from gridsample.definitions.caches import cached_by_size
+from gridsample.definitions.tables import KEPT, Axis, axis_map, band_of
+from gridsample.kernels.resize import lines, periodic, planning
+from gridsample.kernels.vector import host
+
+Array = np.ndarray[Any, Any]
+
+# Methods for each way to compute weights; a longer list would only compile more programs.
+METHODS = ("nearest", "nearest-exact", "linear", "cubic", "lanczos3", "gaussian", "area", "spline2")
+OTHERS = tuple(name for name in resized.METHODS if name not in METHODS)
+METHODS_AND_OTHERS = (*METHODS, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS))
+# Longer and shorter; few outputs of many inputs, and the reverse.
+SIZES = ((1030, 1201), (1201, 1030), (1501, 20), (20, 1501))
+FACTORS = ((1200, 600), (1100, 2200), (900, 1200), (1800, 600))
+
+
+def matrix(n: int, m: int, method: str, align: bool, smooth: bool) -> Array:
+    return resized.matrices((n,), (m,), method, align, smooth)[0]
+
+
+def check(method: str, n: int, m: int, align: bool, smooth: bool, dtype: str = "float32") -> None:
+    """Compare a line and its gradient with the dense matrix."""
+    rng = cases.generator(method, n, m)
+    image, upstream = (cases.pixels(rng, (1, 2, size), dtype) for size in (n, m))
+    how = {"mode": method, "antialias": smooth, **resized.corners(method, align)}
+    dense = matrix(n, m, method, align, smooth)
+    gain = np.abs(dense).sum(axis=0).max() + np.abs(dense).sum(axis=1).max()
+    prefilter = 16.0 if method.startswith("spline") else 1.0
+    atol = resized.scale_of(np.dtype(dtype)) * gain * prefilter * np.abs(image).max()
+    for result, expected in (
+        (gridsample.interpolate(image, m, **how), image @ dense.T),
+        (gridsample.interpolate_vjp(upstream, image, m, **how), upstream @ dense),
+    ):
+        assert result.dtype == dtype
+        np.testing.assert_allclose(result, expected, rtol=0, atol=atol, err_msg=f"{n} {m} {how}")
+
+
+@pytest.mark.parametrize("method", METHODS_AND_OTHERS)
+@pytest.mark.parametrize("smooth", [False, True])
+def test_a_line_is_multiplied_by_its_matrix(method: str, smooth: bool) -> None:
+    assert not (smooth and method == "area") or matrix(9, 4, method, False, True).shape == (4, 9)
+    for n, m in SIZES:
+        assert lines.is_long(axis_map(Axis(n, m, method, antialias=smooth)), 2)
+        check(method, n, m, False, smooth)
+
+
+@pytest.mark.parametrize("method", ["linear", "gaussian", "spline2"])
+def test_corners_are_aligned(method: str) -> None:
+    for n, m in ((1030, 1201), (1500, 1000), (1025, 2049), (1, 1030), (1030, 1)):
+        check(method, n, m, True, False)
+
+
+@pytest.mark.parametrize("method", METHODS_AND_OTHERS)
+def test_weights_repeat_for_simple_factors(method: str) -> None:
+    lanes = host().lanes("float32")
+    for n, m in FACTORS:
+        for smooth in (False, True):
+            axis = Axis(n, m, method, antialias=smooth)
+            if method in ("linear", "cubic") and n != 1800:
+                assert periodic.period_of(axis, False, lanes)
+            check(method, n, m, False, smooth)
+
+
+def test_factors_that_are_rounded_do_not_repeat() -> None:
+    lanes = host().lanes("float32")
+    for axis in (Axis(1000, 1500, "linear"), Axis(2000, 2600, "linear", scale=1.3)):
+        for transposed in (False, True):
+            assert periodic.period_of(axis, transposed, lanes) is None
+    assert periodic.period_of(Axis(2001, 4003, "linear", scale=2.0), False, lanes)
+
+
+@pytest.mark.parametrize("scale", [2.0, 0.5, 1.3, 0.37])
+def test_a_scale_sets_the_positions(scale: float) -> None:
+    image = cases.pixels(cases.generator(scale), (1, 1, 2501), "float64")
+    how: dict[str, Any] = {"scale_factor": scale, "mode": "linear"}
+    result = gridsample.interpolate(image, **how)
+    dense = axis_map(Axis(2501, result.shape[-1], "linear", scale=scale)).dense()
+    # Positions of a few thousand have twelve bits less than weights.
+    atol = 2501 * np.finfo(float).eps * np.abs(image).max()
+    np.testing.assert_allclose(result, image @ dense.T, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "uint8", "int32", "bool", "complex64"])
+@pytest.mark.parametrize(("n", "m"), [(1030, 1201), (1100, 2200)])
+def test_every_type(dtype: str, n: int, m: int) -> None:
+    image = cases.pixels(cases.generator(dtype), (1, 2, n), dtype)
+    for method in ("nearest", "linear"):
+        result = gridsample.interpolate(image, m, mode=method)
+        dense = matrix(n, m, method, False, False)
+        wide = image.astype(complex if dtype == "complex64" else float)
+        expected = wide @ dense.T
+        assert result.dtype == dtype
+        if np.dtype(dtype).kind in "fc" and method == "linear":
+            atol = resized.scale_of(np.dtype(dtype)) * np.abs(wide).max()
+            np.testing.assert_allclose(result, expected, rtol=0, atol=atol)
+        elif method == "nearest":
+            np.testing.assert_array_equal(result, expected.astype(dtype))
+        else:  # sums near a half may be rounded to either side
+            assert np.abs(result.astype(float) - expected).max() <= 0.5 + 1e-4
+
+
+@pytest.mark.parametrize("inner", [1, 3, 5])
+@pytest.mark.parametrize("method", ["nearest", "cubic", "area"])
+def test_channels_may_come_last(method: str, inner: int) -> None:
+    for n, m in ((1030, 1201), (2000, 1000), (5000, 30)):
+        image = cases.pixels(cases.generator(inner), (1, n, inner), "float32")
+        upstream = cases.pixels(cases.generator(m), (1, m, inner), "float32")
+        how: dict[str, Any] = {"mode": method}
+        first = gridsample.interpolate(image.transpose(0, 2, 1), m, **how)
+        last = gridsample.interpolate(image, m, **how, channel_axis=-1)
+        atol = 4 * resized.scale_of(image.dtype) * np.abs(image).max() * max(1, m / n)
+        np.testing.assert_allclose(last.transpose(0, 2, 1), first, rtol=0, atol=atol)
+        last = gridsample.interpolate_vjp(upstream, image, m, **how, channel_axis=-1)
+        expected = upstream[0].T @ matrix(n, m, method, False, False)
+        np.testing.assert_allclose(last[0].T, expected, rtol=0, atol=8 * atol)
+
+
+@pytest.mark.parametrize("method", ["nearest", "linear", "cubic", "spline3"])
+@pytest.mark.parametrize(("spatial", "size"), [((2, 3000), (3, 1700)), ((3000, 2), (6000, 1))])
+def test_other_axes_are_resized_too(
+    method: str, spatial: tuple[int, int], size: tuple[int, int]
+) -> None:
+    image = cases.pixels(cases.generator(method), (1, 2, *spatial), "float64")
+    result = gridsample.interpolate(image, size, mode=method)
+    expected = resized.dense(image, resized.matrices(spatial, size, method, False, False))
+    atol = 64 * resized.scale_of(image.dtype) * np.abs(image).max()
+    np.testing.assert_allclose(result, expected, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize(("n", "m"), [(40_000, 50_001), (40_000, 20_000), (50_001, 40_000)])
+def test_results_do_not_depend_on_threads(n: int, m: int) -> None:
+    image = cases.pixels(cases.generator(n, m), (2, 3, n), "float32")
+    upstream = cases.pixels(cases.generator(m), (2, 3, m), "float32")
+    for method, smooth in (("linear", False), ("lanczos3", True), ("area", False)):
+        how = {"mode": method, "antialias": smooth}
+        both = [
+            (
+                gridsample.interpolate(image, m, **how, threads=threads),
+                gridsample.interpolate_vjp(upstream, image, m, **how, threads=threads),
+            )
+            for threads in (1, 3)
+        ]
+        for alone, together in zip(*both, strict=True):
+            np.testing.assert_array_equal(alone, together)
+
+
+@pytest.mark.parametrize(("n", "m"), [(1030, 1201), (2000, 1000), (1100, 2200), (5000, 30)])
+def test_a_missing_number_reaches_the_outputs_that_read_it(
+    n: int, m: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = cases.pixels(cases.generator(n), (1, 1, n), "float32")
+    image[0, 0, [0, 17, n // 2, n - 1]] = [np.nan, np.inf, np.nan, np.nan]
+    upstream = cases.pixels(cases.generator(m), (1, 1, m), "float32")
+    upstream[0, 0, [0, m // 2]] = np.nan, np.inf
+    calls = [
+        lambda method=method: np.stack(
+            [
+                np.isfinite(gridsample.interpolate(image, m, mode=method)).sum(),
+                np.isfinite(gridsample.interpolate_vjp(upstream, image, m, mode=method)).sum(),
+            ]
+        )
+        for method in ("nearest", "linear", "cubic", "area")
+    ]
+    computed = [call() for call in calls]
+    monkeypatch.setattr(lines, "LONG", n + m + 1)
+    gridsample.kernels.resize.route_of.cache_clear()
+    for call, result in zip(calls, computed, strict=True):
+        np.testing.assert_array_equal(result, call())
+    gridsample.kernels.resize.route_of.cache_clear()
+
+
+def peak(call: Any) -> int:
+    """The memory that a call needs at most, in bytes."""
+    call()
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("method", ["nearest", "linear", "lanczos4", "area"])
+def test_long_lines_need_no_more_memory_than_their_results(method: str) -> None:
+    short = np.ones((1, 1, 100), np.float32)
+    assert peak(lambda: gridsample.interpolate(short, 1 << 20, mode=method)) < 1.2 * (4 << 20)
+    long = np.ones((1, 1, 1 << 20), np.float32)
+    for smooth in (False, True):
+        how = {"mode": method, "antialias": smooth}
+        assert peak(lambda how=how: gridsample.interpolate(long, 2, **how)) < 1 << 18
+
+
+def test_tables_are_kept_up_to_a_number_of_bytes() -> None:
+    for n in range(60_000, 60_040):  # a megabyte each
+        gridsample.interpolate(np.ones((20, 1, n), np.float32), n // 2 + 1, mode="linear")
+    assert 0 < band_of.cache_bytes() <= KEPT
+    assert 0 < planning.prepare.cache_bytes() <= KEPT
+
+
+def test_few_pixels_of_an_image_are_not_copied_with_all_others() -> None:
+    image = np.asfortranarray(np.arange(1 << 20, dtype=np.float32).reshape(1024, 1024))
+    for method in ("nearest", "linear", "cubic"):
+        how = {"mode": method}
+        given = image[np.newaxis, np.newaxis]
+        packed = np.ascontiguousarray(given)
+        for size in ((2, 3), (5, 1000), (1000, 5)):
+            result = gridsample.interpolate(given, size, **how)
+            # The axes may be resized in another order, which rounds differently.
+            np.testing.assert_allclose(
+                result,
+                gridsample.interpolate(packed, size, **how),
+                rtol=resized.scale_of(image.dtype),
+            )
+        needed = peak(lambda given=given, how=how: gridsample.interpolate(given, (2, 3), **how))
+        assert needed < 1 << 18
+
+
+def test_small_images_are_worth_one_thread() -> None:
+    numbers = planning.Numbers("float32", "float32")
+    kinds = "float32", "float32"
+    for n, threads in ((64, 1), (2048, 8)):
+        maps = (axis_map(Axis(n, n // 2, "linear")),) * 2
+        launch = planning.prepare(maps, (1, 1, n, n, 1), None, kinds, numbers, 8, planning.PIECE)
+        assert min(8, launch.threads) == threads
+
+
+def test_the_latest_results_are_kept() -> None:
+    calls: list[int] = []
+
+    @cached_by_size(100, len)
+    def text(n: int) -> str:
+        calls.append(n)
+        return "x" * n
+
+    for n in (20, 25, 20, 22, 21, 24, 20, 25, 60, 60):
+        assert text(n) == "x" * n
+    # 25 is the oldest when 112 bytes are too many; 60 are more than a quarter of the limit.
+    assert calls == [20, 25, 22, 21, 24, 25, 60, 60]
