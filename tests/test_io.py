@@ -378,6 +378,28 @@ def test_nifti_header_is_handed_on(tmp_path):
     assert (tmp_path / "a.nii").read_bytes() == (tmp_path / "b.nii").read_bytes()
 
 
+@pytest.mark.parametrize("dtype", ["int16", "uint8", "float32", "complex64"])
+@pytest.mark.parametrize("suffix", [".npy", ".tif"])
+def test_other_formats_hold_the_values_of_a_scaled_nifti(tmp_path, dtype, suffix):
+    image = nifti(tmp_path / "a.nii", pixels((5, 7, 3), dtype), scale=(0.5, 10.0))
+    written = tmp_path / f"b{suffix}"
+    # In two bands, as the command line writes.
+    io.write_pages([image], [[image.array[:1], image.array[1:]]], written)
+    expected = np.asanyarray(nibabel.load(tmp_path / "a.nii").dataobj)
+    found = io.read(written, volume=True).array[..., 0]
+    assert found.dtype == (np.complex128 if dtype == "complex64" else np.float64)
+    np.testing.assert_array_equal(found.T, expected)
+
+
+def test_formats_that_cannot_hold_scaled_values_say_so(tmp_path):
+    image = nifti(tmp_path / "a.nii", pixels((5, 7), "uint8"), scale=(0.5, 10.0))
+    with pytest.raises(FileError, match=r"PNG .*scaled values 0\.5 \* stored \+ 10\); TIFF and"):
+        io.write(image, tmp_path / "b.png")
+    plain = nifti(tmp_path / "c.nii", pixels((5, 7), "uint8"))
+    io.write(plain, tmp_path / "d.png")
+    np.testing.assert_array_equal(io.read(tmp_path / "d.png").array, plain.array)
+
+
 @pytest.mark.parametrize(("qcode", "scode"), [(1, 4), (0, 2), (3, 0), (0, 0)])
 def test_nifti_affines_follow_the_voxels(tmp_path, qcode, scode):
     image = nifti(tmp_path / "a.nii", pixels((5, 7, 3, 2), "float32"), qcode, scode)

@@ -19,8 +19,9 @@ Reading does more than copying values in these cases:
   RGB. An image in which zero means white is inverted.
 - A picture with an EXIF orientation is turned upright, as in OpenCV and Pillow's `exif_transpose`.
   The tag is removed, so that no viewer turns the picture again.
-- NIfTI voxels `(i, j, k)` are x, y, z. Their *stored* numbers are sampled, and the header's scaling
-  (`scl_slope`, `scl_inter`) is preserved.
+- NIfTI voxels `(i, j, k)` are x, y, z. Their *stored* numbers are read, and the header's scaling
+  (`scl_slope`, `scl_inter`) is preserved. Files in other formats get the values, value = slope *
+  stored + intercept, in float64, so a scaled file cannot be written as PNG or JPEG.
 - Only the first frame of an animation is read.
 
 Between PNG, JPEG and TIFF files, these are preserved: the ICC colour profile, the resolution (DPI),
@@ -98,6 +99,7 @@ class Format:
         write: `(images, bands, path)`. Writes the bands of each image, and may overwrite the path.
         longest: The largest number of pixels along an axis.
         many: Whether a file can have several pages.
+        scales: Whether files hold the scaling of their stored numbers.
         packs: Whether files are compressed, so that their size is not known in advance.
         alpha: Returns the channel of an image that is alpha in the written file.
     """
@@ -110,6 +112,7 @@ class Format:
     write: Callable[[Sequence[Image], Iterable[Bands], Path], None]
     longest: Callable[[Image], int] = lambda image: 2**63 - 1
     many: bool = False
+    scales: bool = False
     packs: bool = False
     alpha: Callable[[Image], Alpha | None] = lambda image: None
 
@@ -225,7 +228,7 @@ def describe(image: Image) -> list[tuple[str, str]]:
         facts.append(("nodata", f"{image.extras['nodata']}"))
     if "nifti" in image.extras:
         _, header = image.extras["nifti"]
-        slope, inter = header.get_slope_inter()
+        slope, inter = image.scaling
         rows = [" ".join(f"{number:9.4g}" for number in row) for row in header.get_best_affine()]
         zooms = header.get_zooms()[: image.array.ndim - 1]
         space_unit = header.get_xyzt_units()[0]
@@ -255,10 +258,13 @@ def check_writable(path: Path, images: Sequence[Image]) -> None:
             f"cannot write {path}: {kind.name} holds one page, and there are {len(images)}; "
             f"{others} holds all of them"
         )
-    for image in images:
+    images, scaled = _written(kind, images), images
+    for image, (slope, inter) in zip(images, (one.scaling for one in scaled), strict=True):
         dtype, channels, rank = image.array.dtype, image.channels, image.array.ndim - 1
         if not kind.fits(dtype, channels, rank):
             pixels = f"{dtype.name} {'pictures' if rank == 2 else 'volumes'} of {_count(channels)}"
+            if (slope, inter) != (1, 0):
+                pixels += f" (the scaled values {slope:g} * stored + {inter:g})"
             names = [other.name for other in FORMATS if other.fits(dtype, channels, rank)]
             raise FileError(
                 f"cannot write {path}: {kind.name} does not hold {pixels}"
@@ -322,8 +328,21 @@ def write_pages(
         OSError: The folder is not writable.
     """
     check_writable(path, images)
+    kind = format_of(path)
+    stored = zip(images, bands, strict=True)
+    values = (one.real_bands(rows) if _loses_scaling(kind, one) else rows for one, rows in stored)
     with replacing(path, overwrite=overwrite) as beside:
-        format_of(path).write(images, bands, beside)
+        kind.write(_written(kind, images), values, beside)
+
+
+def _loses_scaling(kind: Format, image: Image) -> bool:
+    """Whether values are written in place of the stored numbers of an image."""
+    return not kind.scales and image.scaling != (1, 0)
+
+
+def _written(kind: Format, images: Sequence[Image]) -> list[Image]:
+    """Return the images of which the pixels are written, without their pixels if these change."""
+    return [one.real() if _loses_scaling(kind, one) else one for one in images]
 
 
 def _check_pixels(path: Path, array: NDArray[Any]) -> None:
@@ -406,6 +425,7 @@ FORMATS = (
         nifti.read_pages,
         nifti.write_pages,
         longest=nifti.longest,
+        scales=True,
         packs=True,  # .nii.gz
     ),
 )

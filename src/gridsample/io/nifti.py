@@ -38,6 +38,18 @@ class Header(NamedTuple):
         """The affine (4, 4) from voxels to millimetres (RAS): sform, else qform, else sizes."""
         return np.array(self.header.get_best_affine(), np.float64)
 
+    @property
+    def scaling(self) -> tuple[float, float]:
+        """The slope and the intercept: value = slope * stored + intercept."""
+        slope, inter = self.header.get_slope_inter()
+        return (1.0 if slope is None else float(slope)), (0.0 if inter is None else float(inter))
+
+    def scaled(self, slope: float, inter: float) -> Header:
+        """Take another scaling."""
+        scaled = self.header.copy()
+        scaled.set_slope_inter(slope, inter)
+        return Header(self.kind, scaled)
+
     def placed(self, like: Header) -> Header:
         """Take both affines, the voxel sizes and their units from another header."""
         placed, other = self.header.copy(), like.header
