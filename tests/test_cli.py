@@ -65,7 +65,7 @@ def files():
         ("warp new\nline.png o.png", "neither"),
         ("warp p.png folder.png", "is a folder"),
         ("warp p.png no/where.png", "no folder no"),
-        ("warp p.png p.jpg", "p.jpg exists; --force"),
+        ("warp p.png p.jpg", "p.jpg exists; --force replaces it (in Python, overwrite=True)"),
         ("warp float.npy o.png", "PNG does not hold float64 pictures of 3 channels; TIFF"),
         ("warp deep.npy o.jpg", "JPEG does not hold uint16"),
         ("warp alpha.npy o.jpg", "JPEG does not hold uint8 pictures of 4 channels"),

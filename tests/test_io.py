@@ -11,6 +11,8 @@ import pytest
 
 from gridsample import io
 from gridsample.io import FileError, Image
+from gridsample.io.fields import Field, read_field, write_field
+from gridsample.io.transforms import read_transforms
 
 nibabel = pytest.importorskip("nibabel")
 tifffile = pytest.importorskip("tifffile")
@@ -332,6 +334,21 @@ def test_npy_that_is_not_an_image(tmp_path, array, message):
     np.save(tmp_path / "x.npy", array, allow_pickle=True)
     with pytest.raises(FileError, match=message):
         io.read(tmp_path / "x.npy")
+
+
+def test_names_may_be_text(tmp_path):
+    image, name = Image(pixels((5, 7, 3), "uint8"), "NumPy", True), str(tmp_path / "a.png")
+    io.write(image, name)
+    np.testing.assert_array_equal(io.read(name).array, image.array)
+    io.write_pages([image], [[image.array]], name, overwrite=True)
+    io.check_writable(name, [image])
+    with io.pages(name) as found:
+        assert len(found) == 1
+    field = Field(np.ones((1, 4, 5, 2)))
+    write_field(field, str(tmp_path / "a.npy"))
+    np.testing.assert_array_equal(read_field(str(tmp_path / "a.npy")).array, field.array)
+    np.save(tmp_path / "m.npy", np.eye(4))
+    np.testing.assert_array_equal(read_transforms(str(tmp_path / "m.npy")), [np.eye(4)])
 
 
 # ---- NIfTI ------------------------------------------------------------------------------------

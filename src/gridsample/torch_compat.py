@@ -20,9 +20,16 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor
-from torch.overrides import has_torch_function_unary, has_torch_function_variadic
+try:
+    import torch
+    from torch import Tensor
+    from torch.overrides import has_torch_function_unary, has_torch_function_variadic
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ImportError(
+        'gridsample.torch_compat needs torch: pip install "gridsample[torch]"', name="torch"
+    ) from error
 
 from gridsample import fields
 from gridsample.backends import hand_over

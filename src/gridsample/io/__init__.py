@@ -134,7 +134,7 @@ def format_of(path: Path) -> Format:
 
 
 @contextmanager
-def pages(path: Path, *, volume: bool = False) -> Iterator[list[Page]]:
+def pages(path: Path | str, *, volume: bool = False) -> Iterator[list[Page]]:
     """Open an image file as a list of pages.
 
     Only the requested part of a page is in memory. For `.npy` files, and for TIFF pages that are
@@ -154,6 +154,7 @@ def pages(path: Path, *, volume: bool = False) -> Iterator[list[Page]]:
         MissingExtraError: The package that reads the format is not installed.
         OSError: The file does not exist or cannot be read.
     """
+    path = Path(path)
     kind = format_of(path)
     doing = f"cannot read {path} as {kind.name}"
 
@@ -178,7 +179,7 @@ def pages(path: Path, *, volume: bool = False) -> Iterator[list[Page]]:
         yield [guarded(page) for page in found]
 
 
-def read(path: Path, *, volume: bool = False) -> Image:
+def read(path: Path | str, *, volume: bool = False) -> Image:
     """Read an image file with one page.
 
     Args:
@@ -240,7 +241,7 @@ def describe(image: Image) -> list[tuple[str, str]]:
     return facts
 
 
-def check_writable(path: Path, images: Sequence[Image]) -> None:
+def check_writable(path: Path | str, images: Sequence[Image]) -> None:
     """Raise an error, before any work is done, if the file at `path` cannot store the images.
 
     Args:
@@ -251,6 +252,7 @@ def check_writable(path: Path, images: Sequence[Image]) -> None:
         FileError: The format cannot store such pixels, images of this size or several pages, or
             the disk is too small. The message names the formats that can.
     """
+    path = Path(path)
     kind = format_of(path)
     if len(images) > 1 and not kind.many:
         others = " and ".join(other.name for other in FORMATS if other.many)
@@ -289,7 +291,7 @@ def alpha_of(image: Image, path: Path) -> Alpha | None:
     return image.alpha if image.alpha is not None else format_of(path).alpha(image)
 
 
-def write(image: Image, path: Path, *, overwrite: bool = False) -> None:
+def write(image: Image, path: Path | str, *, overwrite: bool = False) -> None:
     """Write an image file with one page, completely or not at all.
 
     Args:
@@ -306,7 +308,7 @@ def write(image: Image, path: Path, *, overwrite: bool = False) -> None:
 
 
 def write_pages(
-    images: Sequence[Image], bands: Iterable[Bands], path: Path, *, overwrite: bool = False
+    images: Sequence[Image], bands: Iterable[Bands], path: Path | str, *, overwrite: bool = False
 ) -> None:
     """Write an image file page by page, completely or not at all.
 
@@ -327,6 +329,7 @@ def write_pages(
         MissingExtraError: The package that writes the format is not installed.
         OSError: The folder is not writable.
     """
+    path = Path(path)
     check_writable(path, images)
     kind = format_of(path)
     stored = zip(images, bands, strict=True)
