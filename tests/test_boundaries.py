@@ -134,3 +134,14 @@ def test_a_nan_beside_the_last_pixel_is_no_tap_of_it(boundary, order):
     positions = np.array([[[3, 0], [3, 1.5], [3, 3]]])
     out = gridsample.grid_sample(image, positions, "linear", boundary, coords="pixel")
     assert out[0, 0].tolist() == [3, 9, 15]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8])
+def test_ties_of_nearest_under_wrap(n: int) -> None:
+    """As docs/boundaries.md says: the position is moved by whole periods before it is rounded."""
+    x = np.arange(-6 * n, 6 * n + 1) / 2
+    for image in (np.arange(float(n)), np.arange(n)):
+        found = gridsample.grid_sample(
+            image[None, None], x[None, :, None], "nearest", "wrap", coords="pixel"
+        )
+        np.testing.assert_array_equal(found[0, 0], np.mod(np.rint(np.fmod(x, n)), n))
