@@ -7,6 +7,10 @@ volume. Pixels keep their stored dtype. A file is written completely or not at a
 |---|---|---|
 | PNG | `.png` | bool (grey), uint8, uint16; grey or colour, with or without alpha |
 | JPEG | `.jpg`, `.jpeg` | uint8; grey or colour |
+| WebP | `.webp` | uint8; colour, with or without alpha |
+| AVIF | `.avif` | uint8; colour, with or without alpha; where Pillow supports it |
+| BMP | `.bmp` | uint8; grey or colour |
+| GIF | `.gif` | is only read |
 | TIFF | `.tif`, `.tiff` | every dtype; any channels; any number of pages |
 | NumPy | `.npy` | every dtype; `(H, W)`, `(H, W, C)`, `(D, H, W)`, `(D, H, W, C)` |
 | NIfTI | `.nii`, `.nii.gz` | 8- to 64-bit numbers; 2-D, 3-D, and 4-D with channels |
@@ -22,11 +26,13 @@ Reading does more than copying values in these cases:
 - NIfTI voxels `(i, j, k)` are x, y, z. Their *stored* numbers are read, and the header's scaling
   (`scl_slope`, `scl_inter`) is preserved. Files in other formats get the values, value = slope *
   stored + intercept, in float64, so a scaled file cannot be written as PNG or JPEG.
-- Only the first frame of an animation is read.
+- The frames of an animation (PNG, WebP, GIF, AVIF) are pages. Animations are not written.
 
-Between PNG, JPEG and TIFF files, these are preserved: the ICC colour profile, the resolution (DPI),
-and the EXIF tags except the thumbnail, with the size in pixels updated. From TIFF to TIFF: the
-meaning of extra channels and of each page. From NIfTI to NIfTI: the header with its affines.
+Between PNG, JPEG, WebP, AVIF and TIFF files, these are preserved: the ICC colour profile, the
+resolution (DPI; not in WebP and AVIF), and the EXIF tags except the thumbnail, with the size in
+pixels updated. From TIFF to TIFF: the meaning of extra channels and of each page, tiles, BigTIFF,
+and the compression, with zlib in place of one that loses information. From NIfTI to NIfTI: the
+header with its affines.
 """
 
 from __future__ import annotations
@@ -321,7 +327,8 @@ def write_pages(
         bands: The pixels of each page, from the first row (in a volume, slice) to the last,
             channels last. They are requested page after page.
         path: The file to write. Its extension determines the format. JPEG is written with quality
-            95 and full colour resolution, TIFF and NIfTI without compression, `.nii.gz` with it.
+            95 and full colour resolution, NIfTI without compression, `.nii.gz` with it, and TIFF
+            with that of the file that the image came from.
         overwrite: Whether an existing file may be replaced.
 
     Raises:
@@ -389,7 +396,7 @@ FORMATS = (
         pictures.write_png,
         longest=lambda image: 2**31 - 1,
         packs=True,
-        alpha=lambda image: pictures.png_alpha(image.channels),
+        alpha=lambda image: pictures.last_alpha(image.channels),
     ),
     Format(
         "JPEG",
@@ -430,6 +437,45 @@ FORMATS = (
         longest=nifti.longest,
         scales=True,
         packs=True,  # .nii.gz
+    ),
+    Format(
+        "WebP",
+        (".webp",),
+        {"uint8": (3, 4)},
+        (2,),
+        pictures.read_pages,
+        pictures.write_webp,
+        longest=lambda image: 16383,
+        packs=True,
+        alpha=lambda image: pictures.last_alpha(image.channels),
+    ),
+    Format(
+        "AVIF",
+        (".avif",),
+        {"uint8": (3, 4)},
+        (2,),
+        pictures.read_pages,
+        pictures.write_avif,
+        longest=lambda image: 65536,
+        packs=True,
+        alpha=lambda image: pictures.last_alpha(image.channels),
+    ),
+    Format(
+        "BMP",
+        (".bmp",),
+        {"uint8": (1, 3)},
+        (2,),
+        pictures.read_pages,
+        pictures.write_bmp,
+        longest=lambda image: 2**31 - 1,
+    ),
+    Format(
+        "GIF",
+        (".gif",),
+        {},  # colours would have to be reduced to 256
+        (2,),
+        pictures.read_pages,
+        pictures.write_bmp,
     ),
 )
 """Every format, in the order in which messages name them."""
