@@ -13,6 +13,8 @@ volume. Pixels keep their stored dtype. A file is written completely or not at a
 | GIF | `.gif` | is only read |
 | TIFF | `.tif`, `.tiff` | every dtype; any channels; any number of pages |
 | NumPy | `.npy` | every dtype; `(H, W)`, `(H, W, C)`, `(D, H, W)`, `(D, H, W, C)` |
+| NumPy archive | `.npz` | one array, as in `.npy` |
+| MGH | `.mgz` | uint8, int16, int32, float32; 3-D, and 4-D with channels |
 | NIfTI | `.nii`, `.nii.gz` | 8- to 64-bit numbers; 2-D, 3-D, and 4-D with channels |
 
 Reading does more than copying values in these cases:
@@ -428,6 +430,15 @@ FORMATS = (
         arrays.write_pages,
     ),
     Format(
+        "NumPy archive",
+        (".npz",),
+        dict.fromkeys(_EVERY_DTYPE, _ANY),
+        (2, 3),
+        arrays.read_pages,
+        arrays.write_npz,
+        packs=True,
+    ),
+    Format(
         "NIfTI",
         (".nii", ".nii.gz"),
         dict.fromkeys([*_WHOLE, *_WIDE], _ANY),
@@ -437,6 +448,16 @@ FORMATS = (
         longest=nifti.longest,
         scales=True,
         packs=True,  # .nii.gz
+    ),
+    Format(
+        "MGH",
+        (".mgz",),
+        dict.fromkeys(["uint8", "int16", "int32", "float32"], _ANY),
+        (3,),
+        nifti.read_mgh,
+        nifti.write_mgh,
+        longest=lambda image: 2**31 - 1,
+        packs=True,
     ),
     Format(
         "WebP",
