@@ -12,8 +12,6 @@ from typing import Any
 try:
     from torch import Tensor, nn
 except ModuleNotFoundError as error:
-    if error.name != "torch":
-        raise
     raise ImportError(
         'gridsample.nn needs torch: pip install "gridsample[torch]"', name="torch"
     ) from error

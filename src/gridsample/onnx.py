@@ -19,8 +19,6 @@ from __future__ import annotations
 try:
     from torch.export import ExportedProgram
 except ModuleNotFoundError as error:
-    if error.name != "torch":
-        raise
     raise ImportError(
         'gridsample.onnx needs torch: pip install "gridsample[torch]"', name="torch"
     ) from error

@@ -25,8 +25,6 @@ try:
     from torch import Tensor
     from torch.overrides import has_torch_function_unary, has_torch_function_variadic
 except ModuleNotFoundError as error:
-    if error.name != "torch":
-        raise
     raise ImportError(
         'gridsample.torch_compat needs torch: pip install "gridsample[torch]"', name="torch"
     ) from error
