@@ -134,3 +134,52 @@ def test_a_nan_beside_the_last_pixel_is_no_tap_of_it(boundary, order):
     positions = np.array([[[3, 0], [3, 1.5], [3, 3]]])
     out = gridsample.grid_sample(image, positions, "linear", boundary, coords="pixel")
     assert out[0, 0].tolist() == [3, 9, 15]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8])
+def test_ties_of_nearest_under_wrap(n: int) -> None:
+    """As docs/boundaries.md says: the position is moved by whole periods before it is rounded."""
+    x = np.arange(-6 * n, 6 * n + 1) / 2
+    for image in (np.arange(float(n)), np.arange(n)):
+        found = gridsample.grid_sample(
+            image[None, None], x[None, :, None], "nearest", "wrap", coords="pixel"
+        )
+        np.testing.assert_array_equal(found[0, 0], np.mod(np.rint(np.fmod(x, n)), n))
+
+
+@pytest.mark.parametrize("odd", ["antisymmetric", "antimirror", "dst1"])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_the_fill_value_has_the_sign_of_a_pixel(odd: str, mode: str) -> None:
+    """Under an odd boundary of another axis, as docs/boundaries.md says."""
+    ones = np.ones((1, 1, 5, 5))
+    y = np.array([-7.0, -5.5, -3.0, 2.0, 6.0, 8.25])
+    beside = np.stack([np.full_like(y, 20), y], -1)[None]  # x is far outside, where all is filled
+    filled = gridsample.grid_sample(
+        ones, beside, mode, ("constant", odd), coords="pixel", fill_value=7
+    )
+    column = gridsample.grid_sample(ones[..., 0], y[None, :, None], mode, odd, coords="pixel")
+    np.testing.assert_allclose(filled, 7 * column, rtol=0, atol=1e-13)
+    # Along a third axis, "missing" makes a difference.
+    cube = np.ones((1, 1, 5, 5, 5))
+    at = np.array([[[2.0, 20, -2]]])
+    for other, expected in (("border", -7), ("missing", 7)):
+        names = (other, "constant", "antisymmetric")
+        found = gridsample.grid_sample(cube, at, "linear", names, coords="pixel", fill_value=7)
+        assert found.item() == expected
+
+
+def test_where_the_image_ends_without_extrapolation() -> None:
+    """At the outer edges only in normalized coordinates that span them, else at the centres."""
+    row, n = np.ones((1, 1, 4)), 4
+    x = np.array([-0.75, -0.25, 0.0, 3.0, 3.25, 3.75])
+    edges, centres = [9, 1, 1, 1, 1, 9], [9, 9, 1, 1, 9, 9]
+    for grid, options, expected in (
+        ((2 * x + 1) / n - 1, {}, edges),
+        (2 * x / (n - 1) - 1, {"align_corners": True}, centres),
+        (x, {"coords": "pixel"}, centres),
+    ):
+        found = gridsample.grid_sample(
+            row, grid[None, :, None], "nearest", "border", extrapolate=False, fill_value=9,
+            **options,
+        )  # fmt: skip
+        assert found[0, 0].tolist() == expected

@@ -260,6 +260,38 @@ def test_a_nifti_warp_keeps_the_header_and_its_scaling():
     np.testing.assert_array_equal(after.get_fdata()[1:, 2:, 1:], before.get_fdata()[:-1, :-2, :-1])
 
 
+@pytest.mark.parametrize("target", ["moved.nii", "moved.npy"])
+@pytest.mark.parametrize(
+    ("options", "outside"),
+    [
+        ((), 0),
+        (("--padding", "zeros,border,zeros"), 0),
+        (("--padding", "constant", "--fill", "7"), 7),
+        (("--mode", "nearest"), 0),
+        (("--mode", "label"), 0),
+    ],
+)
+def test_outside_a_scaled_nifti_is_the_value(options, outside, target):
+    """Stored numbers outside are -200 for the value 0, and -186 for 7."""
+    before = brain().get_fdata()
+    assert run("warp", "brain.nii.gz", target, "--translate", "2,0,0", *options) == 0
+    after = np.load(target).T if target.endswith(".npy") else nibabel.load(target).get_fdata()
+    assert (after[:2] == outside).all()
+    np.testing.assert_array_equal(after[2:], before[:-2])
+
+
+def test_a_value_outside_that_is_no_stored_number_is_the_nearest_label():
+    image = nibabel.Nifti1Image(np.full((4, 3, 2), 30, np.uint8), AFFINE)
+    how = ["--translate", "1,0,0", "--mode", "label", "--force"]
+    for scale, inter, outside in ((0.3, -7, 23), (0.3, -6.5, 22), (0.4, 12, 0), (0.02, -12, 255)):
+        image.header.set_slope_inter(scale, inter)
+        image.to_filename("labels.nii")
+        assert run("warp", "labels.nii", "m.nii", *how) == 0
+        stored = np.asarray(nibabel.load("m.nii").dataobj.get_unscaled())
+        assert (stored[1:] == 30).all()
+        assert (stored[0] == outside).all()
+
+
 def test_a_voxel_that_is_cropped_to_stays_where_it_was():
     before = brain()
     assert run("warp", "brain.nii.gz", "crop.nii", "--size", "4x4x1") == 0

@@ -11,6 +11,8 @@ import pytest
 
 from gridsample import io
 from gridsample.io import FileError, Image
+from gridsample.io.fields import Field, read_field, write_field
+from gridsample.io.transforms import read_transforms
 
 nibabel = pytest.importorskip("nibabel")
 tifffile = pytest.importorskip("tifffile")
@@ -263,7 +265,7 @@ def test_tiff_channels_keep_their_meaning(tmp_path):
 
 def test_tiff_that_is_not_read(tmp_path):
     with pytest.raises(FileError, match="SEPARATED colours"):
-        tiff(tmp_path, pixels((7, 5, 4), "uint8"), photometric="separated")
+        tiff(tmp_path, pixels((7, 5, 4), "uint16"), photometric="separated")
     with pytest.raises(FileError, match="axes TZYX"):
         tiff(
             tmp_path,
@@ -334,6 +336,21 @@ def test_npy_that_is_not_an_image(tmp_path, array, message):
         io.read(tmp_path / "x.npy")
 
 
+def test_names_may_be_text(tmp_path):
+    image, name = Image(pixels((5, 7, 3), "uint8"), "NumPy", True), str(tmp_path / "a.png")
+    io.write(image, name)
+    np.testing.assert_array_equal(io.read(name).array, image.array)
+    io.write_pages([image], [[image.array]], name, overwrite=True)
+    io.check_writable(name, [image])
+    with io.pages(name) as found:
+        assert len(found) == 1
+    field = Field(np.ones((1, 4, 5, 2)))
+    write_field(field, str(tmp_path / "a.npy"))
+    np.testing.assert_array_equal(read_field(str(tmp_path / "a.npy")).array, field.array)
+    np.save(tmp_path / "m.npy", np.eye(4))
+    np.testing.assert_array_equal(read_transforms(str(tmp_path / "m.npy")), [np.eye(4)])
+
+
 # ---- NIfTI ------------------------------------------------------------------------------------
 
 AFFINE = np.array([[-2.0, 0.1, 0, 90], [0.1, 2.0, 0.3, -126], [0, -0.3, 3.0, -72], [0, 0, 0, 1]])
@@ -376,6 +393,28 @@ def test_nifti_header_is_handed_on(tmp_path):
     np.testing.assert_array_equal(after.get_fdata(), before.get_fdata())
     assert after.header == before.header
     assert (tmp_path / "a.nii").read_bytes() == (tmp_path / "b.nii").read_bytes()
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint8", "float32", "complex64"])
+@pytest.mark.parametrize("suffix", [".npy", ".tif"])
+def test_other_formats_hold_the_values_of_a_scaled_nifti(tmp_path, dtype, suffix):
+    image = nifti(tmp_path / "a.nii", pixels((5, 7, 3), dtype), scale=(0.5, 10.0))
+    written = tmp_path / f"b{suffix}"
+    # In two bands, as the command line writes.
+    io.write_pages([image], [[image.array[:1], image.array[1:]]], written)
+    expected = np.asanyarray(nibabel.load(tmp_path / "a.nii").dataobj)
+    found = io.read(written, volume=True).array[..., 0]
+    assert found.dtype == (np.complex128 if dtype == "complex64" else np.float64)
+    np.testing.assert_array_equal(found.T, expected)
+
+
+def test_formats_that_cannot_hold_scaled_values_say_so(tmp_path):
+    image = nifti(tmp_path / "a.nii", pixels((5, 7), "uint8"), scale=(0.5, 10.0))
+    with pytest.raises(FileError, match=r"PNG .*scaled values 0\.5 \* stored \+ 10\); TIFF and"):
+        io.write(image, tmp_path / "b.png")
+    plain = nifti(tmp_path / "c.nii", pixels((5, 7), "uint8"))
+    io.write(plain, tmp_path / "d.png")
+    np.testing.assert_array_equal(io.read(tmp_path / "d.png").array, plain.array)
 
 
 @pytest.mark.parametrize(("qcode", "scode"), [(1, 4), (0, 2), (3, 0), (0, 0)])
@@ -452,7 +491,7 @@ def test_missing_files_folders_and_unknown_names(tmp_path):
     with pytest.raises(IsADirectoryError):
         io.read(tmp_path / "folder.png")
     with pytest.raises(FileError, match=r"must end in one of \.png, \.jpg"):
-        io.read(tmp_path / "x.gif")
+        io.read(tmp_path / "x.xyz")
     with pytest.raises(FileError, match="neither a PNG nor a JPEG"):
         (tmp_path / "text.png").write_text("I am a text file, all of me.")
         io.read(tmp_path / "text.png")

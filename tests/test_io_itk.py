@@ -168,3 +168,21 @@ def test_info(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     for line in ("format    ITK transform", "units     pixels; the file holds millimetres, LPS"):
         assert line in lines
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.filterwarnings("ignore:invalid value")  # the product of infinity and 0
+def test_missing_displacements_come_back_or_are_refused(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{suffix}"
+    for lost in (np.nan, np.inf):
+        array = np.ones((1, 4, 5, 2))
+        array[0, 1, 2, 0] = lost
+        if suffix == "tfm":
+            with pytest.raises(FileError, match=r"1 of 20 displacements are missing .*\.h5"):
+                write_field(Field(array), path)
+            assert not path.exists()
+        else:
+            write_field(Field(array), path, overwrite=True)
+            found = read_field(path).array
+            assert np.isnan(found[0, 1, 2]).all()
+            np.testing.assert_allclose(np.delete(found.reshape(-1, 2), 7, 0), 1, rtol=1e-15)

@@ -349,3 +349,39 @@ def test_labels_of_64_bits() -> None:
     points = np.array([[[0.4], [1.6], [2.4], [3.0]]])
     found = gridsample.grid_sample(labels, points, "label", coords="pixel")
     np.testing.assert_array_equal(found[0, 0], labels[0, 0, [0, 2, 2, 3]])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "wrong", "right"),
+    [
+        ("uint8", (300, -1, 2.5, np.nan, np.inf), (255, 7.0)),
+        (">i2", (2**15, -(2**15) - 1, 0.5), (-(2**15),)),
+        ("int64", (2**63, 0.25), (2**62,)),
+        ("uint64", (2**64, -1), (2**63,)),
+        ("bool", (2, -1, 0.5), (1, True)),
+    ],
+)
+def test_a_fill_that_is_no_label_is_refused(dtype: str, wrong: Any, right: Any) -> None:
+    image, grid = np.ones((1, 2, 3, 4), dtype), np.full((1, 1, 2, 2), 5.0)
+    theta = np.array([[[1.0, 0, 9], [0, 1, 9]]])
+    options: list[dict[str, Any]] = [
+        {"padding_mode": "constant"}, {"padding_mode": "border", "extrapolate": False}
+    ]  # fmt: skip
+    for option in options:
+        for fill in wrong:
+            with pytest.raises(ValueError, match=r"is not a label that u?(int|bool).* can hold"):
+                grid_sample(image, grid, "label", fill_value=[0, fill], **option)
+            with pytest.raises(ValueError, match="is not a label"):
+                affine_sample(image, theta, (1, 2, 3, 3), "label", fill_value=fill, **option)
+        for fill in right:
+            found = grid_sample(image, grid, ("label", "nearest"), fill_value=fill, **option)
+            assert (found == fill).all()
+
+
+def test_tensors_refuse_a_fill_that_is_no_label() -> None:
+    torch = pytest.importorskip("torch")
+    grid = torch.full((1, 1, 2, 2), 5.0)
+    for dtype, fill in ((torch.uint8, 300), (torch.int64, 0.5), (torch.bool, 2)):
+        image = torch.ones((1, 1, 3, 4), dtype=dtype)
+        with pytest.raises(ValueError, match="is not a label"):
+            grid_sample(image, grid, "label", "constant", fill_value=fill)

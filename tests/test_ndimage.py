@@ -269,6 +269,51 @@ def test_errors_are_of_scipys_types(name, arguments, options):
     assert str(ours.value)
 
 
+def lazy(array):
+    """An array of a library that has no backend, which NumPy can convert, as one of dask's."""
+
+    class Array:
+        dtype, shape, ndim = array.dtype, array.shape, array.ndim
+
+        def __array__(self, dtype=None, copy=None):
+            return np.array(array, dtype)
+
+        def __iter__(self):
+            return map(lazy, array)
+
+    Array.__module__ = "dask.array.core"
+    return Array()
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("affine_transform", ([[0.9, 0.2], [-0.1, 1.1]], [0.5, -0.5])),
+        ("affine_transform", ([0.9, 1.1], [0.5, -0.5])),
+        ("geometric_transform", (lambda at: (at[1], at[0]),)),
+        ("map_coordinates", (np.array([[0.5, 2, 3.25], [1, 0.5, 2.75]]),)),
+        ("rotate", (20,)),
+        ("shift", ([0.5, 1.25],)),
+        ("spline_filter", ()),
+        ("spline_filter1d", ()),
+        ("zoom", ([1.5, 0.7],)),
+    ],
+)
+def test_arrays_of_libraries_without_a_backend_become_numpys(name, given):
+    """As in SciPy, and without a warning (warnings are errors)."""
+    image = image_of((6, 7))
+    late = [lazy(np.array(one)) if isinstance(one, (list, np.ndarray)) else one for one in given]
+    expected = getattr(ndimage, name)(image, *given)
+    for arguments in ((lazy(image), *given), (image, *late), (lazy(image), *late)):
+        result = getattr(ndimage, name)(*arguments)
+        assert type(result) is np.ndarray
+        np.testing.assert_array_equal(result, expected)
+    out = np.empty_like(expected)
+    if name != "spline_filter1d":
+        assert getattr(ndimage, name)(lazy(image), *late, output=out) is out
+        np.testing.assert_array_equal(out, expected)
+
+
 def test_the_warning_of_grid_mode():
     with pytest.warns(UserWarning, match="recommended to use mode"):
         ndimage.zoom(np.ones(3), 2, grid_mode=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -73,3 +76,24 @@ def test_transformer_starts_as_the_identity_and_learns(rank: int) -> None:
     fresh = SpatialTransformer(nn.Sequential(nn.Flatten(), nn.Linear(*look[1].weight.shape[::-1])))
     fresh.load_state_dict(transform.state_dict())
     torch.testing.assert_close(fresh(image), transform(image))
+
+
+@pytest.mark.parametrize("name", ["nn", "torch_compat", "onnx"])
+def test_without_torch_the_error_names_the_extra(name: str) -> None:
+    program = """if True:
+        import importlib, sys
+        class Missing:
+            def find_spec(self, name, *_):
+                if name == "torch":
+                    raise ModuleNotFoundError(name=name)
+        sys.meta_path.insert(0, Missing())
+        try:
+            importlib.import_module(sys.argv[1])
+        except ImportError as error:
+            print(error.name, error)
+    """
+    # The modules are imported afresh, because this process has imported torch.
+    command = [sys.executable, "-c", program, f"gridsample.{name}"]
+    found = subprocess.run(command, check=True, capture_output=True, text=True)
+    needed = f'torch gridsample.{name} needs torch: pip install "gridsample[torch]"'
+    assert found.stdout.strip() == needed, found.stderr

@@ -372,17 +372,20 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         assert message in capsys.readouterr().err
 
 
-def test_volumes_on_the_command_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scale", [(1.0, 0.0), (0.25, 100.0)])  # of the moving image alone
+def test_volumes_on_the_command_line(tmp_path: Path, scale: tuple[float, float]) -> None:
     import nibabel
 
     size = (14, 18, 20)
     fixed, moving = images(about_centre(np.eye(3), (2.0, -1.0, 1.0), size), *size)
     affine = np.diag([1.0, 1.0, 2.0, 1.0])
-    for name, image in (("f", fixed), ("m", moving)):
-        stored = nibabel.Nifti1Image(image.T.astype(np.float32), affine)
+    for name, image, (slope, inter) in (("f", fixed, (1.0, 0.0)), ("m", moving, scale)):
+        stored = nibabel.Nifti1Image(((image.T - inter) / slope).astype(np.float32), affine)
+        stored.header.set_slope_inter(slope, inter)
         stored.to_filename(tmp_path / f"{name}.nii")
     words = [str(tmp_path / name) for name in ("f.nii", "m.nii", "out.nii", "t.nii", "r.png")]
-    command = ["register", *words[:3], "--model", "translation", "--save-transform", words[3]]
+    command = ["register", *words[:3], "--model", "translation", "--loss", "mse"]
+    command += ["--save-transform", words[3]]
     assert cli.main([*command, "--plot", words[4]]) == 0
     np.testing.assert_allclose(
         load_transform(words[3])[0, 7, 9, 10], (2.0, -1.0, 1.0), rtol=0, atol=0.1

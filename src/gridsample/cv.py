@@ -368,7 +368,10 @@ def split_maps(map1: Any, map2: Any, whole: bool) -> tuple[Array, Array]:
 
 
 def inverse(matrix: Any, rows: int, flags: int) -> Array:
-    """The matrix that maps the destination to the source, (3, 3)."""
+    """The matrix that maps the destination to the source, (3, 3).
+
+    In place of an inverse that does not exist, it is a matrix of zeros, as in OpenCV.
+    """
     given = as_reals(matrix, "M")
     if given.shape != (rows, 3):
         raise ValueError(f"M must be a {rows} x 3 matrix, got shape {given.shape}")
@@ -376,10 +379,11 @@ def inverse(matrix: Any, rows: int, flags: int) -> Array:
     full[:rows] = given
     if flags & WARP_INVERSE_MAP:
         return full
-    try:
-        return np.linalg.inv(full)
-    except np.linalg.LinAlgError:
-        raise ValueError(f"M has no inverse: {given.tolist()}") from None
+    # OpenCV's sum, to the last bit, because it decides.
+    (a, b, c), (d, e, f), (g, h, i) = full.tolist()
+    determinant = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
+    inverted: Array = np.linalg.inv(full) if determinant else np.zeros((3, 3))
+    return inverted
 
 
 def warpAffine(
@@ -393,7 +397,8 @@ def warpAffine(
 ) -> Array:
     """Warp an image by an affine map, like `cv2.warpAffine`.
 
-    With WARP_INVERSE_MAP, ``dst(x, y) = src(M [x, y, 1])``.  Without it, M is inverted first.
+    With WARP_INVERSE_MAP, ``dst(x, y) = src(M [x, y, 1])``.  Without it, M is inverted first;
+    if M is singular, every output pixel is the source's corner pixel (0, 0).
 
     Args:
         src: the image, as in `remap`.
@@ -409,7 +414,7 @@ def warpAffine(
 
     Raises:
         TypeError: an array has an unsupported type.
-        ValueError: a shape or a constant is invalid, or M is singular.
+        ValueError: a shape or a constant is invalid.
 
     Example:
         >>> import numpy as np
@@ -434,7 +439,8 @@ def warpPerspective(
     """Warp an image by a projective map, like `cv2.warpPerspective`.
 
     With WARP_INVERSE_MAP and (u, v, w) = M [x, y, 1], ``dst(x, y) = src(u / w, v / w)``; where w is
-    0, the result is the source's corner pixel (0, 0).  Without it, M is inverted first.
+    0, the result is the source's corner pixel (0, 0).  Without it, M is inverted first; if M is
+    singular, w is 0 everywhere.
 
     Args:
         src: the image, as in `remap`.
@@ -450,7 +456,7 @@ def warpPerspective(
 
     Raises:
         TypeError: an array has an unsupported type.
-        ValueError: a shape or a constant is invalid, or M is singular.
+        ValueError: a shape or a constant is invalid.
 
     Example:
         >>> import numpy as np

@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from torch import Tensor, nn
+try:
+    from torch import Tensor, nn
+except ModuleNotFoundError as error:
+    raise ImportError(
+        'gridsample.nn needs torch: pip install "gridsample[torch]"', name="torch"
+    ) from error
 
 from gridsample.definitions.checks import check_dense
 from gridsample.definitions.footprints import MOST, as_footprint

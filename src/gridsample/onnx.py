@@ -16,7 +16,12 @@ docs/torch.md lists the operators for each case.
 
 from __future__ import annotations
 
-from torch.export import ExportedProgram
+try:
+    from torch.export import ExportedProgram
+except ModuleNotFoundError as error:
+    raise ImportError(
+        'gridsample.onnx needs torch: pip install "gridsample[torch]"', name="torch"
+    ) from error
 
 from gridsample.backends.torch.onnx import gather_as_node
 from gridsample.backends.torch.onnx_resizing import resize_as_node

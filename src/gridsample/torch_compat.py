@@ -20,15 +20,21 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor
-from torch.overrides import has_torch_function_unary, has_torch_function_variadic
+try:
+    import torch
+    from torch import Tensor
+    from torch.overrides import has_torch_function_unary, has_torch_function_variadic
+except ModuleNotFoundError as error:
+    raise ImportError(
+        'gridsample.torch_compat needs torch: pip install "gridsample[torch]"', name="torch"
+    ) from error
 
 from gridsample import fields
 from gridsample.backends import hand_over
 from gridsample.backends.torch import contacts
 from gridsample.backends.torch.contacts import torchs
-from gridsample.backends.torch.operators import is_channels_last, is_plain
+from gridsample.backends.torch.operators import is_plain
+from gridsample.backends.torch.resizing import has_fastest_channels
 from gridsample.definitions.footprints import MOST, as_footprint
 from gridsample.definitions.plan import Mode
 from gridsample.definitions.sizes import check_output
@@ -364,7 +370,7 @@ def as_laid_out(result: Tensor, image: Tensor, mode: Any) -> Tensor:
     pooled = mode == "area" and image.dim() == 5  # to one voxel it is a mean, which keeps layouts
     planar = image.dim() == 3 or (pooled and any(n != 1 for n in result.shape[2:]))
     layout = torch.contiguous_format if planar else contacts.layout_of(image)
-    if is_channels_last(image) == (layout != torch.contiguous_format):
+    if has_fastest_channels(image) == (layout != torch.contiguous_format):
         return result
     return result.clone(memory_format=layout)
 

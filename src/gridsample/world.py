@@ -104,7 +104,8 @@ def resample(
             of the array's axes, as in nibabel, MONAI and TorchIO.  "xyz": x, y, z with x along the
             *last* axis, as in the arrays of SimpleITK and in the rest of this package.
         fill_value: the value outside, as in `grid_sample`.
-        extrapolate: whether to extend the image, as in `grid_sample`.
+        extrapolate: whether to extend the image, as in `grid_sample`; False gives the fill value
+            beyond the centres of the outermost voxels, where ITK begins half a voxel farther out.
         prefilter: whether to prefilter splines, as in `grid_sample`.
         antialias: whether a result is the mean over all that its voxel covers, as in `grid_sample`.
         max_samples: the maximum number of samples along a side, as in `grid_sample`.

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 import gridsample
 import gridsample.backends.torch.resizing  # registers the operator
+from gridsample.torch_compat import patch
 
 OPERATOR = torch.ops.gridsample.resize.default
 
@@ -133,6 +135,48 @@ def test_compiled_without_a_break(backend: str, dynamic: bool, last: bool) -> No
         for mine, eager in zip(*results, strict=True):
             torch.testing.assert_close(mine, eager, rtol=1e-5, atol=1e-5)
             assert mine.stride() == eager.stride()
+
+
+def layouts(rank: int) -> dict[str, Tensor]:
+    """Images (2, 3, 5, 6, ...) whose channels are the fastest in memory, or are not."""
+    back = (0, rank + 1, *range(1, rank + 1))
+    whole = torch.rand(4, *(10, 12, 8)[:rank], 6)
+    images = {
+        "dense": whole[..., :3].contiguous().permute(back),
+        "every other column": whole[..., ::2, :3].contiguous().permute(back)[..., ::2],
+        "some channels": whole.permute(back)[:, :3],
+        "one channel": whole[..., :1].contiguous().permute(back)[..., ::2],
+        "a part": whole.permute(back)[..., 1:4],
+        "channels first, every other column": whole.permute(back).contiguous()[..., ::2],
+        "one channel first": whole.permute(back).contiguous()[:, :1, ..., ::2],
+        "one pixel": torch.rand(2, 3, *[1] * rank),
+        "transposed": whole.permute(back).contiguous().transpose(-1, 1),
+    }
+    return images
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("rank", [2, 3])
+def test_results_have_the_layout_of_torchs(rank: int, strict: bool) -> None:
+    """Also where there are gaps between the pixels of a channels-last image."""
+    linear = {2: "bilinear", 3: "trilinear"}[rank]
+    for name, given in layouts(rank).items():
+        for mode in ("nearest", linear, "area")[: 3 if rank == 2 or strict else 2]:
+            theirs = functional.interpolate(given, scale_factor=2, mode=mode)
+            with patch(strict=strict):
+                ours = functional.interpolate(given, scale_factor=2, mode=mode)
+            assert ours.stride() == theirs.stride(), (name, mode)
+            torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float64, torch.float16])
+def test_strided_images_of_every_kind_of_dtype(dtype: torch.dtype) -> None:
+    given = (torch.rand(2, 9, 20, 3) * 200).to(dtype).permute(0, 3, 1, 2)[..., ::2]
+    for mode in ("nearest", "bilinear"):
+        ours = gridsample.interpolate(given, (7, 8), mode=mode)
+        assert ours.is_contiguous(memory_format=torch.channels_last)
+        dense = gridsample.interpolate(given.contiguous(), (7, 8), mode=mode)
+        torch.testing.assert_close(ours, dense, rtol=0, atol=1 if dtype == torch.uint8 else 0)
 
 
 def test_an_exported_program_knows_a_method_of_ones_own() -> None:

@@ -68,6 +68,8 @@ def test_errors() -> None:
     for arguments, message in (
         ((SIZE, matrix[:2], [0, 0, 0, 0]), r"intrinsics must have the shape \(3, 3\)"),
         ((SIZE, matrix, [0, 0, 0, 0], 2), "alpha must be from 0 to 1, got 2"),
+        (((0, 5), matrix, None), r"size must be positive, got \(0, 5\)"),
+        ((SIZE, matrix, [0] * 4, 0, (4, 0)), r"new_size must be positive, got \(4, 0\)"),
         ((SIZE, matrix, [-2.0, 0, 0, 0]), "the lens model maps no ray in front of the camera"),
     ):
         with pytest.raises(ValueError, match=message):

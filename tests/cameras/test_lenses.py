@@ -208,3 +208,45 @@ def test_bad_arguments(change: dict[str, Any], error: type[Exception], words: li
         cameras.undistort_grid(**{**given, **change})
     for word in words:
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("model", ["opencv", "fisheye"])
+def test_no_distortion(model: str) -> None:
+    """OpenCV's functions take None, too."""
+    points = np.random.default_rng(0).normal(size=(7, 2))
+    for given in (points, torch.from_numpy(points)):
+        found, expected = (
+            cameras.distort_points(given, k, None, model=model) for k in (None, [0.0] * 4)
+        )
+        np.testing.assert_array_equal(found, expected)
+    grids = [cameras.undistort_grid((4, 5), np.eye(3), k, model=model) for k in (None, [0] * 4)]
+    np.testing.assert_array_equal(*grids)
+    assert cameras.stereo_grids(
+        (4, 5), [np.eye(3)] * 2, [None, None], [np.eye(3)] * 2, [np.eye(3)] * 2, model=model
+    )[1].shape == (1, 4, 5, 2)  # fmt: skip
+    chosen = [cameras.optimal_intrinsics((4, 5), np.eye(3), k) for k in (None, [0] * 4)]
+    np.testing.assert_array_equal(*chosen)
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.as_tensor])
+@pytest.mark.parametrize("items", [(), (3,)])
+def test_the_grid_of_an_empty_image_is_empty(items: tuple[int, ...], make: Any) -> None:
+    intrinsics = make(np.broadcast_to(np.eye(3), (*items, 3, 3)).copy())
+    for size in ((0, 5), (4, 0)):
+        assert cameras.undistort_grid(size, intrinsics, None).shape == (*(items or (1,)), *size, 2)
+
+
+def test_items_that_do_not_match_are_named() -> None:
+    many = np.broadcast_to(np.eye(3), (3, 3, 3))
+    for call, words in (
+        (
+            lambda: cameras.undistort_grid((4, 5), many, np.zeros((2, 4))),
+            r"\(3,\) in intrinsics of shape \(3, 3, 3\) and \(2,\) in distortion",
+        ),
+        (
+            lambda: cameras.distort_points(np.zeros((2, 5, 2)), None, many),
+            r"\(2,\) in points of shape \(2, 5, 2\) and \(\) in distortion .* and \(3,\) in intr",
+        ),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()

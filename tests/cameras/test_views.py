@@ -305,3 +305,15 @@ def test_bad_arguments(change: dict[str, Any], error: type[Exception], words: li
         cameras.sample_views(**{**given, **change})
     for word in words:
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.as_tensor])
+def test_items_that_do_not_match_are_named(make: Any) -> None:
+    points, matrix, pose = (make(np.ones(n)) for n in ((4, 5, 3), (3, 3, 3), (2, 4, 4)))
+    words = (
+        r"\(4,\) in points of shape \(4, 5, 3\) and \(3,\) in intrinsics .* and \(2,\) in world_to"
+    )
+    with pytest.raises(ValueError, match=words):
+        cameras.project(points, matrix, pose)
+    pixels, depth = cameras.project(points[:1], matrix[:1], pose)
+    assert (pixels.shape, depth.shape) == ((2, 5, 2), (2, 5))

@@ -223,6 +223,28 @@ def identity(img):
 """,
 )
 
+WRONG["divided in place, component by component, and resized"] = (  # diffusers' text-to-video
+    "GS003",
+    """
+def coords_grid(batch, ht, wd, device):
+    coords = torch.meshgrid(torch.arange(ht, device=device), torch.arange(wd, device=device))
+    coords = torch.stack(coords[::-1], dim=0).float()
+    return coords[None].repeat(batch, 1, 1, 1)
+
+def warp_single_latent(latent, reference_flow):
+    _, _, H, W = reference_flow.size()
+    _, _, h, w = latent.size()
+    coords0 = coords_grid(1, H, W, device=latent.device).to(latent.dtype)
+    coords_t0 = coords0 + reference_flow
+    coords_t0[:, 0] /= W
+    coords_t0[:, 1] /= H
+    coords_t0 = coords_t0 * 2.0 - 1.0
+    coords_t0 = F.interpolate(coords_t0, size=(h, w), mode="bilinear", align_corners=False)
+    coords_t0 = torch.permute(coords_t0, (0, 2, 3, 1))
+    return F.grid_sample(latent, coords_t0, mode="nearest", align_corners=False)
+""",
+)
+
 # Shrinking without antialiasing -------------------------------------------------------------------
 
 WRONG["a quarter"] = (

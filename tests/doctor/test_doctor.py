@@ -164,6 +164,36 @@ def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+def test_a_folder_without_python_files_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "notes.txt").write_text("F.grid_sample(image, grid)")
+    assert main(["doctor", str(tmp_path)]) == 2
+    out, err = capsys.readouterr()
+    assert not out
+    assert f"no Python files in {tmp_path}" in err
+    assert examine_files([tmp_path]).files == 0
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    for n in range(4):
+        (tmp_path / f"{n}.py").write_text("x = 1")
+    shares: list[float] = []
+    examine_files([tmp_path], progress=shares.append)
+    assert shares == [0, 0.25, 0.5, 0.75]
+
+
+@pytest.mark.parametrize(
+    ("size", "apart"), [("h // 3, w // 3", "3"), ("(h - 1) // 2, (w - 1) // 2", "more than 2")]
+)
+def test_the_distance_of_pixels_is_more_than_two(size: str, apart: str) -> None:
+    code = "import torch.nn.functional as F\ndef f(image):\n    h, w = image.shape[-2:]\n"
+    call = f"    F.interpolate(image, size=({size}), mode='bilinear', align_corners=False)\n"
+    (found,) = examine(code + call).findings
+    assert found.code == "GS007"
+    assert found.message.startswith(f"output pixels are {apart} input pixels apart")
+
+
 def test_rules_are_explained_without_a_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--explain", "gs001,GS004"]) == 0
     out = capsys.readouterr().out

@@ -18,7 +18,7 @@ from gridsample.backends.base import Backend
 from gridsample.backends.numpy import BACKEND as NUMPY
 from gridsample.kernels import forks
 
-__all__ = ["Backend", "backend_of", "hand_over", "is_overridden", "register"]
+__all__ = ["Backend", "backend_of", "hand_over", "is_foreign", "is_overridden", "register"]
 
 Loader = Callable[[], Backend]
 
@@ -79,6 +79,12 @@ def library(array: Any) -> str:
         if name in LOADERS or name in FOREIGN:
             return name
     return "numpy"
+
+
+def is_foreign(array: Any) -> bool:
+    """Whether an array is from a known library that has no backend, so that `backend_of` fails."""
+    name = library(array)
+    return name in FOREIGN and name not in LOADERS
 
 
 def backend_of(**arrays: Any) -> Backend:

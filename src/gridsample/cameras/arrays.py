@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,23 @@ def check_shape(backend: Backend, name: str, array: Array, *endings: tuple[int, 
         raise ValueError(f"{name} must have the shape {accepted}, got {shape}")
 
 
+def check_batches(backend: Backend, **given: tuple[Any, int]) -> None:
+    """Raise a ValueError unless the axes of arrays before the last few broadcast.
+
+    given: an array, or None, and how many axes come last.
+    """
+    shapes = {k: backend.shape(one) for k, (one, _) in given.items() if one is not None}
+    leading = [shape[: len(shape) - given[k][1]][::-1] for k, shape in shapes.items()]
+    for sizes in zip_longest(*leading, fillvalue=1):
+        wide = [n for n in sizes if n != 1]
+        if any(n != wide[0] for n in wide):
+            found = [
+                f"{one[::-1]} in {k} of shape {shape}"
+                for one, (k, shape) in zip(leading, shapes.items(), strict=True)
+            ]
+            raise ValueError(f"the leading axes must broadcast, got {' and '.join(found)}")
+
+
 def signs_of(axes: Any) -> tuple[float, float, float]:
     """Return the signs of named camera axes, or raise an error."""
     if not isinstance(axes, str) or axes not in AXES:
@@ -84,7 +102,7 @@ def signs_of(axes: Any) -> tuple[float, float, float]:
     return AXES[axes]
 
 
-def check_size(size: Any, name: str = "size") -> tuple[int, int]:
+def check_size(size: Any, name: str = "size", least: int = 1) -> tuple[int, int]:
     """Return (height, width) as integers, or raise an error."""
     try:
         found = tuple(int(n) for n in size)
@@ -93,6 +111,8 @@ def check_size(size: Any, name: str = "size") -> tuple[int, int]:
         raise TypeError(f"{name} must be two integers (height, width), got {size!r}") from None
     if not whole or len(found) != 2 or min(found) < 0:
         raise ValueError(f"{name} must be two integers (height, width), got {size!r}")
+    if min(found) < least:
+        raise ValueError(f"{name} must be positive, got {size!r}")
     return found[0], found[1]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.cameras.arrays import check_size
-from gridsample.cameras.lenses import distort_points
+from gridsample.cameras.lenses import distort_points, lens
 
 # The points of an image along each axis whose rays are looked for.
 POINTS = 9
@@ -41,7 +41,7 @@ def optimal_intrinsics(
     Args:
         size: (height, width) of the distorted image.
         intrinsics: (3, 3), in pixels; a list or a NumPy array, like distortion.
-        distortion: (K,) coefficients, as in `distort_points`.
+        distortion: (K,) coefficients, or None, as in `distort_points`.
         alpha: from 0 to 1.
         new_size: (height, width) of the undistorted image; by default, size.
         centred: whether the principal point is the middle of the image; only for the model
@@ -66,7 +66,7 @@ def optimal_intrinsics(
     """
     height, width = check_size(size)
     target = check_size(size if new_size is None else new_size, "new_size")
-    matrix, k = np.array(intrinsics, np.float64), np.array(distortion, np.float64).reshape(-1)
+    matrix, k = np.array(intrinsics, np.float64), np.array(lens(distortion), np.float64).reshape(-1)
     if matrix.shape != (3, 3):
         raise ValueError(f"intrinsics must have the shape (3, 3), got {matrix.shape}")
     if not 0 <= alpha <= 1:

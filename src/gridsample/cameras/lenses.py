@@ -11,6 +11,7 @@ import numpy as np
 from gridsample.backends import Backend
 from gridsample.cameras.arrays import (
     Array,
+    check_batches,
     check_shape,
     check_size,
     first_array,
@@ -57,7 +58,7 @@ def distort_points(
         points: (..., P, 2) normalized coordinates, y down, or (..., P, 3) rays of any length, also
             those with z <= 0, which a fisheye lens may see; or a single point, (2,) or (3,).
         distortion: (..., K) coefficients in OpenCV's order.  K is 0, 4, 5, 8, 12 or 14 for
-            "opencv", 0 or 4 for "fisheye".
+            "opencv", 0 or 4 for "fisheye".  None means no distortion, as K = 0 does.
         intrinsics: (..., 3, 3), in pixels.  Its axes before the last two, and those of distortion
             before the last one, broadcast with those of points before the last two.
         model: "opencv" or "fisheye".
@@ -86,16 +87,20 @@ def distort_points(
                [0.45 , 0.45 ]])
     """
     backend, (given, coefficients, matrix) = taken(
-        points=points, distortion=distortion, intrinsics=intrinsics
+        points=points, distortion=lens(distortion), intrinsics=intrinsics
     )
     check_shape(backend, "points", given, (2,), (3,))
     signs_of(axes)
     if given.shape[-1] == 3:
         given = signed(backend, given, axes, -1)
+    if matrix is not None:
+        check_shape(backend, "intrinsics", matrix, (3, 3))
+    check_batches(
+        backend, points=(given, 2), distortion=(coefficients, 1), intrinsics=(matrix, 2)
+    )  # fmt: skip
     single = len(given.shape) == 1
     found = distorted(backend, given[None] if single else given, coefficients, model, max_angle)
     if matrix is not None:
-        check_shape(backend, "intrinsics", matrix, (3, 3))
         found = moved(backend, matrix[..., :2, :2], found) + matrix[..., None, :2, 2]
     found = found[..., 0, :] if single else found
     return backend.give(found, first_array(points, distortion, intrinsics))
@@ -120,9 +125,9 @@ def undistort_grid(
         gridsample.grid_sample(distorted, grid, coords="pixel")
 
     Args:
-        size: (height, width) of the ideal image.
+        size: (height, width) of the ideal image; the grid of an empty image is empty.
         intrinsics: (3, 3) or (N, 3, 3) of the distorted camera, in pixels.
-        distortion: (K,) or (N, K) coefficients, as in `distort_points`.
+        distortion: (K,) or (N, K) coefficients, or None, as in `distort_points`.
         rotation: (3, 3) or (N, 3, 3), from the distorted camera's axes to those of the ideal
             camera, in OpenCV's axes; None for the identity.  OpenCV's ``stereoRectify`` calls it
             R1 or R2.
@@ -154,33 +159,35 @@ def undistort_grid(
         >>> gridsample.grid_sample(photo, grid, coords="pixel").shape
         (1, 3, 48, 64)
     """
-    shape = check_size(size)
+    shape = check_size(size, least=0)
     backend, given = taken(
-        intrinsics=intrinsics, distortion=distortion, rotation=rotation,
+        intrinsics=intrinsics, distortion=lens(distortion), rotation=rotation,
         new_intrinsics=new_intrinsics,
     )  # fmt: skip
     matrix, coefficients, turn, new = given
     check_shape(backend, "intrinsics", matrix, (3, 3))
-    ideal = matrix
     if new is not None:
         check_shape(backend, "new_intrinsics", new, (3, 3), (3, 4))
-        ideal = new[..., :3]
     if turn is not None:
         check_shape(backend, "rotation", turn, (3, 3))
-        ideal = ideal @ turn
-    for name, one, axes in (("intrinsics", matrix, 2), ("distortion", coefficients, 1),
-                            ("rotation", turn, 2), ("new_intrinsics", new, 2)):  # fmt: skip
+    every = {"intrinsics": (matrix, 2), "distortion": (coefficients, 1),
+             "rotation": (turn, 2), "new_intrinsics": (new, 2)}  # fmt: skip
+    for name, (one, axes) in every.items():
         if one is not None and len(one.shape) not in (axes, axes + 1):
             raise ValueError(
                 f"{name} must have {axes} or {axes + 1} axes, got shape {backend.shape(one)}"
             )
+    check_batches(backend, **every)
+    ideal = matrix if new is None else new[..., :3]
+    ideal = ideal if turn is None else ideal @ turn
     centres = pixel_centres(backend, shape, matrix).reshape(-1, 2)
     flat = backend.xp.concatenate((centres, 0 * centres[:, :1] + 1), -1)
     rays = moved(backend, backend.xp.linalg.inv(ideal), flat)
     found = distorted(backend, rays, coefficients, model, max_angle)
     found = moved(backend, matrix[..., :2, :2], found) + matrix[..., None, :2, 2]
     like = first_array(intrinsics, distortion, rotation, new_intrinsics)
-    return backend.give(found.reshape(-1, *shape, 2), like)
+    items = found.shape[0] if len(found.shape) == 3 else 1
+    return backend.give(found.reshape(items, *shape, 2), like)
 
 
 def stereo_grids(
@@ -232,6 +239,11 @@ def stereo_grids(
     every = zip(*pairs.values(), strict=True)
     left, right = (undistort_grid(size, *one, model=model) for one in every)
     return left, right
+
+
+def lens(distortion: Any) -> Any:
+    """Return coefficients; as in OpenCV, None means that there is no distortion."""
+    return () if distortion is None else distortion
 
 
 # Over a backend -----------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ def equirectangular(size: Sequence[int]) -> Projection:
         >>> cameras.equirectangular((512, 1024)).shape
         (512, 1024)
     """
-    return Projection("equirectangular", positive(size))
+    return Projection("equirectangular", check_size(size))
 
 
 def cubemap(size: int) -> Projection:
@@ -89,7 +89,7 @@ def cubemap(size: int) -> Projection:
         >>> cameras.cubemap(256).shape
         (6, 256, 256)
     """
-    return Projection("cubemap", (6, *positive((size, size))))
+    return Projection("cubemap", (6, *check_size((size, size))))
 
 
 def perspective(
@@ -119,7 +119,7 @@ def perspective(
                [  0. , 320. , 239.5],
                [  0. ,   0. ,   1. ]])
     """
-    height, width = positive(size)
+    height, width = check_size(size)
     if (fov is None) == (intrinsics is None):
         raise ValueError("perspective takes either fov or intrinsics")
     if fov is not None:
@@ -132,14 +132,6 @@ def perspective(
     if len(shape) not in (2, 3) or shape[-2:] != (3, 3):
         raise ValueError(f"intrinsics must have the shape (3, 3) or (N, 3, 3), got {shape}")
     return Projection("perspective", (height, width), intrinsics)
-
-
-def positive(size: Any) -> tuple[int, int]:
-    """Return (height, width), or raise an error if one of them is not positive."""
-    height, width = check_size(size)
-    if min(height, width) < 1:
-        raise ValueError(f"size must be positive, got {size!r}")
-    return height, width
 
 
 def check_projection(given: Any, name: str) -> Projection:

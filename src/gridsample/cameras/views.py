@@ -11,6 +11,7 @@ from gridsample.backends import Backend
 from gridsample.cameras.arrays import (
     FAR,
     Array,
+    check_batches,
     check_shape,
     first_array,
     in_camera,
@@ -93,6 +94,10 @@ def project(
     )
     check_shape(backend, "points", places, (3,))
     check_shape(backend, "intrinsics", matrix, (3, 3))
+    check_shape(backend, "world_to_camera", pose, (4, 4), (3, 4))
+    check_batches(
+        backend, points=(places, 2), intrinsics=(matrix, 2), world_to_camera=(pose, 2)
+    )  # fmt: skip
     single = len(places.shape) == 1
     seen = in_camera(backend, places[None] if single else places, rigid(backend, pose, axes))
     pixels, depth = projected(backend, seen, matrix, float("nan")), seen[..., 2]

@@ -20,6 +20,7 @@ from gridsample import io
 from gridsample._version import __version__
 from gridsample.cli import doctor, flow, panorama, register, undistort, words
 from gridsample.cli.files import resize_file, warp_file
+from gridsample.cli.streams import streamed
 from gridsample.cli.terminal import Terminated, ending_cleanly, quiet_libraries
 from gridsample.definitions.plan import BOUNDARIES, MISSING
 from gridsample.methods import names as method_names
@@ -59,8 +60,9 @@ size of the output:
 {boundaries}
 
 files:
-  PNG, JPEG, TIFF, .npy, NIfTI (.nii, .nii.gz). ICC profiles, resolution (DPI) and EXIF tags are
-  preserved. A photo is first turned upright, and its orientation tag is removed. The pages of a
+  PNG, JPEG, WebP, AVIF, BMP, GIF (only read), TIFF, .npy, .npz, NIfTI (.nii, .nii.gz), .mgz; - is
+  standard input or output, in the format of the input. ICC profiles, resolution (DPI) and EXIF tags
+  are preserved. A photo is first turned upright, and its orientation tag is removed. The pages of a
   TIFF file are warped independently; with --volume, they are the slices of one volume. A .npy array
   with three axes is (H, W, C) if its last axis has length 1 to 4, otherwise a volume (D, H, W).
   NIfTI i, j, k are x, y, z; the stored numbers are sampled, and their scaling is preserved. The
@@ -187,7 +189,8 @@ def _run(given: Sequence[str]) -> int:
         arguments = _parser().parse_args(words.attach_negatives(given))
     except SystemExit as stop:  # --help and --version
         return int(stop.code or 0)
-    return int(arguments.run(arguments) or 0)
+    with streamed(arguments):
+        return int(arguments.run(arguments) or 0)
 
 
 # ---- the commands -------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from gridsample.cli.terminal import progress_bar
 from gridsample.doctor import RULES, Report, examine_files
 
 HELP = """\
@@ -73,7 +74,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError("give at least one PATH, or --explain CODES")
     if arguments.size < 2:
         raise ValueError(f"--size must be at least 2, got {arguments.size}")
-    report = examine_files(arguments.paths, size=arguments.size, codes=codes_of(arguments.select))
+    codes = codes_of(arguments.select)
+    with progress_bar("examining") as progress:
+        report = examine_files(arguments.paths, size=arguments.size, codes=codes, progress=progress)
+    if not report.files:
+        raise ValueError(f"no Python files in {', '.join(map(str, arguments.paths))}")
     if arguments.json:
         print(json.dumps(as_record(report), indent=2))
     else:

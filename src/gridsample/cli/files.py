@@ -68,7 +68,7 @@ class _Warped:
         self.result = with_nodata(_result(image, where.canvas, where.voxels), arguments)
         if where.like is not None:
             self.result = self.result.placed(where.like)
-        self.fill = _fill(arguments.fill, image.channels)
+        self.padding, self.fill = _outside(image, arguments)
         self.alpha = sampled_alpha(image, arguments)
         copies = warp.copies_pixels(self.mode, rank) or has_labels(self.mode)
         copies = copies and MISSING not in listed(arguments.padding)
@@ -86,7 +86,7 @@ class _Warped:
             lambda rows: shrinks.look(self.where.grid_at(rows), size, self.where.align_corners),
             self.where.canvas[::-1],
             mode=self.mode,
-            padding_mode=self.arguments.padding,
+            padding_mode=self.padding,
             align_corners=self.where.align_corners,
             fill_value=self.fill,
             missing="ignore" if missing is not None and missing.ignore else "propagate",
@@ -209,6 +209,23 @@ def _fill(given: Sequence[float] | None, channels: int) -> Any:
             f"--fill takes one number or one for each of the {channels} channels, got {len(given)}"
         )
     return given[0] if len(given) == 1 else np.array(given)
+
+
+def _outside(image: io.Image, arguments: argparse.Namespace) -> tuple[Mode, Any]:
+    """Return the boundary, and the number outside in terms of the numbers that the file stores.
+
+    Outside an image that is scaled, the *value* is 0 or that of --fill.
+    """
+    padding, fill = arguments.padding, _fill(arguments.fill, image.channels)
+    slope, inter = image.scaling
+    names = [{"zeros": "constant"}.get(name, name) for name in listed(padding)]
+    if (slope, inter) == (1, 0) or "constant" not in names:
+        return padding, fill
+    fill = (np.asarray(fill) - inter) / slope
+    if has_labels(arguments.mode) and image.array.dtype.kind in "iu":
+        limits = np.iinfo(image.array.dtype)
+        fill = np.rint(fill).clip(limits.min, limits.max)
+    return names[0] if isinstance(padding, str) else tuple(names), fill
 
 
 def _check_labels(mode: Mode, image: io.Image) -> None:

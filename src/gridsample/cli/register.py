@@ -116,6 +116,8 @@ def _register_files(arguments: argparse.Namespace) -> None:
     fixed, moving = (
         io.read(path, volume=arguments.volume) for path in (arguments.fixed, arguments.moving)
     )
+    if "nifti" not in fixed.extras and moving.scaling != (1, 0):
+        moving = moving.values()  # there is no header that would keep the scaling
     target = _target(fixed, moving)
     io.check_writable(arguments.output, [target])
     compared = [
@@ -163,7 +165,7 @@ def _target(fixed: io.Image, moving: io.Image) -> io.Image:
         name: value for name, value in moving.extras.items() if name not in ("nifti", "nodata")
     }
     if "nifti" in fixed.extras:
-        extras["nifti"] = fixed.extras["nifti"]
+        extras["nifti"] = fixed.extras["nifti"].scaled(*moving.scaling)
     if len(fixed.array.shape) != len(moving.array.shape):
         raise ValueError(
             f"FIXED is {'x'.join(map(str, fixed.size))} and MOVING "
@@ -178,6 +180,8 @@ def _colours(image: io.Image, path: Path) -> NDArray[Any]:
     array = np.array(image.array, np.float32)
     if "nodata" in image.extras:
         array[image.array == image.extras["nodata"]] = np.nan
+    slope, inter = image.scaling
+    array = array * np.float32(slope) + np.float32(inter)
     alpha = io.alpha_of(image, path)
     if alpha is not None:
         array[image.array[..., alpha.channel] == 0] = np.nan

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from gridsample.definitions.links import about
 from gridsample.definitions.methods import METHODS, Method
 
@@ -45,6 +47,24 @@ def check_labels(
             "accepted with mode 'label': every other padding_mode"
         )
     return True
+
+
+def check_label_fill(numbers: Sequence[Any], dtype: Any) -> None:
+    """Raise a ValueError unless all numbers are labels that an integer dtype can hold.
+
+    dtype: the image's, of NumPy or torch; one that is not an integer is reported elsewhere.
+    """
+    name = getattr(dtype, "name", None) or str(dtype).rpartition(".")[2]
+    if not name.startswith(("bool", "int", "uint")):
+        return
+    low, high = (0, 1) if name == "bool" else (np.iinfo(name).min, np.iinfo(name).max)
+    # A comparison with NaN is False.
+    wrong = [one for one in numbers if not (low <= one <= high and one == int(one))]
+    if wrong:
+        raise ValueError(
+            f"fill_value {wrong[0]!r} is not a label that {name} can hold; accepted with mode "
+            f"'label': integers from {low} to {high}"
+        )
 
 
 def has_labels(mode: Any) -> bool:

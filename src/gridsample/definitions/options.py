@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from gridsample.definitions.checks import as_array, check_constant, check_dense
 from gridsample.definitions.footprints import Footprint, check_footprint
+from gridsample.definitions.labels import check_label_fill, has_labels
 from gridsample.definitions.plan import (
     BOUNDARIES,
     Shape,
@@ -208,7 +209,8 @@ def fill_numbers(options: Options, filled: bool, dtype: Any, channels: int) -> t
 
     Raises:
         TypeError: the value does not consist of numbers, or is complex although the image is not.
-        ValueError: the value has the wrong shape, or is not used.
+        ValueError: the value has the wrong shape, is not used, or is not a label although the image
+            has labels.
     """
     given: Any = options.fill_value
     if type(given) in (int, float) and given == 0:
@@ -247,4 +249,6 @@ def fill_numbers(options: Options, filled: bool, dtype: Any, channels: int) -> t
             "or extrapolate=False, got padding_mode "
             f"{options.padding_mode!r}"
         )
+    if has_labels(options.mode):
+        check_label_fill(entries, dtype)
     return tuple(entries)

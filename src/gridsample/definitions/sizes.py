@@ -37,7 +37,11 @@ def check_output(size: Any, fewest: int, most: int) -> Shape:
     if any(n < 0 for n in given):
         raise ValueError(f"size must not hold negative sizes, got {given}")
     if not fewest <= len(given) <= most:
-        raise ValueError(f"size must have {fewest} to {most} entries, got {len(given)}: {given}")
+        hint = f"; for one image of this size: {(1, 1, *given)}" if len(given) < fewest else ""
+        raise ValueError(
+            f"size must be the output's shape (N, C, *out), with {fewest} to {most} entries, got "
+            f"{len(given)}: {given}{hint}"
+        )
     return given
 
 

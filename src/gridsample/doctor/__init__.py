@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,7 +72,11 @@ def examine(source: str, path: str = "<string>", *, size: int = 256) -> Report:
 
 
 def examine_files(
-    paths: Iterable[Path | str], *, size: int = 256, codes: Sequence[str] = ()
+    paths: Iterable[Path | str],
+    *,
+    size: int = 256,
+    codes: Sequence[str] = (),
+    progress: Callable[[float], None] = lambda share: None,
 ) -> Report:
     """Examine files, and all Python files below folders.
 
@@ -80,6 +84,7 @@ def examine_files(
         paths: files and folders.
         size: the width of an image, in pixels, for which messages give shifts.
         codes: the codes of the rules to report; all if it is empty.
+        progress: a function that is told the share of the work that is done, from 0 to 1.
 
     Returns:
         A `Report`.
@@ -119,7 +124,8 @@ def examine_files(
         shared.update(wrappers_of(module))
     findings: list[Finding] = []
     calls = 0
-    for module, source in modules:
+    for n, (module, source) in enumerate(modules):
+        progress(n / len(modules))
         module.wrappers = shared
         report = _examine(module, source, size)
         findings += [one for one in report.findings if not codes or one.code in codes]

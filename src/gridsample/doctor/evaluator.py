@@ -303,6 +303,8 @@ class Scope:
             if align.state == "given" and align.value is not None and not field:
                 self.resized.append((node, align))
             image = given.get("input")
+            if isinstance(image, Stack):  # a field of coordinates, which are now some in between
+                return v.change(image, lambda one: replace(one, resized=align))
             found = image if isinstance(image, Number) else v.unknown(ast.unparse(node))
             return replace(found, resized=align)
         if kind.endswith("affine"):

@@ -188,8 +188,10 @@ class Rules:
         """Add the finding that an image shrinks by a factor."""
         mode = argument(node, "mode", 3)
         taps = 4 if isinstance(mode, ast.Constant) and mode.value == "bicubic" else 2
+        apart = f"{1 / factor:.3g}"
+        apart = "more than 2" if apart == "2" else apart
         message = (
-            f"output pixels are {1 / factor:.3g} input pixels apart, and each reads {taps} along "
+            f"output pixels are {apart} input pixels apart, and each reads {taps} along "
             "an axis: details alias"
         )
         own = ast.unparse(node.func).startswith("gridsample")

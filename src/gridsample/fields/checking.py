@@ -259,8 +259,11 @@ def _units(seen: _Seen) -> Iterator[str]:
         as_pixels = _outside(backend, seen.grid, widths)
         if largest > 2 and seen.found.outside > 0.5 and as_pixels < 0.2:
             yield f'this looks like pixels: use coords="pixel" (see {explanation("GS011")})'
-        if all(low >= 0 and 0.9 < high <= 1 and low < 0.1 for low, high in ends):
-            yield "this looks like 0 to 1: normalized coordinates are 2 * x - 1"
+        if all(0 <= low < 0.1 and 0.9 < high <= 1 for low, high in ends) and _is_whole(seen):
+            yield (
+                "this looks like 0 to 1: normalized coordinates are 2 * x - 1 (unless only the "
+                "part from the centre to the last corner is meant)"
+            )
     else:
         small = all(-1.05 <= low < -0.8 and 0.8 < high <= 1.05 for low, high in ends)
         if seen.units == "pixel" and small and min(widths) > 4:
@@ -268,6 +271,21 @@ def _units(seen: _Seen) -> Iterator[str]:
     cells = _cells(backend, seen.grid, rank) if seen.units == "displacement" else None
     if cells is not None and all(abs(_mean(backend, cells[k][k]) - 1) < 0.1 for k in range(rank)):
         yield 'this looks like positions, not displacements: use coords="pixel"'
+
+
+def _is_whole(seen: _Seen) -> bool:
+    """Whether numbers from 0 to 1 would show the whole image, rather than its last quarter.
+
+    A crop of that quarter has the image's own resolution, or is a list of points of which one
+    cannot tell.  The grid of the whole image has steps of a pixel if they are read as 0 to 1.
+    """
+    steps, shape = seen.found.scale, seen.backend.shape(seen.grid)[1:-1]
+    if steps is None:
+        return False
+    # Positions from 0 to 1 are half as far apart as normalized ones of the same image.
+    same = all(abs(n - m) <= 1 for n, m in zip(shape, seen.sizes, strict=True))
+    pairs = zip(steps, seen.sizes[::-1], strict=True)
+    return same and all(abs(step - 0.5) < 0.05 + 1 / n for step, n in pairs)
 
 
 def _transposed(seen: _Seen) -> bool:

@@ -7,8 +7,14 @@ volume. Pixels keep their stored dtype. A file is written completely or not at a
 |---|---|---|
 | PNG | `.png` | bool (grey), uint8, uint16; grey or colour, with or without alpha |
 | JPEG | `.jpg`, `.jpeg` | uint8; grey or colour |
+| WebP | `.webp` | uint8; colour, with or without alpha |
+| AVIF | `.avif` | uint8; colour, with or without alpha; where Pillow supports it |
+| BMP | `.bmp` | uint8; grey or colour |
+| GIF | `.gif` | is only read |
 | TIFF | `.tif`, `.tiff` | every dtype; any channels; any number of pages |
 | NumPy | `.npy` | every dtype; `(H, W)`, `(H, W, C)`, `(D, H, W)`, `(D, H, W, C)` |
+| NumPy archive | `.npz` | one array, as in `.npy` |
+| MGH | `.mgz` | uint8, int16, int32, float32; 3-D, and 4-D with channels |
 | NIfTI | `.nii`, `.nii.gz` | 8- to 64-bit numbers; 2-D, 3-D, and 4-D with channels |
 
 Reading does more than copying values in these cases:
@@ -19,13 +25,16 @@ Reading does more than copying values in these cases:
   RGB. An image in which zero means white is inverted.
 - A picture with an EXIF orientation is turned upright, as in OpenCV and Pillow's `exif_transpose`.
   The tag is removed, so that no viewer turns the picture again.
-- NIfTI voxels `(i, j, k)` are x, y, z. Their *stored* numbers are sampled, and the header's scaling
-  (`scl_slope`, `scl_inter`) is preserved.
-- Only the first frame of an animation is read.
+- NIfTI voxels `(i, j, k)` are x, y, z. Their *stored* numbers are read, and the header's scaling
+  (`scl_slope`, `scl_inter`) is preserved. Files in other formats get the values, value = slope *
+  stored + intercept, in float64, so a scaled file cannot be written as PNG or JPEG.
+- The frames of an animation (PNG, WebP, GIF, AVIF) are pages. Animations are not written.
 
-Between PNG, JPEG and TIFF files, these are preserved: the ICC colour profile, the resolution (DPI),
-and the EXIF tags except the thumbnail, with the size in pixels updated. From TIFF to TIFF: the
-meaning of extra channels and of each page. From NIfTI to NIfTI: the header with its affines.
+Between PNG, JPEG, WebP, AVIF and TIFF files, these are preserved: the ICC colour profile, the
+resolution (DPI; not in WebP and AVIF), and the EXIF tags except the thumbnail, with the size in
+pixels updated. From TIFF to TIFF: the meaning of extra channels and of each page, tiles, BigTIFF,
+and the compression, with zlib in place of one that loses information. From NIfTI to NIfTI: the
+header with its affines.
 """
 
 from __future__ import annotations
@@ -98,6 +107,7 @@ class Format:
         write: `(images, bands, path)`. Writes the bands of each image, and may overwrite the path.
         longest: The largest number of pixels along an axis.
         many: Whether a file can have several pages.
+        scales: Whether files hold the scaling of their stored numbers.
         packs: Whether files are compressed, so that their size is not known in advance.
         alpha: Returns the channel of an image that is alpha in the written file.
     """
@@ -110,6 +120,7 @@ class Format:
     write: Callable[[Sequence[Image], Iterable[Bands], Path], None]
     longest: Callable[[Image], int] = lambda image: 2**63 - 1
     many: bool = False
+    scales: bool = False
     packs: bool = False
     alpha: Callable[[Image], Alpha | None] = lambda image: None
 
@@ -131,7 +142,7 @@ def format_of(path: Path) -> Format:
 
 
 @contextmanager
-def pages(path: Path, *, volume: bool = False) -> Iterator[list[Page]]:
+def pages(path: Path | str, *, volume: bool = False) -> Iterator[list[Page]]:
     """Open an image file as a list of pages.
 
     Only the requested part of a page is in memory. For `.npy` files, and for TIFF pages that are
@@ -151,6 +162,7 @@ def pages(path: Path, *, volume: bool = False) -> Iterator[list[Page]]:
         MissingExtraError: The package that reads the format is not installed.
         OSError: The file does not exist or cannot be read.
     """
+    path = Path(path)
     kind = format_of(path)
     doing = f"cannot read {path} as {kind.name}"
 
@@ -175,7 +187,7 @@ def pages(path: Path, *, volume: bool = False) -> Iterator[list[Page]]:
         yield [guarded(page) for page in found]
 
 
-def read(path: Path, *, volume: bool = False) -> Image:
+def read(path: Path | str, *, volume: bool = False) -> Image:
     """Read an image file with one page.
 
     Args:
@@ -225,7 +237,7 @@ def describe(image: Image) -> list[tuple[str, str]]:
         facts.append(("nodata", f"{image.extras['nodata']}"))
     if "nifti" in image.extras:
         _, header = image.extras["nifti"]
-        slope, inter = header.get_slope_inter()
+        slope, inter = image.scaling
         rows = [" ".join(f"{number:9.4g}" for number in row) for row in header.get_best_affine()]
         zooms = header.get_zooms()[: image.array.ndim - 1]
         space_unit = header.get_xyzt_units()[0]
@@ -237,7 +249,7 @@ def describe(image: Image) -> list[tuple[str, str]]:
     return facts
 
 
-def check_writable(path: Path, images: Sequence[Image]) -> None:
+def check_writable(path: Path | str, images: Sequence[Image]) -> None:
     """Raise an error, before any work is done, if the file at `path` cannot store the images.
 
     Args:
@@ -248,6 +260,7 @@ def check_writable(path: Path, images: Sequence[Image]) -> None:
         FileError: The format cannot store such pixels, images of this size or several pages, or
             the disk is too small. The message names the formats that can.
     """
+    path = Path(path)
     kind = format_of(path)
     if len(images) > 1 and not kind.many:
         others = " and ".join(other.name for other in FORMATS if other.many)
@@ -255,10 +268,13 @@ def check_writable(path: Path, images: Sequence[Image]) -> None:
             f"cannot write {path}: {kind.name} holds one page, and there are {len(images)}; "
             f"{others} holds all of them"
         )
-    for image in images:
+    images, scaled = _written(kind, images), images
+    for image, (slope, inter) in zip(images, (one.scaling for one in scaled), strict=True):
         dtype, channels, rank = image.array.dtype, image.channels, image.array.ndim - 1
         if not kind.fits(dtype, channels, rank):
             pixels = f"{dtype.name} {'pictures' if rank == 2 else 'volumes'} of {_count(channels)}"
+            if (slope, inter) != (1, 0):
+                pixels += f" (the scaled values {slope:g} * stored + {inter:g})"
             names = [other.name for other in FORMATS if other.fits(dtype, channels, rank)]
             raise FileError(
                 f"cannot write {path}: {kind.name} does not hold {pixels}"
@@ -283,7 +299,7 @@ def alpha_of(image: Image, path: Path) -> Alpha | None:
     return image.alpha if image.alpha is not None else format_of(path).alpha(image)
 
 
-def write(image: Image, path: Path, *, overwrite: bool = False) -> None:
+def write(image: Image, path: Path | str, *, overwrite: bool = False) -> None:
     """Write an image file with one page, completely or not at all.
 
     Args:
@@ -300,7 +316,7 @@ def write(image: Image, path: Path, *, overwrite: bool = False) -> None:
 
 
 def write_pages(
-    images: Sequence[Image], bands: Iterable[Bands], path: Path, *, overwrite: bool = False
+    images: Sequence[Image], bands: Iterable[Bands], path: Path | str, *, overwrite: bool = False
 ) -> None:
     """Write an image file page by page, completely or not at all.
 
@@ -313,7 +329,8 @@ def write_pages(
         bands: The pixels of each page, from the first row (in a volume, slice) to the last,
             channels last. They are requested page after page.
         path: The file to write. Its extension determines the format. JPEG is written with quality
-            95 and full colour resolution, TIFF and NIfTI without compression, `.nii.gz` with it.
+            95 and full colour resolution, NIfTI without compression, `.nii.gz` with it, and TIFF
+            with that of the file that the image came from.
         overwrite: Whether an existing file may be replaced.
 
     Raises:
@@ -321,9 +338,23 @@ def write_pages(
         MissingExtraError: The package that writes the format is not installed.
         OSError: The folder is not writable.
     """
+    path = Path(path)
     check_writable(path, images)
+    kind = format_of(path)
+    stored = zip(images, bands, strict=True)
+    values = (one.real_bands(rows) if _loses_scaling(kind, one) else rows for one, rows in stored)
     with replacing(path, overwrite=overwrite) as beside:
-        format_of(path).write(images, bands, beside)
+        kind.write(_written(kind, images), values, beside)
+
+
+def _loses_scaling(kind: Format, image: Image) -> bool:
+    """Whether values are written in place of the stored numbers of an image."""
+    return not kind.scales and image.scaling != (1, 0)
+
+
+def _written(kind: Format, images: Sequence[Image]) -> list[Image]:
+    """Return the images of which the pixels are written, without their pixels if these change."""
+    return [one.real() if _loses_scaling(kind, one) else one for one in images]
 
 
 def _check_pixels(path: Path, array: NDArray[Any]) -> None:
@@ -367,7 +398,7 @@ FORMATS = (
         pictures.write_png,
         longest=lambda image: 2**31 - 1,
         packs=True,
-        alpha=lambda image: pictures.png_alpha(image.channels),
+        alpha=lambda image: pictures.last_alpha(image.channels),
     ),
     Format(
         "JPEG",
@@ -399,6 +430,15 @@ FORMATS = (
         arrays.write_pages,
     ),
     Format(
+        "NumPy archive",
+        (".npz",),
+        dict.fromkeys(_EVERY_DTYPE, _ANY),
+        (2, 3),
+        arrays.read_pages,
+        arrays.write_npz,
+        packs=True,
+    ),
+    Format(
         "NIfTI",
         (".nii", ".nii.gz"),
         dict.fromkeys([*_WHOLE, *_WIDE], _ANY),
@@ -406,7 +446,57 @@ FORMATS = (
         nifti.read_pages,
         nifti.write_pages,
         longest=nifti.longest,
+        scales=True,
         packs=True,  # .nii.gz
+    ),
+    Format(
+        "MGH",
+        (".mgz",),
+        dict.fromkeys(["uint8", "int16", "int32", "float32"], _ANY),
+        (3,),
+        nifti.read_mgh,
+        nifti.write_mgh,
+        longest=lambda image: 2**31 - 1,
+        packs=True,
+    ),
+    Format(
+        "WebP",
+        (".webp",),
+        {"uint8": (3, 4)},
+        (2,),
+        pictures.read_pages,
+        pictures.write_webp,
+        longest=lambda image: 16383,
+        packs=True,
+        alpha=lambda image: pictures.last_alpha(image.channels),
+    ),
+    Format(
+        "AVIF",
+        (".avif",),
+        {"uint8": (3, 4)},
+        (2,),
+        pictures.read_pages,
+        pictures.write_avif,
+        longest=lambda image: 65536,
+        packs=True,
+        alpha=lambda image: pictures.last_alpha(image.channels),
+    ),
+    Format(
+        "BMP",
+        (".bmp",),
+        {"uint8": (1, 3)},
+        (2,),
+        pictures.read_pages,
+        pictures.write_bmp,
+        longest=lambda image: 2**31 - 1,
+    ),
+    Format(
+        "GIF",
+        (".gif",),
+        {},  # colours would have to be reduced to 256
+        (2,),
+        pictures.read_pages,
+        pictures.write_bmp,
     ),
 )
 """Every format, in the order in which messages name them."""

@@ -1,4 +1,4 @@
-"""`.npy` files, read and written in ranges of rows."""
+"""`.npy` files, read and written in ranges of rows, and `.npz` files with one array."""
 
 from __future__ import annotations
 
@@ -12,7 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample.io.image import Bands, FileError, Image, Page, Rows, one_line, whole_page, zeros
+from gridsample.io.image import (
+    Bands,
+    FileError,
+    Image,
+    Page,
+    Rows,
+    collected,
+    one_line,
+    whole_page,
+    zeros,
+)
 
 
 def load_npy(path: Path) -> NDArray[Any]:
@@ -29,9 +39,28 @@ def load_npy(path: Path) -> NDArray[Any]:
         return array
 
 
+def load_npz(path: Path) -> NDArray[Any]:
+    """Read the only array of a `.npz` file. Nothing in it is ever unpickled.
+
+    Raises:
+        FileError: The file is not a `.npz` file, or holds several arrays.
+    """
+    file = np.load(path, allow_pickle=False)
+    if not isinstance(file, np.lib.npyio.NpzFile):
+        raise FileError(f"{path} is not a .npz file, despite its name")
+    with file:
+        if len(file.files) != 1:
+            raise FileError(
+                f"{path} holds {len(file.files)} arrays: {', '.join(file.files) or 'none'}; "
+                "accepted: one; save it as a .npy file"
+            )
+        array: NDArray[Any] = file[file.files[0]]
+        return array
+
+
 def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
     """Read the array of a file as a picture or a volume."""
-    array = load_npy(path)
+    array = load_npz(path) if path.name.lower().endswith(".npz") else load_npy(path)
     if array.ndim not in (2, 3, 4):
         raise FileError(
             f"{path} has shape {array.shape}; "
@@ -74,3 +103,10 @@ def write_pages(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> 
         (rows,) = bands
         for band in rows:
             file.write(np.ascontiguousarray(band).data)
+
+
+def write_npz(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
+    """Write one array, compressed, under the name that `numpy.savez` gives it."""
+    (image,), (rows,) = images, bands
+    pixels = collected(image, rows)
+    np.savez_compressed(path, pixels if image.has_channel_axis else pixels[..., 0])

@@ -84,7 +84,7 @@ def field_format_of(path: Path) -> FieldFormat:
     return by_suffix(path, FIELD_FORMATS, "field file")
 
 
-def read_field(path: Path) -> Field:
+def read_field(path: Path | str) -> Field:
     """Read a field file.
 
     Args:
@@ -95,6 +95,7 @@ def read_field(path: Path) -> Field:
         MissingExtraError: The package that reads the format is not installed.
         OSError: The file does not exist or cannot be read.
     """
+    path = Path(path)
     kind = field_format_of(path)
     with path.open("rb"), one_line(f"cannot read {path} as a {kind.name} field"):
         field = kind.read(path)
@@ -103,7 +104,7 @@ def read_field(path: Path) -> Field:
         return field
 
 
-def write_field(field: Field, path: Path, *, overwrite: bool = False) -> None:
+def write_field(field: Field, path: Path | str, *, overwrite: bool = False) -> None:
     """Write a field file, completely or not at all.
 
     Args:
@@ -118,6 +119,7 @@ def write_field(field: Field, path: Path, *, overwrite: bool = False) -> None:
         MissingExtraError: The package that writes the format is not installed.
         OSError: The folder is not writable.
     """
+    path = Path(path)
     kind, array = field_format_of(path), np.asarray(field.array)
     rank = array.ndim - 2
     if array.dtype.kind != "f" or array.shape[:1] != (1,) or array.shape[-1] != rank:

@@ -57,6 +57,31 @@ class Image:
         """The array as stored in files: without the channel axis if the file has none."""
         return self.array if self.has_channel_axis else self.array[..., 0]
 
+    @property
+    def scaling(self) -> tuple[float, float]:
+        """The slope and the intercept of a NIfTI header: value = slope * stored + intercept."""
+        return self.extras["nifti"].scaling if "nifti" in self.extras else (1.0, 0.0)
+
+    def real(self) -> Image:
+        """Return the image with an empty array for its values, which `real_bands` computes."""
+        dtype = np.dtype(np.complex128 if self.array.dtype.kind == "c" else np.float64)
+        extras = {name: one for name, one in self.extras.items() if name != "nifti"}
+        if "nodata" in extras:
+            slope, inter = self.scaling
+            extras["nodata"] = float(extras["nodata"]) * slope + inter
+        return replace(self, array=zeros(self.array.shape, dtype), extras=extras)
+
+    def real_bands(self, bands: Bands) -> Bands:
+        """Convert the stored numbers of bands to values, in double precision, as nibabel does."""
+        slope, inter = self.scaling
+        dtype = self.real().array.dtype
+        return (band.astype(dtype) * slope + inter for band in bands)
+
+    def values(self) -> Image:
+        """Return the image with its values in place of the stored numbers."""
+        (array,) = self.real_bands([self.array])
+        return replace(self.real(), array=array)
+
     def resampled(self, array: NDArray[Any], voxels: NDArray[np.float64]) -> Image:
         """Return the image with new pixels, on a new grid of voxels.
 

@@ -53,8 +53,18 @@ def read_vectors(path: Path) -> Vectors:
 
 
 def write_vectors(vectors: Vectors, path: Path) -> None:
-    """Write a displacement field as an image of vectors, or as a transform in float64."""
+    """Write a displacement field as an image of vectors, or as a transform in float64.
+
+    Raises:
+        FileError: Displacements are not finite, and the file is text, which ITK could not read.
+    """
     sitk, rank = itk(), vectors.array.shape[-1]
+    lost = int(np.count_nonzero(~np.isfinite(vectors.array).all(-1)))
+    if lost and path.name.lower().endswith(".tfm"):
+        raise FileError(
+            f"{lost} of {vectors.array[..., 0].size} displacements are missing (NaN) or infinite, "
+            "which ITK cannot read from .tfm files; accepted: .h5, .mha, .nrrd, .nii and .npy"
+        )
     is_image = path.name.lower().endswith(IMAGES)
     wide = vectors.array.dtype == np.float64 or not is_image
     array = np.ascontiguousarray(vectors.array, np.float64 if wide else np.float32)

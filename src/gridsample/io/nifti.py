@@ -38,6 +38,18 @@ class Header(NamedTuple):
         """The affine (4, 4) from voxels to millimetres (RAS): sform, else qform, else sizes."""
         return np.array(self.header.get_best_affine(), np.float64)
 
+    @property
+    def scaling(self) -> tuple[float, float]:
+        """The slope and the intercept: value = slope * stored + intercept."""
+        slope, inter = self.header.get_slope_inter()
+        return (1.0 if slope is None else float(slope)), (0.0 if inter is None else float(inter))
+
+    def scaled(self, slope: float, inter: float) -> Header:
+        """Take another scaling."""
+        scaled = self.header.copy()
+        scaled.set_slope_inter(slope, inter)
+        return Header(self.kind, scaled)
+
     def placed(self, like: Header) -> Header:
         """Take both affines, the voxel sizes and their units from another header."""
         placed, other = self.header.copy(), like.header
@@ -114,6 +126,29 @@ def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
     flat = stored.ndim < 4
     extras = {"nifti": Header(type(source), header)}
     return [whole_page(Image(array[..., None] if flat else array, "NIfTI", not flat, extras))]
+
+
+def read_mgh(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
+    """Read a file of FreeSurfer; its affine becomes that of a NIfTI header."""
+    nibabel = require("nibabel")
+    source = nibabel.load(path)
+    voxels = np.asarray(source.dataobj)
+    voxels = voxels.astype(voxels.dtype.newbyteorder("="), copy=False)
+    made = nibabel.Nifti1Image(voxels, source.affine, dtype=voxels.dtype)
+    made.header.set_xyzt_units("mm")
+    array = voxels.T[..., None] if voxels.ndim == 3 else np.moveaxis(voxels.T, 0, -1)
+    extras = {"nifti": Header(nibabel.Nifti1Image, made.header.copy())}
+    return [whole_page(Image(array, "MGH", voxels.ndim > 3, extras))]
+
+
+def write_mgh(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
+    """Write one volume as a file of FreeSurfer."""
+    (image,), (rows,) = images, bands
+    pixels = collected(image, rows)
+    voxels = np.moveaxis(pixels, -1, 0).T if image.has_channel_axis else pixels[..., 0].T
+    affine = image.extras["nifti"].affine if "nifti" in image.extras else np.eye(4)
+    with one_line(f"cannot write {path}"):
+        require("nibabel").MGHImage(voxels, affine).to_filename(path)
 
 
 def longest(image: Image) -> int:

@@ -23,7 +23,7 @@ def check_output(path: Path, *, overwrite: bool) -> None:
     if not path.parent.is_dir():
         raise FileError(f"cannot write {path.name}: there is no folder {path.parent}")
     if path.exists() and not overwrite:
-        raise FileError(f"{path} exists; --force replaces it")
+        raise FileError(f"{path} exists; --force replaces it (in Python, overwrite=True)")
 
 
 def check_room(path: Path, size: int) -> None:

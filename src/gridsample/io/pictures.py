@@ -1,4 +1,4 @@
-"""PNG and JPEG files."""
+"""Pictures that Pillow reads and writes: PNG, JPEG, WebP, GIF, BMP and AVIF."""
 
 from __future__ import annotations
 
@@ -30,24 +30,47 @@ _LONGEST_SEGMENT = 65533
 
 
 def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
-    """Read the picture of a PNG or JPEG file, or the first frame of an animation."""
+    """Read the picture of a file; the frames of an animation are pages."""
     with path.open("rb") as file:
         head = file.read(26)
-        if not head.startswith((b"\x89PNG", b"\xff\xd8")):
-            raise FileError(f"{path} is neither a PNG nor a JPEG file, despite its name")
+        kind = picture_kind(head)
+        if kind is None:
+            raise FileError(
+                f"{path} is neither a PNG nor a JPEG, WebP, GIF, BMP or AVIF file, despite its name"
+            )
         file.seek(0)
-        if head.startswith(b"\x89PNG") and head[24:25] == b"\x10" and head[25] != 0:
-            array, about = _read_deep_png(path)
-        else:
-            with (
-                _large_pictures(),
-                require("imageio.v3").imopen(file, "r", plugin="pillow") as source,
-            ):
-                about = source.metadata(index=0, exclude_applied=False)
-                mode = _plain_mode(about["mode"], transparent="transparency" in about)
-                array = source.read(index=0, mode=mode, writeable_output=False)
+        if kind == "PNG" and head[24:25] == b"\x10" and head[25] != 0:
+            return [_page(*_read_deep_png(path), kind)]
+        with (
+            _large_pictures(),
+            require("imageio.v3").imopen(file, "r", plugin="pillow") as source,
+        ):
+            # The further pictures of a JPEG file are previews and maps of gain.
+            count = 1 if kind == "JPEG" else source.properties(index=...).n_images
+            return [_page(*_frame(source, n), kind) for n in range(count or 1)]
+
+
+def picture_kind(head: bytes) -> str | None:
+    """Return the name of the format that the first bytes of a file tell, or None."""
+    begins = {"PNG": b"\x89PNG", "JPEG": b"\xff\xd8", "GIF": b"GIF8", "BMP": b"BM"}
+    for kind, first in begins.items():
+        if head.startswith(first):
+            return kind
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "WebP"
+    return "AVIF" if head[4:8] == b"ftyp" and head[8:12] in (b"avif", b"avis", b"mif1") else None
+
+
+def _frame(source: Any, index: int) -> tuple[NDArray[Any], Mapping[str, Any]]:
+    """Read a frame, with one number per channel, and its metadata."""
+    about = source.metadata(index=index, exclude_applied=False)
+    mode = _plain_mode(about["mode"], transparent="transparency" in about)
+    return source.read(index=index, mode=mode, writeable_output=False), about
+
+
+def _page(array: NDArray[Any], about: Mapping[str, Any], kind: str) -> Page:
+    """Return a page with the metadata that remain valid for new pixels."""
     tags, orientation, resolution = read_exif(about.get("exif", b""))
-    kind = "PNG" if head.startswith(b"\x89") else "JPEG"
     own = _own_resolution(about, kind)
     # If both specify it, EXIF has the exact value; PNG and JPEG round it.
     resolution = resolution if own is None or own.near(resolution) else own
@@ -58,12 +81,12 @@ def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
         "resolution": turned(resolution, orientation),
     }
     known = {name: value for name, value in extras.items() if value}
-    alpha = png_alpha(array.shape[-1]) if kind == "PNG" else None
-    return [whole_page(Image(upright(array, orientation), kind, not flat, known, alpha))]
+    alpha = last_alpha(array.shape[-1])
+    return whole_page(Image(upright(array, orientation), kind, not flat, known, alpha))
 
 
-def png_alpha(channels: int) -> Alpha | None:
-    """Return the alpha channel of a PNG file: the last of 2 or 4."""
+def last_alpha(channels: int) -> Alpha | None:
+    """Return the alpha channel of a picture: the last of 2 or 4."""
     return Alpha(channels - 1, channels - 1) if channels in (2, 4) else None
 
 
@@ -99,6 +122,36 @@ def write_jpeg(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> N
     array, notes = _single(image, bands), _notes(image, _LONGEST_SEGMENT)
     with one_line(f"cannot write {path}"):
         _write_picture(array, path, ".jpg", {**notes, "quality": 95, "subsampling": 0})
+
+
+def write_webp(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
+    """Write a WebP picture, without losses, and with the colours of transparent pixels."""
+    _write_single(images, bands, path, ".webp", {"lossless": True, "exact": True})
+
+
+def write_avif(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
+    """Write an AVIF picture with quality 95 and colours at full resolution."""
+    _write_single(images, bands, path, ".avif", {"quality": 95, "subsampling": "4:4:4"})
+
+
+def write_bmp(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
+    """Write a BMP picture; it has no metadata."""
+    _write_single(images, bands, path, ".bmp", None)
+
+
+def _write_single(
+    images: Sequence[Image], bands: Iterable[Bands], path: Path, extension: str,
+    options: Mapping[str, Any] | None,
+) -> None:  # fmt: skip
+    """Write a picture with Pillow's options, and with metadata unless these are None."""
+    (image,) = images
+    array = _single(image, bands)
+    if image.alpha is not None and image.alpha.premultiplied:
+        array = divide(array.astype(np.float64), image.alpha, array.dtype)
+    notes = {} if options is None else _notes(image, 2**31 - 1)
+    notes.pop("dpi", None)
+    with one_line(f"cannot write {path}"):
+        _write_picture(array, path, extension, {**notes, **(options or {})})
 
 
 def _single(image: Image, bands: Iterable[Bands]) -> NDArray[Any]:

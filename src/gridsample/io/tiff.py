@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +105,44 @@ def _page(path: Path, file: Any, page: Any, name: str) -> Page:
     return Page(image, lambda: _SegmentRows(page, shape, dtype).read)
 
 
+class Storage(NamedTuple):
+    """How a page is stored, as far as that is kept.
+
+    Attributes:
+        compression: tifffile's name of a compression without losses, or None.
+        predictor: whether differences of neighbouring pixels are compressed.
+        tile: the height and width of tiles, or None for strips.
+        big: whether offsets in the file have 64 bits.
+    """
+
+    compression: str | None
+    predictor: bool
+    tile: tuple[int, int] | None
+    big: bool
+
+
+def _storage(page: Any, file: Any) -> Storage:
+    """Return how to store new pixels of a page: without the losses of JPEG, say, but as small."""
+    name = str(require("tifffile").COMPRESSION(page.compression).name)
+    lossless = {"ADOBE_DEFLATE": "zlib", "DEFLATE": "zlib", "LZW": "lzw", "PACKBITS": "packbits",
+                "ZSTD": "zstd", "LZMA": "lzma"}  # fmt: skip
+    kept = None if name == "NONE" else lossless.get(name, "zlib")
+    tile = (page.tilelength, page.tilewidth) if page.is_tiled else None
+    return Storage(kept, page.predictor != 1 and name in lossless, tile, bool(file.is_bigtiff))
+
+
+def _as_rgb(array: NDArray[Any], photometric: str, page: Any) -> NDArray[Any]:
+    """Convert CMYK and YCbCr to RGB, as Pillow does."""
+    if photometric == "YCBCR":  # tifffile has converted what JPEG stores
+        if page.compression in (6, 7):
+            return array
+        picture = require("PIL.Image").frombytes("YCbCr", array.shape[1::-1], array.tobytes())
+        return np.array(picture.convert("RGB"))
+    white = np.iinfo(array.dtype).max
+    ink, rest = array[..., :3].astype(np.uint64), white - array[..., 3:].astype(np.uint64)
+    return (rest - (ink * rest + white // 2) // white).astype(array.dtype)
+
+
 def _image(
     array: NDArray[Any], axes: str, page: Any, file: Any, name: str, *, there: bool = True
 ) -> Image:
@@ -113,8 +151,11 @@ def _image(
     With there=False, the pixels are a placeholder (`zeros`) and are not converted.
     """
     photometric = _photometric(page)
-    if photometric not in ("MINISBLACK", "MINISWHITE", "RGB", "PALETTE"):
-        raise FileError(f"{name} has {photometric} colours; accepted: grey, RGB and palettes")
+    if not _known_colours(photometric, page):
+        raise FileError(
+            f"{name} has {photometric} colours; accepted: grey, RGB, palettes, and CMYK and YCbCr "
+            "of 8 bits"
+        )
     alpha = _alpha(page.samplesperpixel, page.extrasamples) if "S" in axes else None
     array, has_channel_axis = _channels_last(array, axes, name)
     extras = {"photometric": photometric.lower(), "extrasamples": tuple(page.extrasamples)}
@@ -123,14 +164,35 @@ def _image(
         indices, has_channel_axis = array[..., 0], True
         array = palette[indices] if there else zeros((*indices.shape, 3), palette.dtype)
         extras, alpha = {}, None
+    elif photometric in ("SEPARATED", "YCBCR"):
+        array = (
+            _as_rgb(array, photometric, page)
+            if there
+            else zeros((*array.shape[:-1], 3), array.dtype)
+        )
+        extras = {}
     elif photometric == "MINISWHITE" and array.dtype.kind in "bu":
         array = np.invert(array) if there else array
         extras["photometric"] = "minisblack"
     if photometric in ("MINISBLACK", "RGB"):
         extras |= _nodata(page)
     extras |= _notes(page, file)
+    if photometric == "SEPARATED":
+        extras.pop("icc_profile", None)  # which is of CMYK
+    storage = _storage(page, file)
+    if storage != Storage(None, False, None, False):
+        extras["storage"] = storage
     array = upright(array, _orientation(page))
     return Image(array, "TIFF", has_channel_axis, extras, alpha)
+
+
+def _known_colours(photometric: str, page: Any) -> bool:
+    """Whether the colours of a page can be read."""
+    if photometric in ("SEPARATED", "YCBCR"):
+        samples = 4 if photometric == "SEPARATED" else 3
+        eight = page.dtype == np.uint8
+        return bool(eight and page.samplesperpixel == samples and page.axes == "YXS")
+    return photometric in ("MINISBLACK", "MINISWHITE", "RGB", "PALETTE")
 
 
 def _photometric(page: Any) -> str:
@@ -236,9 +298,11 @@ class _SegmentRows:
 
 
 def write_pages(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
-    """Write pages or one volume, one band at a time, without compression."""
+    """Write pages or one volume: uncompressed ones a band at a time, others page by page."""
     size = sum(math.prod(image.array.shape) * image.array.dtype.itemsize for image in images)
-    large = size > _CLASSIC_LIMIT
+    large = size > _CLASSIC_LIMIT or any(
+        image.extras["storage"].big for image in images if "storage" in image.extras
+    )
     with require("tifffile").TiffWriter(path, bigtiff=large, byteorder="<") as file:
         for image, rows in zip(images, bands, strict=True):
             _write_page(file, image, rows, large)
@@ -249,6 +313,15 @@ def _write_page(file: Any, image: Image, bands: Bands, big: bool) -> None:
     shape, dtype = image.array.shape, image.array.dtype
     if image.channels == 1:  # TIFF has no axis for one channel
         shape, bands = shape[:-1], (band[..., 0] for band in bands)
+    storage: Storage = image.extras.get("storage", Storage(None, False, None, False))
+    if storage.compression or storage.tile:
+        packed = {"compression": storage.compression, "tile": storage.tile, "maxworkers": 1}
+        # tifffile has no differences of 64-bit integers.
+        if storage.predictor and (dtype.kind == "f" or (dtype.kind in "iu" and dtype.itemsize < 8)):
+            packed["predictor"] = True
+        whole = np.concatenate([*bands]).astype(dtype.newbyteorder("<"), copy=False)
+        file.write(whole, **packed, **_options(image, big))
+        return
     if dtype.kind == "b":  # eight pixels are packed into a byte, which needs whole pages
         file.write(np.concatenate([*bands]), **_options(image, big))
         return

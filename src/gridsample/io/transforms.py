@@ -31,7 +31,7 @@ FIELDS, MATRICES = (".nii", ".nii.gz", *itk.IMAGES), (".npy", ".txt")
 _ITK = b"#Insight Transform File"
 
 
-def read_transforms(path: Path) -> list[Any]:
+def read_transforms(path: Path | str) -> list[Any]:
     """Read the transforms of a file for `gridsample.resample` with axes="xyz".
 
     Args:
@@ -46,6 +46,7 @@ def read_transforms(path: Path) -> list[Any]:
         MissingExtraError: The package that reads the format is not installed.
         OSError: The file does not exist or cannot be read.
     """
+    path = Path(path)
     name = path.name.lower()
     if name.endswith(FIELDS):
         field = read_field(path)

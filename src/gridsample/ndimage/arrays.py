@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.backends import Backend, backend_of
+from gridsample.backends import Backend, backend_of, is_foreign
 from gridsample.definitions.checks import as_array, as_reals, check_dense
 from gridsample.definitions.integers import float_limits
 
@@ -19,19 +19,26 @@ def check_rank(*shapes: Sequence[int]) -> None:
         raise RuntimeError(f"input and output rank must be > 0, got shapes {shapes}")
 
 
+def as_known(given: Any) -> Any:
+    """Convert an array of a library without a backend, such as dask, to NumPy, as SciPy does."""
+    return np.asarray(given) if is_foreign(given) else given
+
+
 def as_image(given: Any, name: str = "input") -> Any:
     """Return a dense array of its own library; convert other objects to NumPy arrays."""
+    given = as_known(given)
     (image,) = backend_of(**{name: given}).take(**{name: given})
     return image
 
 
 def given_back(result: Any, like: Any) -> Any:
     """Convert a result to the type and device of the caller's input ``like``."""
-    return backend_of(like=like).give(result, like)
+    return result if is_foreign(like) else backend_of(like=like).give(result, like)
 
 
 def one_each(given: Any, rank: int, name: str) -> list[Any]:
     """Expand an argument to one entry per axis."""
+    given = as_known(given)
     check_dense(**{name: given})
     if isinstance(given, str) or not np.iterable(given):
         return [given] * rank
@@ -161,6 +168,7 @@ def as_real(array: Any, like: Any) -> Any:
 
 def as_numbers(given: Any, like: Any, name: str) -> Any:
     """Convert numbers to float64, or to the precision of ``like`` if they may have gradients."""
+    given = as_known(given)
     if backend_of(like=like).plain or backend_of(given=given).plain:
         return as_reals(given, name)
     check_dense(**{name: given})

@@ -129,9 +129,10 @@ def plan_resizing(
             scales = (0.0,) * rank
     for name, sizes in (("input", tuple(spatial)), ("output", outputs)):
         if any(n < 1 for n in sizes):
+            scaled = name == "output" and size is None
             raise ValueError(
                 f"{name} must have at least one pixel along each spatial axis, got {sizes}"
-                + (f" from scale_factor={scale_factor!r}" if name == "output" else "")
+                + (f" from scale_factor={scale_factor!r}" if scaled else "")
             )
     return Resizing(
         size=outputs,

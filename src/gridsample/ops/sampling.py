@@ -122,8 +122,9 @@ def grid_sample(
             centre of the first pixel; or "displacement", pixels from the output's own position.  A
             displacement grid of zeros is the identity; ``out`` then has as many axes as the image.
         fill_value: the value outside for "constant" and extrapolate=False: a number, or one per
-            channel; complex only for a complex image.  For tensors, it must be exact in float64.
-            Missing results are the fill value, too, unless it is 0 and has no other use.
+            channel; complex only for a complex image; with mode="label", a label that the dtype of
+            the image can hold.  For tensors, it must be exact in float64.  Missing results are the
+            fill value, too, unless it is 0 and has no other use.
         extrapolate: False to return the fill value wherever the position itself is outside the
             image.  The image ends at the centres of its outermost pixels, or at their outer edges
             with normalized coordinates and align_corners=False.

@@ -122,9 +122,11 @@ def is_channels_last(tensor: Tensor) -> bool:
     )
 
 
-def empty(shape: Sequence[int], like: Tensor, dtype: torch.dtype) -> Tensor:
-    """Allocate a tensor (N, C, *rest) with the memory layout of another."""
-    if not is_channels_last(like):
+def empty(
+    shape: Sequence[int], like: Tensor, dtype: torch.dtype, last: bool | None = None
+) -> Tensor:
+    """Allocate a tensor (N, C, *rest), channels-last if ``last``, by default as another is."""
+    if not (is_channels_last(like) if last is None else last):
         return torch.empty(shape, dtype=dtype, device=like.device)
     layout = (0, *range(2, len(shape)), 1)
     return torch.empty_permuted(shape, layout, dtype=dtype, device=like.device)

@@ -131,7 +131,23 @@ def fake_resize(image: Tensor, size: Sequence[int], *options: Any) -> Tensor:
     """Allocate the output of resize, for tensors without data."""
     check_target()
     check_image_type(numpy_type(image.dtype, "input"))
-    return empty((*image.shape[:2], *size), image, image.dtype)
+    return empty((*image.shape[:2], *size), image, image.dtype, has_fastest_channels(image))
+
+
+def has_fastest_channels(image: Tensor) -> bool:
+    """Whether a resized image is channels-last: channels are fastest in memory, then x, y and z.
+
+    This is torch's rule, but for the items, whose stride may be anything.  Unlike
+    `operators.is_channels_last`, it allows gaps between pixels.
+    """
+    least = first = image.stride(1)
+    if first == 0 or image.is_contiguous():
+        return False
+    for axis in (1, *range(image.dim() - 1, 1, -1)):
+        if image.stride(axis) < least:
+            return False
+        least = image.stride(axis) * image.shape[axis]
+    return bool(least > first)
 
 
 # Derivatives and batches --------------------------------------------------------------------------

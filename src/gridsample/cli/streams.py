@@ -1,0 +1,87 @@
+"""The name `-` in place of a file: standard input and standard output."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import shutil
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from gridsample import io
+from gridsample.io.pictures import picture_kind
+
+_INPUTS = ("input", "file", "fixed", "moving")
+_STREAM = Path("-")
+_BEGINS = {
+    b"II*\0": ".tif", b"MM\0*": ".tif", b"II+\0": ".tif", b"MM\0+": ".tif",
+    b"\x93NUMPY": ".npy", b"PK": ".npz",
+}  # fmt: skip
+
+
+@contextlib.contextmanager
+def streamed(arguments: argparse.Namespace) -> Iterator[None]:
+    """Replace `-` among the files of a command by files in a temporary folder.
+
+    The output has the format of the first input, or PNG if that cannot be written.  It is written
+    to standard output at the end of the block.
+
+    Raises:
+        FileError: the format of standard input is not known, or several files are to be read there.
+    """
+    read = [name for name in _INPUTS if getattr(arguments, name, None) == _STREAM]
+    written = getattr(arguments, "output", None) == _STREAM
+    if not read and not written:
+        yield
+        return
+    if len(read) > 1:
+        raise io.FileError("only one file can be read from standard input")
+    with tempfile.TemporaryDirectory(prefix="gridsample-") as folder:
+        if read:
+            data = sys.stdin.buffer.read()
+            path = Path(folder, f"stdin{suffix_of(data)}")
+            path.write_bytes(data)
+            setattr(arguments, read[0], path)
+        if written:
+            given = next(filter(None, (getattr(arguments, name, None) for name in _INPUTS)), None)
+            arguments.output = Path(folder, f"stdout{_written_suffix(given)}")
+        yield
+        if written and arguments.output.exists():
+            with arguments.output.open("rb") as file:
+                shutil.copyfileobj(file, sys.stdout.buffer)
+
+
+def suffix_of(data: bytes) -> str:
+    """Return the suffix of the format that the first bytes of a file tell.
+
+    >>> suffix_of(b"GIF89a")
+    '.gif'
+    """
+    kind = picture_kind(data[:26])
+    if kind is not None:
+        return f".{kind.lower()}"
+    for begin, suffix in _BEGINS.items():
+        if data.startswith(begin):
+            return suffix
+    packed = data.startswith(b"\x1f\x8b")
+    head = data[:352]
+    if packed:
+        with contextlib.suppress(zlib.error):
+            head = zlib.decompressobj(31).decompress(data[: 1 << 16], 352)
+    if head[344:347] in (b"n+1", b"ni1") or head[4:7] == b"n+2":
+        return ".nii.gz" if packed else ".nii"
+    if packed:
+        return ".mgz"
+    raise io.FileError("standard input holds no file of a known format" if data else
+                       "standard input is empty")  # fmt: skip
+
+
+def _written_suffix(given: Path | None) -> str:
+    """Return the suffix of a format that can be written: that of a file, or PNG."""
+    for kind in io.FORMATS:
+        if given is not None and kind.holds and given.name.lower().endswith(kind.suffixes):
+            return next(one for one in kind.suffixes if given.name.lower().endswith(one))
+    return ".png"
