@@ -12,7 +12,6 @@ axis.  docs/cv.md lists the other differences.
 from __future__ import annotations
 
 import functools
-import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends import backend_of
-from gridsample.chunked.strips import Positions, joined, sample, sample_axis
+from gridsample.chunked.strips import Positions, joined, sample
+from gridsample.cv_area import resize_by_area, summed_in
 from gridsample.definitions.checks import as_array, as_reals, check_constant, check_dense
 from gridsample.definitions.integers import saturated
 from gridsample.definitions.options import Resizing
@@ -531,7 +531,7 @@ def resize(
     shrinks = flags == INTER_AREA and max(factors) <= 1
     if mode == "nearest":
         rows, columns = (
-            np.clip(places(flags, n, m, factor), 0, n - 1).astype(np.intp)
+            np.clip(nearest_pixels(flags, n, m, factor), 0, n - 1).astype(np.intp)
             for n, m, factor in zip(image.shape, size, factors, strict=False)
         )
         values = image[rows].take(columns, axis=1)
@@ -540,7 +540,7 @@ def resize(
     elif shrinks and all(n % m == 0 for n, m in zip(image.shape, size, strict=False)):
         values = resized(image, size, "area", factors)
     else:
-        values = one_axis_at_a_time(image, size, factors, shrinks)
+        values = resize_by_area(image, size, factors)
     with_channels(result)[...] = values
     return result
 
@@ -551,27 +551,6 @@ def resized(image: Array, size: tuple[int, int], mode: str, factors: Sequence[fl
     options = Resizing(size, (mode, mode), False, False, tuple(factors), channel_axis=-1)
     result: Array = backend_of(src=planes).resize(planes, options, False)[0]
     return np.moveaxis(result, 0, -1)
-
-
-def one_axis_at_a_time(
-    image: Array, size: tuple[int, int], factors: Sequence[float], shrinks: bool
-) -> Array:
-    """Resize by INTER_AREA: by means that pixels may share, or if an axis grows, linearly."""
-    values = image.astype(summed_in(image.dtype))
-    for axis, (outputs, factor) in enumerate(zip(size, factors, strict=True)):
-        if shrinks:
-            values = mean_along(values, axis, outputs, 1 / factor)
-        else:
-            x = places(INTER_AREA, image.shape[axis], outputs, factor)
-            values = sample_axis(values, axis, x, mode="linear", padding_mode="border")
-    if image.dtype.kind in "iu":
-        values = saturated(np.rint(values), image.dtype)
-    return values
-
-
-def summed_in(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type of sums of an image's pixels."""
-    return np.dtype(np.float64 if dtype.itemsize > 4 or dtype.kind in "iu" else np.float32)
 
 
 def output_size(
@@ -586,42 +565,12 @@ def output_size(
     return as_size([round(shape[1] * fx), round(shape[0] * fy)]), [fy, fx]
 
 
-def places(flags: int, n: int, outputs: int, factor: float) -> Array:
-    """The positions of the outputs along an axis of n pixels.
-
-    With OpenCV's arithmetic, to the last bit, wherever that decides between two pixels.
-    """
-    at: Array = np.arange(outputs, dtype=np.float64)
-    step = 1 / factor
+def nearest_pixels(flags: int, n: int, outputs: int, factor: float) -> Array:
+    """The pixel of each output along an axis of n pixels, with OpenCV's arithmetic."""
     if flags == INTER_NEAREST:
-        return np.floor(at * step)
-    if flags == INTER_NEAREST_EXACT:  # one step after the other, whatever the factor
-        steps = np.full(outputs, n / outputs)
-        steps[0] /= 2
-        exact: Array = np.floor(np.cumsum(steps))
-        return exact
-    # INTER_AREA: linear only where a pixel's edge falls into the output's.
-    base = np.floor(at * step)
-    share = np.maximum((at + 1 - (base + 1) * factor).astype(np.float32), 0)
-    at = base + (share - np.floor(share))
-    return at
-
-
-def mean_along(image: Array, axis: int, outputs: int, step: float) -> Array:
-    """The mean over [i step, (i + 1) step] along an axis, pixel k being [k, k + 1]."""
-    n = image.shape[axis]
-    start = np.arange(outputs) * step
-    stop = np.minimum(start + step, n)
-    first = np.floor(start).astype(int)
-    side = [-1 if k == axis else 1 for k in range(image.ndim)]
-    total: Array = np.zeros(
-        [outputs if k == axis else m for k, m in enumerate(image.shape)], image.dtype
-    )
-    for k in range(math.ceil(step) + 1):
-        share = np.minimum(stop, first + k + 1) - np.maximum(start, first + k)
-        # Where nothing of a pixel is covered, the first one is read, not what lies beyond.
-        at = np.where(share > 0, first + k, first)
-        weight = (share / (stop - start)).astype(image.dtype).reshape(side)
-        taken = np.take(image, at, axis)
-        total += np.multiply(taken, weight, out=np.zeros_like(taken), where=weight > 0)
-    return total
+        first: Array = np.floor(np.arange(outputs) * (1 / factor))
+        return first
+    steps = np.full(outputs, n / outputs)  # one after the other, whatever the factor
+    steps[0] /= 2
+    exact: Array = np.floor(np.cumsum(steps))
+    return exact

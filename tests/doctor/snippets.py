@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 HEAD = "import numpy as np\nimport torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
-
 # name: (codes, code)
 WRONG: dict[str, tuple[str, str]] = {}
 RIGHT: dict[str, str] = {}
