@@ -85,7 +85,13 @@ def gather(
         if gather_footprints(plan, image, grid, out, fill, affine, threads):
             return
         plan = replace(plan, footprint=None)
-    order = order or (0,) * len(plan.spatial)
+    order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
+    if fill is None and not affine:
+        layouts = layout_of(image), layout_of(grid), layout_of(out)
+        ready = ready_gather(plan, order, *layouts, count)
+        if ready and image.flags.aligned and grid.flags.aligned and out.flags.aligned:
+            ready.run(*addresses_of((image, grid, out)))
+            return
     if vanishes(plan, order):
         out[...] = 0
         return
@@ -94,7 +100,7 @@ def gather(
         gather(plan, image, grid, values, order=order, fill=fill, affine=affine, threads=threads)
         out[...] = values
         return
-    image, count = plain(image), threads or pool.cores()
+    image = plain(image)
     if pays_to_turn(plan, layout_of(image), layout_of(out), True):
         for part in parts_of(plan):
             runs, values = turned(image[part.items], count), empty_runs(out[part.items])
@@ -162,6 +168,7 @@ class Ready(NamedTuple):
             launch.run((*addresses, *self.outside), self.threads)
 
 
+@functools.lru_cache(maxsize=256)
 def ready_gather(
     plan: Plan,
     order: Order,
@@ -170,7 +177,7 @@ def ready_gather(
     out: Layout,
     threads: int,
     means: Averaging | None = None,
-) -> Any:
+) -> Ready | None:
     """Prepare a call of gather without a fill, for some layouts; None if a copy is needed."""
     ready = is_plain(*image[1:]) and spacing(grid) is not None and is_even_layout(out)
     if not ready or vanishes(plan, order) or plan.footprint is not None:
