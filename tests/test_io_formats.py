@@ -1,11 +1,14 @@
 """Files: how TIFF is stored, pictures of Pillow, archives of NumPy, volumes of FreeSurfer."""
 
+import itertools
+import tracemalloc
+
 import numpy as np
 import pytest
 from test_io import pixels
 
 from gridsample import io
-from gridsample.io import FileError, Image
+from gridsample.io import FileError, Image, tiff
 
 nibabel = pytest.importorskip("nibabel")
 tifffile = pytest.importorskip("tifffile")
@@ -59,6 +62,31 @@ def test_tiff_compressions_that_lose_information_become_zlib(tmp_path, given, ke
     with tifffile.TiffFile(tmp_path / "b.tif") as file:
         assert file.pages[0].compression == kept
         np.testing.assert_array_equal(file.asarray(), image.array)
+
+
+@pytest.mark.parametrize("tile", [None, (128, 112)])
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_packed_tiff_is_written_in_bands(tmp_path, dtype, channels, tile):
+    """In several strips, each with its own differences, and without ever holding the page."""
+    whole = np.arange(3000 * 300 * channels).reshape(3000, 300, channels) % 251
+    array = whole.astype(dtype)
+    storage = tiff.Storage("zlib", True, tile, False)
+    image = Image(io.zeros(array.shape, array.dtype), "TIFF", True, {"storage": storage})
+    ends = [*range(0, 3000, 70), 3000]
+    tracemalloc.start()
+    try:
+        bands = (array[begin:end] for begin, end in itertools.pairwise(ends))
+        io.write_pages([image], [bands], tmp_path / "a.tif")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    with tifffile.TiffFile(tmp_path / "a.tif") as file:
+        (page,) = file.pages
+        assert (page.predictor, len(page.dataoffsets) > 2) == (3 if dtype[0] == "f" else 2, True)
+        np.testing.assert_array_equal(page.asarray(), array if channels > 1 else array[..., 0])
+    # A strip or a row of tiles, a few times over, and what libraries keep.
+    assert peak < 2**21 + 10 * 128 * array[0].nbytes
 
 
 @pytest.mark.parametrize("mode", ["CMYK", "YCbCr"])

@@ -36,7 +36,7 @@ transforms:
   gridsample flow --warp takes it.
 
 files:
-  PNG, JPEG, TIFF, .npy, NIfTI (.nii, .nii.gz). The output has the dtype of MOVING. If one image has
+  The formats of gridsample warp. The output has the dtype of MOVING. If one image has
   colours and the other has none, the average of the colours is compared. NaN, the nodata value of a
   TIFF file, and transparent pixels are missing, and are ignored. For NIfTI files,
   rotations take the size of the voxels into account, and the output has the affines of FIXED; the

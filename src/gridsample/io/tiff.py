@@ -11,7 +11,7 @@ import math
 import os
 import re
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -298,7 +298,7 @@ class _SegmentRows:
 
 
 def write_pages(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
-    """Write pages or one volume: uncompressed ones a band at a time, others page by page."""
+    """Write pages or one volume, one band at a time."""
     size = sum(math.prod(image.array.shape) * image.array.dtype.itemsize for image in images)
     large = size > _CLASSIC_LIMIT or any(
         image.extras["storage"].big for image in images if "storage" in image.extras
@@ -314,24 +314,65 @@ def _write_page(file: Any, image: Image, bands: Bands, big: bool) -> None:
     if image.channels == 1:  # TIFF has no axis for one channel
         shape, bands = shape[:-1], (band[..., 0] for band in bands)
     storage: Storage = image.extras.get("storage", Storage(None, False, None, False))
-    if storage.compression or storage.tile:
-        packed = {"compression": storage.compression, "tile": storage.tile, "maxworkers": 1}
-        # tifffile has no differences of 64-bit integers.
-        if storage.predictor and (dtype.kind == "f" or (dtype.kind in "iu" and dtype.itemsize < 8)):
-            packed["predictor"] = True
-        whole = np.concatenate([*bands]).astype(dtype.newbyteorder("<"), copy=False)
-        file.write(whole, **packed, **_options(image, big))
-        return
+    packed: dict[str, Any] = {"compression": storage.compression, "tile": storage.tile}
     if dtype.kind == "b":  # eight pixels are packed into a byte, which needs whole pages
-        file.write(np.concatenate([*bands]), **_options(image, big))
+        file.write(np.concatenate([*bands]), **packed, **_options(image, big))
         return
     height = shape[0] if image.array.ndim == 3 else shape[1]
     row = image.size[0] * image.channels * dtype.itemsize
-    rows = (np.ascontiguousarray(band, dtype.newbyteorder("<")) for band in bands)
+    stored = dtype.newbyteorder("<")
+    rows: Iterable[Any] = (np.ascontiguousarray(band, stored) for band in bands)
     strip = max(1, min(height, _STRIP // row))
+    # tifffile has no differences of 64-bit integers.
+    if storage.predictor and (dtype.kind == "f" or (dtype.kind in "iu" and dtype.itemsize < 8)):
+        packed["predictor"] = 3 if dtype.kind == "f" else 2
+    slices = (page for band in rows for page in band)
+    if storage.tile:
+        parts = ([page] for page in slices) if image.array.ndim == 4 else [rows]
+        rows = (tile for part in parts for tile in _tiles(part, *storage.tile))
+    elif storage.compression and image.array.ndim == 4:
+        rows = slices
+    elif storage.compression:
+        rows = _strips(rows, strip, storage.compression, packed.get("predictor", 1), image.channels)
+    if not storage.tile:
+        packed["rowsperstrip"] = strip
     file.write(
-        rows, shape=shape, dtype=dtype.newbyteorder("<"), rowsperstrip=strip, **_options(image, big)
+        iter(rows), shape=shape, dtype=stored, maxworkers=1, **packed, **_options(image, big)
     )
+
+
+def _grouped(bands: Iterable[NDArray[Any]], count: int) -> Iterator[NDArray[Any]]:
+    """Divide the rows of bands into groups of equal numbers of rows; the last may have fewer."""
+    kept: list[NDArray[Any]] = []
+    for band in bands:
+        kept.append(band)
+        if sum(map(len, kept)) >= count:
+            rows = np.concatenate(kept) if len(kept) > 1 else kept[0]
+            whole = len(rows) // count * count
+            yield from (rows[begin : begin + count] for begin in range(0, whole, count))
+            kept = [rows[whole:]] if whole < len(rows) else []
+    if kept:
+        yield np.concatenate(kept)
+
+
+def _tiles(bands: Iterable[NDArray[Any]], height: int, width: int) -> Iterator[NDArray[Any]]:
+    """Yield the tiles of a page, row after row."""
+    for rows in _grouped(bands, height):
+        for x in range(0, rows.shape[1], width):
+            yield np.ascontiguousarray(rows[:, x : x + width])
+
+
+def _strips(
+    bands: Iterable[NDArray[Any]], count: int, compression: str, predictor: int, channels: int
+) -> Iterator[bytes]:
+    """Yield the compressed strips of a page."""
+    tifffile = require("tifffile")
+    kind = tifffile.COMPRESSION[compression.upper() if compression != "zlib" else "ADOBE_DEFLATE"]
+    compress = tifffile.TIFF.COMPRESSORS[kind]
+    subtract = tifffile.TIFF.PREDICTORS[predictor] if predictor > 1 else None
+    for rows in _grouped(bands, count):
+        pixels = rows if subtract is None else subtract(rows, axis=-1 if channels == 1 else -2)
+        yield bytes(compress(np.ascontiguousarray(pixels)))
 
 
 def _options(image: Image, big: bool) -> dict[str, Any]:
