@@ -202,6 +202,16 @@ def test_new_methods_are_those_of_arrays(mode: Any, dtype: torch.dtype) -> None:
         np.testing.assert_array_equal(tensor.numpy(), array)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_bfloat16_in_any_memory_order(mode: str) -> None:
+    whole = image(2, 3, 12, 10).to(torch.bfloat16)
+    views = whole[..., ::2], whole[:, :, ::2], whole.transpose(2, 3), whole.movedim(1, -1)[:, :3]
+    for view in views:
+        result = gridsample.interpolate(view, size=(7, 9), mode=mode)
+        expected = gridsample.interpolate(view.contiguous(), size=(7, 9), mode=mode)
+        torch.testing.assert_close(result, expected, rtol=2**-7, atol=2**-9)
+
+
 def test_arrays_and_tensors_agree() -> None:
     for dtype in (torch.float32, torch.uint8, torch.int16, torch.bool, torch.complex64):
         given = (image(2, 3, 6, 5).abs() * 9).to(dtype)

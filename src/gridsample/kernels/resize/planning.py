@@ -18,7 +18,7 @@ from gridsample.kernels.resize.program import (
     settings,
 )
 from gridsample.kernels.run import LINE, Launch
-from gridsample.kernels.vector import host
+from gridsample.kernels.vector import host, kind_of
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
@@ -193,7 +193,7 @@ class Memory:
     def reserve(self, count: int, kind: str) -> int:
         """Reserve memory for so many numbers, and return where it begins."""
         begin = self.size
-        self.size += -(-count * np.dtype(kind).itemsize // LINE) * LINE
+        self.size += -(-count * kind_of(kind).size // LINE) * LINE
         return begin
 
 
