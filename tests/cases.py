@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,53 @@ DTYPES = (*REALS, *COMPLEXES, *INTEGERS, "bool")
 def generator(*key: object) -> np.random.Generator:
     """Random numbers that differ from case to case and are the same in every run."""
     return np.random.default_rng(list(repr(key).encode()))
+
+
+# Choices, of which every pair occurs in some case ----------------------------------------------
+
+
+def cover(
+    rows: Sequence[tuple[Any, ...]], strength: int = 2, taken: Sequence[int] = ()
+) -> list[int]:
+    """The indices of some rows that show what all rows show in any `strength` columns.
+
+    `taken` are the indices of rows that are among them.
+    """
+
+    def shown(row: tuple[Any, ...]) -> set[tuple[tuple[int, Any], ...]]:
+        return set(itertools.combinations(enumerate(row), min(strength, len(row))))
+
+    sets = [shown(row) for row in rows]
+    left = set().union(*sets).difference(*(sets[i] for i in taken))
+    chosen = list(taken)
+    # The rows that show most come first, as far as one pass over them tells.
+    for new in range(max(map(len, sets), default=0), 0, -1):
+        for i, shows in enumerate(sets):
+            if len(shows & left) >= new:
+                left -= shows
+                chosen.append(i)
+    return sorted(chosen)
+
+
+def covering(*choices: Sequence[Any], strength: int = 2) -> list[tuple[Any, ...]]:
+    """Some of the product of choices: any two of them (or `strength`) occur in all combinations."""
+    rows = [*itertools.product(*(range(len(choice)) for choice in choices))]
+    return [
+        tuple(choice[k] for choice, k in zip(choices, rows[i], strict=True))
+        for i in cover(rows, strength)
+    ]
+
+
+def slow_after(count: int, values: Iterable[Any]) -> list[Any]:
+    """Parameters of a test, of which the first `count` are in every run and the others are slow."""
+    import pytest  # benchmarks, which use this file too, do without
+
+    return [
+        value
+        if i < count
+        else pytest.param(*(value if type(value) is tuple else (value,)), marks=pytest.mark.slow)
+        for i, value in enumerate(values)
+    ]
 
 
 # Images -----------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -53,6 +54,40 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--may-skip", action="append", default=[], help="one more reason for which tests may skip"
     )
+    parser.addoption(
+        "--every-case", action="store_true", help="run all cases of tests marked `covering`"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a test marked `covering`, keep the cases that show every pair of its parameters.
+
+    `covering(slow=3)` leaves the cases that every three parameters need in addition to slow runs;
+    of `covering(ordinary=1, slow=2)` an ordinary run has every value of each parameter.
+    """
+    if config.getoption("--every-case"):
+        return
+    groups = collections.defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("covering"):
+            groups[item.nodeid.partition("[")[0]].append(item)
+    if not groups:
+        return
+    import cases  # a copy of this file in a test of what is here is without
+
+    dropped = set()
+    for group in groups.values():
+        mark = group[0].get_closest_marker("covering")
+        # Cases share the objects of their parameters, which need not be comparable.
+        rows = [tuple(map(id, item.callspec.params.values())) for item in group]  # type: ignore[attr-defined]
+        few = cases.cover(rows, mark.kwargs.get("ordinary", 2))
+        more = cases.cover(rows, mark.kwargs["slow"], few) if "slow" in mark.kwargs else few
+        for i in set(more) - set(few):
+            group[i].add_marker("slow")
+        dropped |= {item for i, item in enumerate(group) if i not in more}
+    config.hook.pytest_deselected(items=[item for item in items if item in dropped])
+    items[:] = [item for item in items if item not in dropped]
 
 
 def forbid(report: Any, config: pytest.Config) -> None:

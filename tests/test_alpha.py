@@ -55,6 +55,7 @@ ROADS = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("road", ROADS)
 @pytest.mark.parametrize("channels", [2, 4])
 @pytest.mark.parametrize(

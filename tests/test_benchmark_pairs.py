@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import cases
 import pytest
 import torch
 from torch.nn import functional
@@ -20,7 +21,7 @@ from gridsample import torch_compat
 TIMES = {"ms": 1.0, "torch_ms": 2.0, "ratio": 2.0, "rounds": 5}
 
 
-@pytest.mark.parametrize("name", networks.TASKS)
+@pytest.mark.parametrize("name", cases.slow_after(1, networks.TASKS))
 def test_models_agree_in_their_first_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[str] = []
     for one in ("grid_sample", "affine_grid", "interpolate"):

@@ -80,7 +80,11 @@ def test_bytes_are_those_of_the_arrays() -> None:
 # Measuring ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", SMALL, ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=[pytest.mark.slow] * (i % 5 != 0)) for i, case in enumerate(SMALL)],
+    ids=lambda case: case.name,
+)
 def test_everybody_agrees(case: Case) -> None:
     row = measure(case, 1, 0.0, 1e9, INSTALLED)
     assert row["differ"] == {} and row["left_out"] == {}
@@ -101,6 +105,7 @@ def separate(input: Any, theta: Any, size: tuple[int, ...], mode: str) -> Any:
     return gridsample.grid_sample(input, gridsample.affine_grid(theta, size), mode)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tensors, direction", [(False, "forward"), (True, "step")])
 def test_affine_maps_agree(tensors: bool, direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if not hasattr(gridsample, "affine_sample"):

@@ -29,6 +29,7 @@ def folded(period: Array, spatial: tuple[int, ...]) -> Array:
     return period
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic", "spline3", "spline2"])
 @pytest.mark.parametrize("spatial", [(7,), (1,), (5, 4), (1, 6), (3, 4, 2)], ids=str)
 def test_dst1_is_an_odd_image_that_repeats(spatial: tuple[int, ...], mode: str) -> None:

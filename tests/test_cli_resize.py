@@ -44,6 +44,7 @@ def expected(array, size, **how):
     return gridsample.interpolate(array[None], size, channel_axis=-1, **how)[0]
 
 
+@pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("suffix", ["png", "tif", "npy", "nii"])
 def test_every_format(suffix):
     array = noise(40, 31, 3)
@@ -80,6 +81,7 @@ def test_a_voxel_of_the_output_is_where_it_says():
     np.testing.assert_allclose(fine.affine, affine @ halves, atol=1e-6)
 
 
+@pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize(
     "stored",
     [

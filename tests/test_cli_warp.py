@@ -22,6 +22,7 @@ def _inside_a_folder_of_its_own(tmp_path, monkeypatch):
 # ---- pixels that land on pixels ---------------------------------------------------------------
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic", "nearest,bicubic"])
 @pytest.mark.parametrize("align_corners", [[], ["--align-corners"]])
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ def line(pixels, xs, mode, boundary, align_corners=False, dtype=float, grid_type
 # Not a number, and infinite ---------------------------------------------------------------------
 
 
+@pytest.mark.covering(ordinary=1, slow=3)
 @RANK
 @ALIGN
 @BOUNDARY
@@ -100,6 +101,7 @@ def test_masking_the_loss_keeps_gradients_clean(mode, boundary):
 # Pixels that are not numbers --------------------------------------------------------------------
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("channels", [1, 8])
 @ALIGN
 @BOUNDARY
@@ -163,6 +165,7 @@ def test_reflection_counts_folds_however_far(mode, size, align_corners):
     assert_close(grad_grid, expected[1])
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @ALIGN
 @RANK
 @MODE

@@ -70,7 +70,18 @@ def test_every_block_can_be_seen(page: Path) -> None:
     assert len(marks) == sum(block.reason is not None for block in found)
 
 
-@pytest.mark.parametrize("page", runnable("python"), ids=name)
+# They register images and export models.
+LONG = ("docs/registration.md", "docs/onnx.md")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.slow] * (name(page) in LONG))
+        for page in runnable("python")
+    ],
+    ids=name,
+)
 def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "__main__"}

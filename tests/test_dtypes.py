@@ -81,11 +81,12 @@ def assert_gradients(image_type, grid_type, mode, boundary, channel_axis=1):
 # Every type with float32 ------------------------------------------------------------------------
 
 
+@pytest.mark.covering
 @IMAGE_TYPE
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
-def test_every_type_of_image(image_type, mode):
-    for boundary in cases.BOUNDARIES:
-        assert_samples(image_type, "float32", mode, boundary)
+@pytest.mark.parametrize("boundary", cases.BOUNDARIES)
+def test_every_type_of_image(image_type, mode, boundary):
+    assert_samples(image_type, "float32", mode, boundary)
 
 
 @GRID_TYPE
@@ -100,7 +101,7 @@ def test_gradients_of_types_that_are_wider_than_sums_or_rounded(image_type):
         assert_gradients(image_type, "float32", "linear", boundary)
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(60))
 @given(calls([("uint8", "float32"), ("complex64", "float32")]))
 def test_any_strides_and_options(call):
     exact = oracles.reference_output(call.image, call.grid, *call.how)
@@ -112,22 +113,26 @@ def test_any_strides_and_options(call):
     assert_stored(call.planes(out), exact, tolerance, oracles.magnitude(call.image))
 
 
-@pytest.mark.slow
-@IMAGE_TYPE
-@GRID_TYPE
-def test_every_type_of_image_with_every_type_of_grid(image_type, grid_type):
-    for mode, boundary in itertools.product(cases.MODES, cases.BOUNDARIES):
-        for channel_axis in (1, -1):
-            assert_samples(image_type, grid_type, mode, boundary, channel_axis)
+EVERY_KIND = pytest.mark.parametrize(
+    ("image_type", "grid_type", "mode", "boundary", "channel_axis"),
+    cases.covering(cases.DTYPES, cases.REALS, cases.MODES, cases.BOUNDARIES, (1, -1), strength=3),
+)
 
 
 @pytest.mark.slow
-@IMAGE_TYPE
-@GRID_TYPE
-def test_gradients_of_every_type_of_image_with_every_type_of_grid(image_type, grid_type):
-    for mode, boundary in itertools.product(cases.MODES, cases.BOUNDARIES):
-        for channel_axis in (1, -1):
-            assert_gradients(image_type, grid_type, mode, boundary, channel_axis)
+@EVERY_KIND
+def test_every_type_of_image_with_every_type_of_grid(
+    image_type, grid_type, mode, boundary, channel_axis
+):
+    assert_samples(image_type, grid_type, mode, boundary, channel_axis)
+
+
+@pytest.mark.slow
+@EVERY_KIND
+def test_gradients_of_every_type_of_image_with_every_type_of_grid(
+    image_type, grid_type, mode, boundary, channel_axis
+):
+    assert_gradients(image_type, grid_type, mode, boundary, channel_axis)
 
 
 # Nearest copies bits ----------------------------------------------------------------------------
@@ -254,6 +259,7 @@ def test_integers_of_32_bits_and_more_are_summed_in_double_precision(image_type)
 # Complex ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("mode", cases.MODES)
 @pytest.mark.parametrize("channel_axis", [1, -1])
 def test_a_complex_image_is_two_real_ones(mode, channel_axis):

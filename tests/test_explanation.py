@@ -174,6 +174,7 @@ def test_every_method_boundary_and_unit_gives_what_grid_sample_does(mode):
             assert one.gradient == pytest.approx(slopes[0, i], abs=1e-10), (place, boundary, how)
 
 
+@pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("turn", range(12))
 def test_several_axes_give_what_grid_sample_does(turn):
     rng = np.random.default_rng(turn)

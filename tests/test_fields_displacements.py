@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import cases
 import numpy as np
 import pytest
 import torch
@@ -351,7 +352,10 @@ DIFFERENTIABLE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("name", DIFFERENTIABLE)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name == "invert")) for name in DIFFERENTIABLE],
+)
 def test_gradients(name: str) -> None:
     function, field = DIFFERENTIABLE[name], leaf(3, 4)
     assert torch.autograd.gradcheck(function, field, atol=1e-6)
@@ -377,7 +381,7 @@ def test_products_with_jacobians_are_torchs_gradients() -> None:
     np.testing.assert_allclose(fields.invert_vjp(*arrays, *HOW), good, rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize("name", DIFFERENTIABLE)
+@pytest.mark.parametrize("name", cases.slow_after(1, DIFFERENTIABLE))
 def test_compiled_without_a_break(name: str) -> None:
     function, field = DIFFERENTIABLE[name], leaf(3, 4).detach()
     torch.compiler.reset()

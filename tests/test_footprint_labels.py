@@ -27,6 +27,7 @@ CALLS = [
 ]
 
 
+@pytest.mark.covering(ordinary=0, slow=1)
 @pytest.mark.parametrize("call", CALLS, ids=str)
 def test_the_winner_is_that_of_antialiased_images_of_each_label(call: Any) -> None:
     shape, items, out, mode, boundary, corners, coords, most = call

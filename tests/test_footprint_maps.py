@@ -50,7 +50,11 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize("call", CALLS, ids=str)
+@pytest.mark.parametrize(
+    "call",
+    [pytest.param(call, marks=[pytest.mark.slow] * (i > 2)) for i, call in enumerate(CALLS)],
+    ids=str,
+)
 def test_maps_are_sampled_and_differentiated_as_their_grid(
     call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

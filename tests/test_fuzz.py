@@ -78,28 +78,28 @@ def assert_survives(image, grid, values, mode, boundary, align_corners):
         assert abs(grad_input.sum(dtype=float) - total) <= 64 * oracles.ulp(image.dtype) * scale
 
 
-def assert_fuzz_survives(rank, grid_type, points=300):
+@pytest.mark.covering(slow=3)
+@RANK
+@GRID_TYPE
+@pytest.mark.parametrize("mode", cases.MODES)
+@pytest.mark.parametrize("boundary", cases.BOUNDARIES)
+@pytest.mark.parametrize("align_corners", [False, True])
+def test_any_bit_patterns(rank, grid_type, mode, boundary, align_corners):
+    points = 300
     rng = cases.generator("fuzz", rank, grid_type)
     image_type = "float64" if grid_type == "float64" else "float32"
     image = cases.pixels(rng, (2, 2, *SPATIAL[:rank]), image_type)
     values = cases.pixels(rng, (2, 2, points), image_type)
-    for mode, boundary, align_corners in OPTIONS:
-        for make in (bits, brink, ordinary):
-            grid = make(rng, (2, points, rank), grid_type)
-            assert_survives(image, grid, values, mode, boundary, align_corners)
-        # One coordinate of any kind among ordinary ones.
-        mixed = np.where(rng.random(grid.shape) < 0.3, bits(rng, grid.shape, grid_type), grid)
-        assert_survives(image, mixed, values, mode, boundary, align_corners)
-
-
-@RANK
-@GRID_TYPE
-def test_any_bit_patterns(rank, grid_type):
-    assert_fuzz_survives(rank, grid_type)
+    for make in (bits, brink, ordinary):
+        grid = make(rng, (2, points, rank), grid_type)
+        assert_survives(image, grid, values, mode, boundary, align_corners)
+    # One coordinate of any kind among ordinary ones.
+    mixed = np.where(rng.random(grid.shape) < 0.3, bits(rng, grid.shape, grid_type), grid)
+    assert_survives(image, mixed, values, mode, boundary, align_corners)
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(60))
 @given(
     st.binary(min_size=16, max_size=160),
     st.sampled_from([*cases.REALS]),

@@ -55,6 +55,7 @@ MODE_AND_RANK = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.covering(slow=3)
 @LAYOUT
 @KIND
 @ALIGN
@@ -77,6 +78,7 @@ def test_agrees_with_torch(mode, rank, boundary, align_corners, kind, channels, 
             assert_close(one, other)
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize(
     ("mode", "spatial"),
     [
@@ -131,6 +133,7 @@ EXACT_SIZES = {
 }
 
 
+@pytest.mark.covering
 @LAYOUT
 @KIND
 @ALIGN
@@ -181,7 +184,7 @@ def tolerance_of(call):
     return 1e-12 if wide else 64 * oracles.ulp(np.float32)
 
 
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(80))
 @given(calls(DOUBLE_AND_SINGLE), st.data())
 def test_output_is_the_reference_s(call, data):
     image = call.given(call.image)
@@ -209,7 +212,7 @@ def test_output_is_the_reference_s(call, data):
 UNWRITABLE = {"read-only", "repeated", "byte-swapped"}
 
 
-@settings(max_examples=examples(120))
+@settings(max_examples=examples(60))
 @given(calls(DOUBLE_AND_SINGLE), st.sampled_from([*cases.LAYOUTS]), st.sampled_from([1, 2, 5]))
 def test_gradients_are_the_reference_s(call, layout, threads):
     rng = cases.generator(call.out_shape)
@@ -253,6 +256,7 @@ def test_gradients_of_images_that_are_broadcast(axis, boundary):
     assert_close(alone, expected[0])
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @ALIGN
 @MODE
@@ -262,7 +266,7 @@ def test_every_boundary_beside_every_other(mode, align_corners, rank):
     image = cases.pixels(rng, (1, 2, *spatial))
     grid = rng.uniform(-3, 3, (1, 9, rank))
     values = cases.pixels(rng, (1, 2, 9))
-    for boundaries in itertools.product(cases.BOUNDARIES, repeat=rank):
+    for boundaries in cases.covering(*[cases.BOUNDARIES] * rank):
         how = (mode, boundaries, align_corners)
         out, grad_input, grad_grid = results(values, image, grid, *how)
         assert_close(out, oracles.reference_output(image, grid, *how))
@@ -271,6 +275,7 @@ def test_every_boundary_beside_every_other(mode, align_corners, rank):
         assert_close(grad_grid, expected[1])
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("rank", [2, 3])
 @BOUNDARY
 def test_every_mode_beside_every_other(boundary, rank):
@@ -279,10 +284,8 @@ def test_every_mode_beside_every_other(boundary, rank):
     image = cases.pixels(rng, (1, 9, *spatial))
     grid = rng.uniform(-2, 2, (1, 9, rank))
     values = cases.pixels(rng, (1, 9, 9))
-    for modes, channel_axis in itertools.product(
-        itertools.product(cases.MODES, repeat=rank), [1, -1]
-    ):
-        how = (modes, boundary, False)
+    for *modes, channel_axis in cases.covering(*[cases.MODES] * rank, [1, -1]):
+        how = (tuple(modes), boundary, False)
         out, grad_input, grad_grid = results(values, image, grid, *how, channel_axis)
         assert_close(out, oracles.reference_output(image, grid, *how))
         expected = oracles.reference_gradients(values, image, grid, *how)
@@ -311,6 +314,7 @@ def test_axes_are_named_in_the_order_of_the_grid():
 
 
 # A block is 16 to 256 points wide, and so is what a thread takes: sizes around both.
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("points", [1, 7, 15, 16, 17, 63, 255, 256, 257, 1025])
 @pytest.mark.parametrize("channel_axis", [1, -1])
 @MODE
@@ -328,6 +332,7 @@ def test_any_number_of_points(mode, points, channel_axis):
     assert_close(grad_grid, expected[1])
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 7, 8, 15, 16, 17, 33, 64])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_any_number_of_channels(channels, dtype):

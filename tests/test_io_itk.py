@@ -80,6 +80,7 @@ def apply(transforms: list[Any], point: Array) -> Array:
     return point
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("rank", [2, 3])
 @pytest.mark.parametrize("suffix", ["tfm", "h5", "mat", "txt"])
 def test_transforms_are_itks(rank: int, suffix: str, tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ def labels_like(shape, dtype=np.int16):
 CASES = [((2, 9, 20, 24), (23, 17, 31)), ((1, 14, 12, 15), (9, 19, 15))]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("is_seg", [False, True])
 @pytest.mark.parametrize("order_z", [0, 1, 3])
 @pytest.mark.parametrize("order", [0, 1, 3])

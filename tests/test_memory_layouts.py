@@ -80,6 +80,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 # Filters: every order of the axes, with every axis ------------------------------------------------
 
 
+@pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("rank", [2, 3, 4])
 def test_filters_run_along_their_axis_in_every_layout(rank: int) -> None:
     every_shape = itertools.product(*[(n, 1) for n in (4, 3, 5, 2)[:rank]])
@@ -402,18 +403,20 @@ def test_linear_pictures_are_the_same_in_every_layout(library: str, data: st.Dat
 @pytest.mark.parametrize("kind", ["float64", "float32", "complex64"])
 @pytest.mark.parametrize("library", STEPS)
 @pytest.mark.parametrize("name", FUNCTIONS)
-@settings(max_examples=8)  # an example may need programs of its own
+@settings(max_examples=4)  # an example may need programs of its own
 @given(st.data())
 def test_a_layout_changes_nothing(name: str, library: str, kind: str, data: st.DataObject) -> None:
     check(FUNCTIONS[name], library, data.draw(inputs(kind)), data)
 
 
 @pytest.mark.slow
+@settings(max_examples=examples(30))
 @given(st.data())
 def test_a_layout_changes_no_second_derivatives(data: st.DataObject) -> None:
     check(second_derivatives, "torch", data.draw(inputs("float64")), data)
 
 
+@settings(max_examples=examples(40))
 @given(st.data())
 def test_results_are_written_in_any_layout(data: st.DataObject) -> None:
     x = data.draw(inputs("float64", ranks=[2], modes=["linear"]))

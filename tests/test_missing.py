@@ -271,6 +271,7 @@ def test_affine_maps_are_grids() -> None:
     assert_close(mine[1], np.einsum("nhwd,mhwe->nde", theirs[1], rows), 1e-10)
 
 
+@pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("mode", ["linear", "area", "bicubic"])
 @pytest.mark.parametrize("weighted", [None, (1, 1, 6, 7), (1, 2, 6, 7)])
 def test_resizing_divides_two_images(mode: str, weighted: Any) -> None:

@@ -39,6 +39,7 @@ def long_enough(shape, mode):
     return tuple(max(n, LONG) for n in shape) if mode in ("reflect", "grid-mirror") else shape
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("prefilter", [True, False])
 @pytest.mark.parametrize("order", range(6))
 @pytest.mark.parametrize("mode", MODES)
@@ -358,6 +359,7 @@ def tensor(given):
     return torch.tensor(given) if isinstance(given, np.ndarray) else given
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("order", [0, 1, 3])
 def test_tensors_take_the_same_way(mode, order):
@@ -370,6 +372,7 @@ def test_tensors_take_the_same_way(mode, order):
         np.testing.assert_allclose(result, expected, rtol=0, atol=TOLERANCE)
 
 
+@pytest.mark.covering(ordinary=0, slow=1)
 @pytest.mark.parametrize("mode", ["nearest", "grid-constant", "constant", "wrap"])
 def test_tensors_are_differentiable(mode):
     torch = pytest.importorskip("torch")

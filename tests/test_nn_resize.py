@@ -79,6 +79,7 @@ def test_center_pool_means_cells() -> None:
     torch.testing.assert_close(CenterPool([[0.0]] * 3)(whole)[0, 0, 0, 0, 0], whole.mean())
 
 
+@pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("kind", ["gaussian", "laplacian"])
 @pytest.mark.parametrize("shape", [(37,), (16, 9), (6, 7, 5)])
 def test_pyramids_are_undone(kind: str, shape: tuple[int, ...]) -> None:

@@ -5,6 +5,7 @@ import math
 import sys
 from math import inf, nan
 
+import cases
 import numpy as np
 import pytest
 from hypothesis import given
@@ -77,6 +78,7 @@ def test_dropped_taps_are_rings():
     assert "tap that is dropped" in words(ax)
 
 
+@pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize(
     ("at", "steps"),
     [((0.1, 0.2), 0), ((-1.4, 0.2), 1), ((-1.4, 1.4), 2), ((-3.2, 1.4), 4), ((-1.1, 0.2), 2)],
@@ -213,15 +215,18 @@ def test_few_pixels_are_drawn_with_all_taps_among_them(size, x, mode, boundary, 
 
 @pytest.mark.parametrize(
     ("size", "at", "mode", "boundary", "aligned"),
-    [
-        ((1,), (-7.7,), "cubic", "reflection", True),
-        ((1, 1), (inf, 0.9), "linear", "reflection", True),
-        ((7, 1), (-7.7, 1e9), "nearest", "zeros", False),
-        ((63, 5), (-7.7, 0.9), "cubic", "reflection", False),
-        ((2, 3, 1), (inf, 0.9, -0.2), "cubic", "border", False),
-        ((10**6, 10**6), (-1.5, 0.3), "cubic", "reflection", False),
-        ((10**6, 4), (1e300, -1.0), "linear", "border", True),
-    ],
+    cases.slow_after(
+        3,
+        [
+            ((1,), (-7.7,), "cubic", "reflection", True),
+            ((1, 1), (inf, 0.9), "linear", "reflection", True),
+            ((7, 1), (-7.7, 1e9), "nearest", "zeros", False),
+            ((63, 5), (-7.7, 0.9), "cubic", "reflection", False),
+            ((2, 3, 1), (inf, 0.9, -0.2), "cubic", "border", False),
+            ((10**6, 10**6), (-1.5, 0.3), "cubic", "reflection", False),
+            ((10**6, 4), (1e300, -1.0), "linear", "border", True),
+        ],
+    ),
 )
 def test_anything_can_be_drawn(size, at, mode, boundary, aligned):
     one = gridsample.explain(size, at, mode, boundary, aligned)

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import cases
 import numpy as np
 import pytest
 import torch
@@ -87,7 +88,7 @@ def error(result: Registration, matrix: np.ndarray) -> float:
     return float(np.sqrt(((points + field - true) ** 2).sum(-1))[inside].max())
 
 
-@pytest.mark.parametrize("model", MAPS)
+@pytest.mark.parametrize("model", cases.slow_after(1, MAPS))
 def test_known_matrices_are_found(model: str) -> None:
     fixed, moving = images(MAPS[model], SIDE, SIDE)
     result = register(fixed, moving, model)
@@ -110,7 +111,7 @@ def test_known_matrices_are_found(model: str) -> None:
     assert result.loss == result.history[-1].losses[-1]
 
 
-@pytest.mark.parametrize("loss", ["l1", "ncc", "lncc", "mi", "callable"])
+@pytest.mark.parametrize("loss", cases.slow_after(1, ["ncc", "l1", "lncc", "mi", "callable"]))
 def test_every_loss_finds_an_affine_map(loss: str) -> None:
     fixed, moving = images(MAPS["affine"], SIDE, SIDE)
     given: Any = loss
@@ -139,11 +140,14 @@ def smooth_warp(side: int, amplitude: float, shift: Any) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("model", "options"),
-    [
-        ("displacement", {}),
-        ("displacement", {"regularization": "diffusion", "smoothing": 0.5}),
-        ("velocity", {"loss": "ncc"}),
-    ],
+    cases.slow_after(
+        1,
+        [
+            ("velocity", {"loss": "ncc"}),
+            ("displacement", {}),
+            ("displacement", {"regularization": "diffusion", "smoothing": 0.5}),
+        ],
+    ),
 )
 def test_known_fields_are_found(model: str, options: dict[str, Any]) -> None:
     at, true = blobs(SIDE, SIDE), smooth_warp(SIDE, 1.5, SHIFT)
@@ -209,6 +213,7 @@ def test_layouts_dtypes_and_libraries_agree() -> None:
     assert error(whole, MAPS["rigid"]) < 0.1
 
 
+@pytest.mark.slow
 def test_missing_and_masked_pixels_do_not_count() -> None:
     fixed, moving = images(MAPS["rigid"], SIDE, SIDE)
     damaged, spoilt = fixed.copy(), moving.copy()
@@ -223,6 +228,7 @@ def test_missing_and_masked_pixels_do_not_count() -> None:
     np.testing.assert_allclose(result.matrix, again.matrix, rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_sizes_may_differ_and_a_start_may_be_given() -> None:
     fixed, moving = images(MAPS["affine"], SIDE, SIDE)
     cut = moving[3:, 7:]
@@ -305,6 +311,7 @@ def test_known_warps_of_photos_and_a_volume(name: str) -> None:
 # Files --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_transforms_in_files(tmp_path: Path) -> None:
     fixed, moving = images(MAPS["homography"], SIDE, SIDE)
     result = register(fixed, moving, "homography")
@@ -372,6 +379,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [(1.0, 0.0), (0.25, 100.0)])  # of the moving image alone
 def test_volumes_on_the_command_line(tmp_path: Path, scale: tuple[float, float]) -> None:
     import nibabel
@@ -396,6 +404,7 @@ def test_volumes_on_the_command_line(tmp_path: Path, scale: tuple[float, float])
     np.testing.assert_allclose(made.get_fdata().T[inner], fixed[inner], rtol=0, atol=0.05)
 
 
+@pytest.mark.slow
 def test_reports_show_every_kind_of_image(tmp_path: Path) -> None:
     fixed, moving = images(MAPS["translation"], SIDE, SIDE)
     for axis in (1, -1):

@@ -23,13 +23,14 @@ from gridsample.definitions.tables import Axis, axis_map
 # The kernels ------------------------------------------------------------------------------------
 
 
+@pytest.mark.covering(ordinary=1, slow=3)
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("smooth", [False, True])
 def test_every_method_is_its_matrices_and_their_transposes(
     rank: int, method: str, smooth: bool
 ) -> None:
-    for (spatial, size), align, axis in itertools.product(SHAPES[rank], (False, True), (1, -1)):
+    for (spatial, size), align, axis in cases.covering(SHAPES[rank], (False, True), (1, -1)):
         rng = cases.generator(spatial, size)
         image = cases.pixels(rng, (2, 3, *spatial))
         how = {"mode": method, "antialias": smooth, **corners(method, align)}
@@ -47,32 +48,38 @@ def test_every_method_is_its_matrices_and_their_transposes(
         np.testing.assert_allclose(np.moveaxis(back, axis, 1), transposed, rtol=0, atol=1e-11)
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("dtype", cases.DTYPES)
 @pytest.mark.parametrize("method", ["linear", "spline3", "spline4", "nearest"])
-def test_every_dtype(dtype: str, method: str) -> None:
+@pytest.mark.parametrize(
+    ("channels", "spatial", "size"), [(2, (9, 14), (13, 5)), (21, (5, 4), (7, 4))]
+)
+def test_every_dtype(
+    dtype: str, method: str, channels: int, spatial: tuple[int, ...], size: tuple[int, ...]
+) -> None:
     kind = np.dtype(dtype)
-    for channels, (spatial, size) in ((2, ((9, 14), (13, 5))), (21, ((5, 4), (7, 4)))):
-        image = cases.pixels(cases.generator(dtype), (2, channels, *spatial), kind)
-        out = gridsample.interpolate(image, size, mode=method)
-        assert out.dtype == kind
-        exact = dense(image, matrices(spatial, size, method, False, False))
-        if method == "nearest":
-            rows, columns = (
-                axis_map(Axis(n, m, method)).band.first for n, m in zip(spatial, size, strict=True)
-            )
-            np.testing.assert_array_equal(out, image[:, :, rows[:, np.newaxis], columns])
-        elif kind.kind in "fc":
-            np.testing.assert_allclose(out, exact, rtol=scale_of(kind), atol=scale_of(kind))
-        else:
-            low, high = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max)
-            wide = kind.itemsize > 2
-            # Half a unit of rounding, and that of sums: in single precision up to 16 bits.
-            slack = 0.5 + 8 * float(high) * float(np.finfo("f8" if wide else "f4").eps)
-            slack = 1.0 if kind == np.uint8 else slack
-            off = np.abs(out.astype(float) - np.clip(exact, low, high))
-            assert off.max() <= slack
+    image = cases.pixels(cases.generator(dtype), (2, channels, *spatial), kind)
+    out = gridsample.interpolate(image, size, mode=method)
+    assert out.dtype == kind
+    exact = dense(image, matrices(spatial, size, method, False, False))
+    if method == "nearest":
+        rows, columns = (
+            axis_map(Axis(n, m, method)).band.first for n, m in zip(spatial, size, strict=True)
+        )
+        np.testing.assert_array_equal(out, image[:, :, rows[:, np.newaxis], columns])
+    elif kind.kind in "fc":
+        np.testing.assert_allclose(out, exact, rtol=scale_of(kind), atol=scale_of(kind))
+    else:
+        low, high = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max)
+        wide = kind.itemsize > 2
+        # Half a unit of rounding, and that of sums: in single precision up to 16 bits.
+        slack = 0.5 + 8 * float(high) * float(np.finfo("f8" if wide else "f4").eps)
+        slack = 1.0 if kind == np.uint8 else slack
+        off = np.abs(out.astype(float) - np.clip(exact, low, high))
+        assert off.max() <= slack
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("layout", cases.LAYOUTS)
 @pytest.mark.parametrize("method", ["nearest", "cubic"])
 def test_however_it_lies_in_memory(layout: str, method: str) -> None:
@@ -87,6 +94,7 @@ def test_however_it_lies_in_memory(layout: str, method: str) -> None:
             np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("method", ["nearest", "linear", "cubic", "spline3", "area"])
 def test_threads_and_pieces_change_nothing(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from gridsample.kernels.resize import planning
@@ -154,7 +162,9 @@ LIKE_POINTS: tuple[str | Method, ...] = (
 @pytest.mark.parametrize("mode", LIKE_POINTS, ids=lambda mode: getattr(mode, "name", mode))
 def test_resizing_is_sampling_at_its_positions(mode: str | Method) -> None:
     method = gridsample.methods.get(mode) if isinstance(mode, str) else mode
-    for (spatial, size), align in itertools.product(SHAPES[2], (False, True)):
+    first = LIKE_POINTS.index(mode)
+    for i, (spatial, size) in enumerate(SHAPES[2]):
+        align = bool((i + first) % 2)
         image = cases.pixels(cases.generator(spatial), (2, 3, *spatial))
         out = gridsample.interpolate(image, size, mode=mode, align_corners=align)
         y, x = (Axis(n, m, "", align).positions() for n, m in zip(spatial, size, strict=True))
@@ -166,6 +176,7 @@ def test_resizing_is_sampling_at_its_positions(mode: str | Method) -> None:
         np.testing.assert_allclose(out, sampled, rtol=0, atol=bound)
 
 
+@pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("order", range(2, 8))
 def test_a_spline_resized_to_its_own_size_is_itself(order: int) -> None:
     for n in (*range(1, 41), 200):
@@ -213,6 +224,7 @@ def test_modes_that_only_resize_are_refused_by_points(mode: str) -> None:
         gridsample.splat(np.zeros((1, 1, 3)), grid, (4, 5), mode)
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("rounding", ["exact", "pillow", "torch"])
 @pytest.mark.parametrize("a", [-1.5, -4.0, -40.0])
 def test_bytes_that_overshoot_far_do_not_overflow(a: float, rounding: str) -> None:

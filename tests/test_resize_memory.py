@@ -20,6 +20,7 @@ from gridsample.ops.resizing import resize_rows
 # Memory -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("mode", ["linear", "cubic", "area", "nearest", "lanczos3", "spline3"])
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
 @pytest.mark.parametrize(
@@ -64,6 +65,7 @@ def test_an_image_with_gaps_is_not_copied_whole(mode: str) -> None:
     assert peak - out.nbytes < image.nbytes / 2
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("channels", [2, 3, 4])
 def test_two_by_two_pixels_at_once(dtype: str, channels: int) -> None:
@@ -105,28 +107,29 @@ def test_nothing_beside_an_array_is_touched(side: str) -> None:
 # Bands of rows ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.parametrize(("smooth", "rows"), [(False, 7), (True, 64)])
+@pytest.mark.parametrize(
+    ("shape", "size"),
+    [((200, 31, 3), (90, 40)), ((90, 20, 1), (201, 7)), ((60, 9, 8, 2), (31, 4, 9))],
+)
 @pytest.mark.parametrize("dtype", ["uint8", "float64"])
-def test_rows_are_those_of_the_whole(method: str, dtype: str) -> None:
-    rng = cases.generator("rows")
-    for shape, size in (
-        ((200, 31, 3), (90, 40)),
-        ((90, 20, 1), (201, 7)),
-        ((60, 9, 8, 2), (31, 4, 9)),
-    ):
-        image = cases.pixels(rng, shape, dtype)
-        for smooth, rows in ((False, 7), (True, 64)):
-            how: dict[str, Any] = {"mode": method, "antialias": smooth}
-            read: list[tuple[int, int]] = []
+@pytest.mark.parametrize("method", METHODS)
+def test_rows_are_those_of_the_whole(
+    method: str, dtype: str, shape: tuple[int, ...], size: tuple[int, ...], smooth: bool, rows: int
+) -> None:
+    image = cases.pixels(cases.generator("rows"), shape, dtype)
+    how: dict[str, Any] = {"mode": method, "antialias": smooth}
+    read: list[tuple[int, int]] = []
 
-            def band(begin: int, end: int, image: Array = image, read: Any = read) -> Array:
-                read.append((begin, end))
-                return image[begin:end]
+    def band(begin: int, end: int) -> Array:
+        read.append((begin, end))
+        return image[begin:end]
 
-            made = [*resize_rows(band, shape, size, rows=rows, **how)]
-            whole = gridsample.interpolate(image[None], size, channel_axis=-1, **how)[0]
-            assert {len(part) for part in made[:-1]} <= {rows}
-            off = np.abs(np.concatenate(made).astype(float) - whole.astype(float)).max()
-            # Bytes are rounded between two axes, whose order is chosen for each band.
-            assert off <= (1e-12 if dtype == "float64" else 1)
-            assert read == sorted(read)
+    made = [*resize_rows(band, shape, size, rows=rows, **how)]
+    whole = gridsample.interpolate(image[None], size, channel_axis=-1, **how)[0]
+    assert {len(part) for part in made[:-1]} <= {rows}
+    off = np.abs(np.concatenate(made).astype(float) - whole.astype(float)).max()
+    # Bytes are rounded between two axes, whose order is chosen for each band.
+    assert off <= (1e-12 if dtype == "float64" else 1)
+    assert read == sorted(read)

@@ -20,6 +20,7 @@ import gridsample
 # Fixed point ------------------------------------------------------------------------------------
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("smooth", [False, True])
 def test_bytes_are_within_one_of_the_real_result(method: str, smooth: bool) -> None:
@@ -38,6 +39,7 @@ def test_bytes_are_within_one_of_the_real_result(method: str, smooth: bool) -> N
         assert np.abs(out - np.clip(np.rint(exact), 0, 255)).max() <= 1
 
 
+@pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("value", [0, 1, 127, 255])
 def test_a_constant_byte_stays_what_it_is(value: int) -> None:
     image = np.full((1, 3, 50, 41), value, np.uint8)
@@ -78,8 +80,15 @@ def torch_cases() -> list[tuple[int, str, dict[str, Any]]]:
     return plain
 
 
-@pytest.mark.parametrize(("rank", "mode", "how"), torch_cases())
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+# All in double precision; each other type with some, and with all when slow.
+@pytest.mark.parametrize(
+    ("rank", "mode", "how", "dtype"),
+    [
+        pytest.param(*case, dtype, marks=[pytest.mark.slow] * (k != 0 and (i + k) % 6 != 0))
+        for i, case in enumerate(torch_cases())
+        for k, dtype in enumerate((torch.float64, torch.float32, torch.float16, torch.bfloat16))
+    ],
+)
 def test_torch_agrees_forward_and_backward(
     rank: int, mode: str, how: dict[str, Any], dtype: torch.dtype
 ) -> None:
@@ -91,25 +100,27 @@ def test_torch_agrees_forward_and_backward(
             functional.interpolate(torch.ones(1, 1, 4, 4, dtype=dtype), 2, mode=mode, **how)
         return
     tolerance = 1e-12 if dtype == torch.float64 else 16 * max(eps, 64 * 2.0**-24)
-    for spatial, size in SHAPES[rank]:
-        scale = [0.6, 1.7, 2.3][:rank]
-        for options in ({"size": size}, {"scale_factor": scale}):
-            if "scale_factor" in options and min(math.floor(n * 0.6) for n in spatial) < 1:
-                continue
-            image = torch.randn(2, 3, *spatial, dtype=dtype)
-            results = []
-            for function in (gridsample.interpolate, functional.interpolate):
-                leaf = image.clone().requires_grad_()
-                out = function(leaf, mode=mode, **options, **how)
-                grad = torch.autograd.grad(out, leaf, torch.ones_like(out))[0]
-                # Torch's gradient of this takes the wrong factor for x: it is no adjoint.
-                wrong = (rank, mode) == (3, "nearest") and "scale_factor" in options
-                results.append((out.detach(), out.detach() if wrong else grad))
-            for mine, theirs in zip(*results, strict=True):
-                assert mine.dtype == theirs.dtype
-                # A gradient sums up as many terms as an input has outputs.
-                bound = tolerance * max(1.0, float(theirs.abs().max()))
-                torch.testing.assert_close(mine, theirs, rtol=0, atol=bound)
+    scale = [0.6, 1.7, 2.3][:rank]
+    for i, (spatial, size) in enumerate(SHAPES[rank]):
+        # Sizes for every second shape and factors for the others; of 16 bits the other way around.
+        both: tuple[dict[str, Any], ...] = ({"size": size}, {"scale_factor": scale})
+        options = both[(i + (eps < 1e-6)) % 2]
+        if "scale_factor" in options and min(math.floor(n * 0.6) for n in spatial) < 1:
+            continue
+        image = torch.randn(2, 3, *spatial, dtype=dtype)
+        results = []
+        for function in (gridsample.interpolate, functional.interpolate):
+            leaf = image.clone().requires_grad_()
+            out = function(leaf, mode=mode, **options, **how)
+            grad = torch.autograd.grad(out, leaf, torch.ones_like(out))[0]
+            # Torch's gradient of this takes the wrong factor for x: it is no adjoint.
+            wrong = (rank, mode) == (3, "nearest") and "scale_factor" in options
+            results.append((out.detach(), out.detach() if wrong else grad))
+        for mine, theirs in zip(*results, strict=True):
+            assert mine.dtype == theirs.dtype
+            # A gradient sums up as many terms as an input has outputs.
+            bound = tolerance * max(1.0, float(theirs.abs().max()))
+            torch.testing.assert_close(mine, theirs, rtol=0, atol=bound)
 
 
 @pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])

@@ -25,6 +25,7 @@ def extremes(*shape: int) -> Any:
     return cases.generator("extremes", shape).integers(0, 2, shape, np.uint8) * np.uint8(255)
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("method", FILTERS)
 def test_bytes_are_those_of_pillow(method: str, size: tuple[int, int]) -> None:
@@ -39,24 +40,26 @@ def test_bytes_are_those_of_pillow(method: str, size: tuple[int, int]) -> None:
     np.testing.assert_array_equal(first.transpose(1, 2, 0), theirs)
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("channels", [1, 3, 5])
 @pytest.mark.parametrize("method", ["bilinear", "bicubic", "lanczos"])
 def test_bytes_are_those_of_torch(method: str, channels: int) -> None:
     """To the last bit, for tensors and arrays, whatever the layout."""
     torch = pytest.importorskip("torch")
     images = torch.from_numpy(extremes(2, channels, 23, 40))
-    for memory in (torch.contiguous_format, torch.channels_last):
+    for memory, size, options in cases.covering(
+        (torch.contiguous_format, torch.channels_last),
+        ((8, 90), (61, 7), (23, 11), (50, 50)),
+        ({"antialias": True}, *(({}, {"align_corners": True}) if method != "lanczos" else ())),
+    ):
         image = images.contiguous(memory_format=memory)
-        for size in ((8, 90), (61, 7), (23, 11), (50, 50)):
-            plain = ({}, {"align_corners": True}) if method != "lanczos" else ()
-            for options in ({"antialias": True}, *plain):
-                theirs = torch.nn.functional.interpolate(image, size, mode=method, **options)
-                ours = gridsample.interpolate(image, size, mode=method, rounding="torch", **options)
-                assert torch.equal(ours, theirs)
-                arrays = gridsample.interpolate(
-                    image.numpy(), size, mode=method, rounding="torch", **options
-                )
-                np.testing.assert_array_equal(arrays, theirs.numpy())
+        theirs = torch.nn.functional.interpolate(image, size, mode=method, **options)
+        ours = gridsample.interpolate(image, size, mode=method, rounding="torch", **options)
+        assert torch.equal(ours, theirs)
+        arrays = gridsample.interpolate(
+            image.numpy(), size, mode=method, rounding="torch", **options
+        )
+        np.testing.assert_array_equal(arrays, theirs.numpy())
 
 
 def test_what_differs_is_the_rounding_between_axes() -> None:
@@ -72,6 +75,7 @@ def test_what_differs_is_the_rounding_between_axes() -> None:
     assert max(abs(one - alone[0]).max() for one in alone) <= 1
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "bool"])
 @pytest.mark.parametrize("rounding", ["pillow", "torch"])
 def test_other_integers_are_rounded_axis_by_axis(dtype: str, rounding: str) -> None:

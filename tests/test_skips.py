@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import cases
 import conftest
 import pytest
 
@@ -35,11 +36,14 @@ def test_known():
 
 @pytest.mark.parametrize(
     ("source", "options", "summary"),
-    [
-        (SKIPS, [], "1 failed, 1 skipped, 1 xfailed, 1 error"),
-        (SKIPS, ["--may-skip=because", "--may-skip=marked"], "3 skipped, 1 xfailed"),
-        ("import pytest\npytest.importorskip('no_such_module')", [], "1 error"),
-    ],
+    cases.slow_after(
+        1,
+        [
+            (SKIPS, [], "1 failed, 1 skipped, 1 xfailed, 1 error"),
+            (SKIPS, ["--may-skip=because", "--may-skip=marked"], "3 skipped, 1 xfailed"),
+            ("import pytest\npytest.importorskip('no_such_module')", [], "1 error"),
+        ],
+    ),
 )
 def test_a_skip_that_is_not_listed_fails(
     tmp_path: Path, source: str, options: list[str], summary: str

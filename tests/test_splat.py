@@ -19,24 +19,30 @@ BOUNDARIES = tuple(reference.BOUNDARIES)
 # The transpose ------------------------------------------------------------------------------------
 
 
+@pytest.mark.covering(ordinary=1, slow=3)
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"extrapolate": False}, {"prefilter": False}, {"coords": "pixel"}],
+    ids=lambda more: next(iter(more), "plain"),
+)
+@pytest.mark.parametrize(("items", "grid_items"), [(2, 2), (2, 1)])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic", "spline3", "lanczos2"])
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 @pytest.mark.parametrize("rank", [1, 2, 3])
-def test_splat_is_the_transpose_of_grid_sample(rank: int, boundary: str) -> None:
-    for mode, (items, grid_items) in itertools.product(
-        ("nearest", "linear", "cubic", "spline3", "lanczos2"), ((2, 2), (2, 1))
-    ):
-        rng = cases.generator("transpose", rank, boundary, mode)
-        spatial = (3, 4, 5)[:rank]
-        image, grid = (
-            cases.pixels(rng, (items, 2, *spatial)),
-            rng.uniform(-2, 2, (grid_items, 20, rank)),
-        )
-        values = cases.pixels(rng, (items, 2, 20))
-        for more in ({}, {"extrapolate": False}, {"prefilter": False}, {"coords": "pixel"}):
-            sampled = gridsample.grid_sample(image, grid, mode, boundary, **more)
-            pushed = gridsample.splat(values, grid, spatial, mode, boundary, **more)
-            terms = np.abs(sampled * values).sum() + 1
-            assert abs(np.sum(sampled * values) - np.sum(image * pushed)) < 1e-12 * terms
+def test_splat_is_the_transpose_of_grid_sample(
+    rank: int, boundary: str, mode: str, items: int, grid_items: int, more: dict[str, Any]
+) -> None:
+    rng = cases.generator("transpose", rank, boundary, mode)
+    spatial = (3, 4, 5)[:rank]
+    image, grid = (
+        cases.pixels(rng, (items, 2, *spatial)),
+        rng.uniform(-2, 2, (grid_items, 20, rank)),
+    )
+    values = cases.pixels(rng, (items, 2, 20))
+    sampled = gridsample.grid_sample(image, grid, mode, boundary, **more)
+    pushed = gridsample.splat(values, grid, spatial, mode, boundary, **more)
+    terms = np.abs(sampled * values).sum() + 1
+    assert abs(np.sum(sampled * values) - np.sum(image * pushed)) < 1e-12 * terms
 
 
 def test_one_item_of_values_goes_to_every_grid() -> None:
@@ -163,6 +169,7 @@ def test_bad_input(changes: dict[str, Any], error: type[Exception], words: list[
 # Derivatives along coordinates --------------------------------------------------------------------
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("mode", ["cubic", "spline4"])
 def test_gradient_and_hessian_are_differences(mode: str, rank: int) -> None:

@@ -81,6 +81,7 @@ def test_outcomes_are_those_of_pytest(figures: dict[str, Any]) -> None:
     assert ours["calls"] == {"shift": 1, "zoom": 1} and ours["reached"] == 1
 
 
+@pytest.mark.slow
 def test_differences_are_told(figures: dict[str, Any]) -> None:
     worse, better = figures["differences"]
     assert worse["test"].endswith("looks_inside") and worse["worse"]

@@ -189,6 +189,7 @@ def test_a_table_of_ones_own_is_stretched_as_its_formula_would_be() -> None:
             np.testing.assert_allclose(mine, named, rtol=0, atol=ROUNDING)
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("smooth", [False, True])
 def test_every_matrix_keeps_a_constant_and_has_its_transpose(method: str, smooth: bool) -> None:
@@ -226,6 +227,7 @@ def test_bands_are_what_they_write_out() -> None:
     np.testing.assert_array_equal(gap.count, [1, 0, 0, 0, 1, 0, 0, 0, 0])
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("smooth", [False, True])
 @pytest.mark.parametrize(("n", "m"), [(200, 77), (90, 200)])

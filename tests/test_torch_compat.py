@@ -193,6 +193,7 @@ def test_what_we_refuse_and_torch_takes_is_torchs() -> None:
 # interpolate --------------------------------------------------------------------------------------
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize(
     ("shape", "how"),
     [
@@ -374,6 +375,7 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(
     "shape", [(1, 3, 7, 9), (2, 8, 7, 9), (2, 1, 7, 9), (2, 3, 5, 4, 6)], ids=str
@@ -384,7 +386,9 @@ def test_strict_lays_results_out_as_torch_does(shape: tuple[int, ...], layout: s
     grid = given((image.shape[0], *(2, 3, 4)[:rank], rank))
     check_strict(lambda: functional.grid_sample(image, grid, align_corners=False))
     modes = ("nearest", "area", *(("bilinear", "bicubic") if rank == 2 else ("trilinear",)))
-    for mode, size in itertools.product(modes, ((5, 4, 7)[:rank], (1,) * rank)):
+    for i, mode in enumerate(modes):
+        # Both sizes of each mode, one with every second layout.
+        size = (5, 4, 7)[:rank] if (i + [*LAYOUTS].index(layout)) % 2 else (1,) * rank
         check_strict(lambda: functional.interpolate(image, size, mode=mode))  # noqa: B023
 
 
@@ -406,6 +410,7 @@ def test_autocast_gives_the_types_that_it_gives_in_torch(strict: bool) -> None:
                 assert functional.interpolate(tensors[0], 3).dtype == first
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("rank", [2, 3])
 @pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])

@@ -28,6 +28,7 @@ def gradients(output: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
     return torch.autograd.grad(output, inputs, upstream)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kind", ["random", "identity", "far"])
 @pytest.mark.parametrize("corners", [False, True])
 @pytest.mark.parametrize("boundary", cases.BOUNDARIES)
@@ -48,6 +49,7 @@ def test_values_and_gradients_are_those_of_torch(
         torch.testing.assert_close(by_grid, expected[1], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("last", [False, True])
 def test_tensors_give_what_arrays_give(rank: int, last: bool) -> None:
@@ -232,6 +234,7 @@ def test_gradients_do_not_depend_on_the_threads() -> None:
 # What is nowhere, and what is wrong ---------------------------------------------------------------
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("boundary", cases.BOUNDARIES)
 @pytest.mark.parametrize("mode", cases.MODES)
 def test_lost_points_are_nan_and_give_nothing(mode: str, boundary: str) -> None:

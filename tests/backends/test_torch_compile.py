@@ -49,7 +49,7 @@ def warp(theta: Tensor, image: Tensor, grid: Tensor) -> Tensor:
 @pytest.mark.parametrize(
     ("backend", "dynamic", "last"),
     [
-        ("aot_eager", False, False),
+        pytest.param("aot_eager", False, False, marks=pytest.mark.slow),
         ("aot_eager", True, True),
         pytest.param("inductor", False, True, marks=pytest.mark.slow),
         pytest.param("inductor", True, False, marks=pytest.mark.slow),
@@ -94,7 +94,7 @@ EVERY: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", cases.slow_after(1, EVERY))
 def test_every_function_compiled_without_a_break(name: str) -> None:
     torch.compiler.reset()
     given = tensors()

@@ -157,6 +157,7 @@ def test_errors_for_types_have_torchs_type(dtype: torch.dtype, place: str) -> No
 # Coordinates that are nowhere ---------------------------------------------------------------------
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("corners", [False, True])
 @pytest.mark.parametrize("boundary", cases.BOUNDARIES)
 @pytest.mark.parametrize("mode", cases.MODES)
@@ -200,6 +201,7 @@ assert image.grad.isfinite().all() and grid.grad.isfinite().all()
 """
 
 
+@pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize(("boundary", "value"), CRASHES)
 def test_no_crash_where_torch_may_crash(boundary: str, value: str) -> None:
     """Torch reads and writes out of bounds there."""
@@ -219,7 +221,9 @@ RESIZERS = [
 
 
 @pytest.mark.filterwarnings("ignore:`?nn.functional.upsample:UserWarning")
-@pytest.mark.parametrize("info", RESIZERS, ids=lambda info: f"{info.name}-{info.variant_test_name}")
+@pytest.mark.parametrize(
+    "info", cases.slow_after(1, RESIZERS), ids=lambda info: f"{info.name}-{info.variant_test_name}"
+)
 def test_resizing_samples_of_torch_give_what_they_give_in_torch(info: Any) -> None:
     count = 0
     for one in info.sample_inputs("cpu", torch.float64, requires_grad=False):

@@ -26,6 +26,7 @@ def given(
     return image, hole, torch.tensor(rng.uniform(0.5, 2, weighted), requires_grad=True)
 
 
+@pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize(
     ("mode", "boundary", "channels"),
     [("bicubic", "zeros", 1), ("bilinear", "missing", 2), ("bicubic", ("missing", "constant"), 1)],
@@ -108,6 +109,7 @@ def test_derivatives_of_affine_maps_resizing_and_splatting() -> None:
         assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("boundary", ["missing", "antisymmetric", ("missing", "zeros")])
 @pytest.mark.parametrize("kind", [torch.float64, torch.complex128])
 def test_gradients_are_those_of_arrays(boundary: Any, kind: torch.dtype) -> None:
@@ -138,7 +140,7 @@ def test_a_point_without_coordinate_leaves_gradients_clean() -> None:
     assert image.grad.isfinite().all() and grid.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("channels", [1, 5])
+@pytest.mark.parametrize("channels", cases.slow_after(1, [1, 5]))
 def test_transforms_sample_the_same_bits_where_nothing_is_missing(channels: int) -> None:
     rng = cases.generator("torch missing", channels)
     images = torch.tensor(cases.pixels(rng, (3, 1, channels, 13, 11), "float32"))

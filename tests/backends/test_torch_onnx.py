@@ -61,13 +61,16 @@ def check(model: nn.Module, arguments: tuple[Tensor, ...], **options: Any) -> on
 
 @pytest.mark.parametrize(
     ("rank", "mode", "name"),
-    [
-        (2, "nearest", "nearest"),
-        (2, "bilinear", "linear"),
-        (2, "bicubic", "cubic"),
-        (3, "nearest", "nearest"),
-        (3, "trilinear", "linear"),
-    ],
+    cases.slow_after(
+        1,
+        [
+            (2, "bilinear", "linear"),
+            (3, "nearest", "nearest"),
+            (2, "nearest", "nearest"),
+            (2, "bicubic", "cubic"),
+            (3, "trilinear", "linear"),
+        ],
+    ),
 )
 def test_every_boundary_is_a_standard_node_with_the_same_numbers(
     rank: int, mode: str, name: str
@@ -93,11 +96,14 @@ def test_older_files_have_the_older_names() -> None:
 
 @pytest.mark.parametrize(
     ("image", "grid"),
-    [
-        ((1, 3, 5, 7), (2, 4, 6, 2)),
-        ((2, 3, 5, 7), (1, 11, 2)),
-        ((2, 3, 5, 7, 3), (2, 4, 6, 3)),
-    ],
+    cases.slow_after(
+        1,
+        [
+            ((1, 3, 5, 7), (2, 4, 6, 2)),
+            ((2, 3, 5, 7), (1, 11, 2)),
+            ((2, 3, 5, 7, 3), (2, 4, 6, 3)),
+        ],
+    ),
     ids=["one image", "one list of points", "surfaces"],
 )
 def test_what_differs_in_shape_is_brought_into_shape(
@@ -108,7 +114,9 @@ def test_what_differs_in_shape_is_brought_into_shape(
 
 @pytest.mark.parametrize(
     ("image_type", "grid_type"),
-    [(torch.float16, torch.float32), (torch.float32, torch.float64), (torch.float64,) * 2],
+    cases.slow_after(
+        1, [(torch.float16, torch.float32), (torch.float32, torch.float64), (torch.float64,) * 2]
+    ),
     ids=str,
 )
 def test_types_are_kept(image_type: torch.dtype, grid_type: torch.dtype) -> None:
@@ -116,6 +124,7 @@ def test_types_are_kept(image_type: torch.dtype, grid_type: torch.dtype) -> None
     check(Sample("bicubic", "border"), (image.to(image_type), grid.to(grid_type)))
 
 
+@pytest.mark.slow
 def test_sizes_left_open_stay_open() -> None:
     open_ = torch.export.Dim.DYNAMIC
     model = Sample("bilinear", "border")
@@ -151,17 +160,20 @@ def test_a_program_is_lowered() -> None:
 
 @pytest.mark.parametrize(
     ("options", "image", "grid", "message"),
-    [
-        ((("linear", "nearest"),), (1, 1, 5, 7), (1, 4, 6, 2), r"mode \('linear', 'nearest'\)"),
-        (
-            ("linear", ("zeros", "border")),
-            (1, 1, 5, 7),
-            (1, 4, 6, 2),
-            r"padding_mode \('zeros', 'border'\)",
-        ),
-        (("cubic",), (1, 1, 5, 7, 3), (1, 4, 6, 2, 3), "3 axes"),
-        (("linear",), (1, 1, 5), (1, 4, 1), "1 axis"),
-    ],
+    cases.slow_after(
+        1,
+        [
+            ((("linear", "nearest"),), (1, 1, 5, 7), (1, 4, 6, 2), r"mode \('linear', 'nearest'\)"),
+            (
+                ("linear", ("zeros", "border")),
+                (1, 1, 5, 7),
+                (1, 4, 6, 2),
+                r"padding_mode \('zeros', 'border'\)",
+            ),
+            (("cubic",), (1, 1, 5, 7, 3), (1, 4, 6, 2, 3), "3 axes"),
+            (("linear",), (1, 1, 5), (1, 4, 1), "1 axis"),
+        ],
+    ),
     ids=["modes", "boundaries", "cubic in 3-D", "1-D"],
 )
 def test_what_onnx_cannot_express_is_named(
@@ -177,6 +189,7 @@ def test_integers_are_refused() -> None:
         export(Sample(), (image.to(torch.uint8), grid))
 
 
+@pytest.mark.slow
 def test_gradients_are_refused() -> None:
     class Gradient(nn.Module):
         def forward(self, image: Tensor, grid: Tensor) -> Tensor:

@@ -66,7 +66,7 @@ def ways(rank: int, **both: Any) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("rank", cases.slow_after(1, [2, 1, 3]))
 def test_every_mode_and_rank_is_a_standard_node_with_the_same_numbers(rank: int) -> None:
     image = tensor(2, 3, *(10, 7, 6)[:rank])
     every = [
@@ -87,11 +87,13 @@ def test_every_mode_and_rank_is_a_standard_node_with_the_same_numbers(rank: int)
     assert names.count("Reshape") <= (0 if rank == 2 else 36)
 
 
+@pytest.mark.slow
 def test_a_mode_for_each_axis() -> None:
     model = Resize({"size": (9, 4, 11), "mode": ("nearest", "cubic", "linear")})
     check(model, tensor(1, 2, 10, 7, 6))
 
 
+@pytest.mark.slow
 def test_nearest_takes_our_pixels_where_runtimes_would_take_others() -> None:
     """They divide by 2 / 14 in single precision, which is not 7."""
     image = torch.arange(14.0).reshape(1, 1, 14)
@@ -101,7 +103,7 @@ def test_nearest_takes_our_pixels_where_runtimes_would_take_others() -> None:
     assert operators(exported) == ["Resize"]
 
 
-@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("rank", cases.slow_after(1, [2, 1, 3]))
 def test_sizes_left_open_stay_open(rank: int) -> None:
     modes = ("nearest", "linear", "cubic")
     model = Resize(
@@ -134,7 +136,7 @@ class UNet(nn.Module):
         return self.last(torch.cat([above, below], 1))
 
 
-@pytest.mark.parametrize("how", ["patched", "ours", "open"])
+@pytest.mark.parametrize("how", cases.slow_after(1, ["ours", "patched", "open"]))
 def test_a_u_net_is_written(how: str) -> None:
     torch.manual_seed(0)
     image = tensor(2, 3, 12, 17)
@@ -151,6 +153,7 @@ def test_a_u_net_is_written(how: str) -> None:
     assert operators(exported).count("Resize") >= 1
 
 
+@pytest.mark.slow
 def test_a_program_is_lowered() -> None:
     image = tensor(2, 3, 9, 7)
     model = Resize(*ways(2, mode="cubic"), *ways(2, mode="nearest"))
@@ -162,13 +165,16 @@ def test_a_program_is_lowered() -> None:
         export(program)
 
 
+@pytest.mark.slow
 def test_a_mean_of_whole_pixels_is_a_pool() -> None:
     model = Resize({"size": (3, 7), "mode": "area"})
     assert operators(check(model, tensor(1, 2, 9, 14))) == ["AveragePool"]
 
 
 @pytest.mark.parametrize(
-    "dtype", [torch.float16, torch.bfloat16, torch.uint8, torch.int16, torch.bool], ids=str
+    "dtype",
+    cases.slow_after(1, [torch.float16, torch.bfloat16, torch.uint8, torch.int16, torch.bool]),
+    ids=str,
 )
 def test_types_are_kept(dtype: torch.dtype) -> None:
     """But for a rounding of the type, where a sum is just between two numbers: at most 1 here."""
@@ -192,6 +198,7 @@ class Typed(nn.Module):
         return [one.float() for one in self.model(image.to(self.dtype))]
 
 
+@pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("rounding", ["pillow", "torch"])
 def test_bytes_that_are_rounded_between_axes(rounding: str) -> None:
     image = (tensor(1, 2, 19, 9) > 0).to(torch.uint8) * 255

@@ -70,8 +70,15 @@ def close(ours: Any, theirs: Any, tolerance: float = 1e-12) -> None:
 # Values -------------------------------------------------------------------------------------------
 
 
-@OPTIONS
-@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize(
+    ("mode", "boundary", "more", "last"),
+    [
+        pytest.param(*chosen, last, marks=[pytest.mark.slow] * ((i + last) % 4 != 0))
+        for i, chosen in enumerate(CHOSEN)
+        for last in (False, True)
+    ],
+    ids=str,
+)
 def test_all_functions_have_the_arrays_numbers(
     mode: Any, boundary: Any, more: dict[str, Any], last: bool
 ) -> None:
@@ -174,7 +181,7 @@ def test_filter_by_matrices_is_the_filter() -> None:
 # Derivatives --------------------------------------------------------------------------------------
 
 
-@OPTIONS
+@pytest.mark.parametrize(("mode", "boundary", "more"), cases.slow_after(3, CHOSEN), ids=str)
 def test_first_and_second_order(mode: Any, boundary: Any, more: dict[str, Any]) -> None:
     both = inputs(more)
 
@@ -195,6 +202,7 @@ SWEEP = [
 ]
 
 
+@pytest.mark.covering
 @pytest.mark.slow
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize(("mode", "boundary", "coords", "extrapolate"), SWEEP)
@@ -237,7 +245,9 @@ def test_batched_derivatives(
     assert gradgradcheck(sample, both, check_batched_grad=True, **CHECKS)
 
 
-@pytest.mark.parametrize(("mode", "boundary", "more"), [CHOSEN[0], CHOSEN[5], CHOSEN[6]], ids=str)
+@pytest.mark.parametrize(
+    ("mode", "boundary", "more"), cases.slow_after(1, [CHOSEN[6], CHOSEN[0], CHOSEN[5]]), ids=str
+)
 def test_kin_are_differentiable(mode: Any, boundary: Any, more: dict[str, Any]) -> None:
     image, grid = inputs(more)
     how = (mode, boundary)
@@ -272,6 +282,7 @@ def test_normalized_splats_are_differentiable() -> None:
     assert (splat(*given)[..., 4:] == 0).all()  # where nothing falls, nor anything is NaN
 
 
+@pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("boundaries", [("mirror", "wrap"), ("zeros", "border")])
 def test_filter_is_linear_to_torch(boundaries: tuple[str, str]) -> None:
     image = inputs({})[0]
@@ -304,6 +315,7 @@ def test_nothing_is_derived_by_the_fill() -> None:
     assert not by_image.any() and not by_grid.any()
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @OPTIONS
 def test_second_order_is_zero_at_points_that_are_nowhere(
     mode: Any, boundary: Any, more: dict[str, Any]
@@ -388,7 +400,9 @@ def test_transforms_agree() -> None:
     torch.testing.assert_close(forward, (torch.func.grad(loss)(grid) * along).sum())
 
 
-@OPTIONS
+@pytest.mark.parametrize(
+    ("mode", "boundary", "more"), cases.slow_after(1, CHOSEN[2:] + CHOSEN[:2]), ids=str
+)
 def test_compiled_without_a_break(mode: Any, boundary: Any, more: dict[str, Any]) -> None:
     torch.compiler.reset()
 
@@ -407,6 +421,7 @@ def test_compiled_without_a_break(mode: Any, boundary: Any, more: dict[str, Any]
     torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_kin_compiled_without_a_break(dynamic: bool) -> None:
     torch.compiler.reset()

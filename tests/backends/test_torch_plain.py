@@ -77,6 +77,7 @@ def test_plain_is_what_it_says() -> None:
     assert not any(plain)
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("items", [1, 2])
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.complex64], ids=str)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import cases
 import numpy as np
 import pytest
 import torch
@@ -35,8 +36,8 @@ CASES: list[tuple[tuple[int, ...], Any, dict[str, Any]]] = [
 OWN = gridsample.methods.Method("own-table", ((1, 0, -3, 2), (0, 0, 3, -2)), first=0)
 
 
-@pytest.mark.parametrize(("shape", "size", "how"), CASES)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+@pytest.mark.parametrize(("shape", "size", "how"), cases.slow_after(4, CASES))
+@pytest.mark.parametrize("dtype", cases.slow_after(1, [torch.float64, torch.complex128]))
 def test_derivatives_of_both_modes_and_their_batches(
     shape: tuple[int, ...], size: Any, how: dict[str, Any], dtype: torch.dtype
 ) -> None:
@@ -108,7 +109,7 @@ def test_operator_keeps_to_its_schema() -> None:
     ("backend", "dynamic", "last"),
     [
         ("aot_eager", False, False),
-        ("aot_eager", True, True),
+        pytest.param("aot_eager", True, True, marks=pytest.mark.slow),
         pytest.param("inductor", True, False, marks=pytest.mark.slow),
     ],
 )
@@ -192,6 +193,7 @@ def test_an_exported_program_knows_a_method_of_ones_own() -> None:
     assert spelled == [[OWN.text, OWN.text]]
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("mode", ["spline2", "spline7", "lanczos4", OWN])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.uint8, torch.complex64])
 def test_new_methods_are_those_of_arrays(mode: Any, dtype: torch.dtype) -> None:

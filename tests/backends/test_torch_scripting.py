@@ -137,6 +137,7 @@ def test_models_become_graphs_of_operators(strict: bool) -> None:
     check(model, 5, 8)
 
 
+@pytest.mark.slow
 def test_models_compile_and_export_with_sizes_left_open() -> None:
     torch.compiler.reset()
     with patch():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cases
 import cv2
 import numpy as np
 import pytest
@@ -18,21 +19,21 @@ def lens(rng: np.random.Generator) -> np.ndarray:
     return np.array([[focal, 0, x], [0, focal * rng.uniform(0.9, 1.1), y], [0, 0, 1]])
 
 
+@pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("count", [4, 5, 8, 12, 14])
 def test_intrinsics_are_opencvs(count: int) -> None:
     scale = [0.1, 0.03, 0.01, 0.01, 0.02, 0.1, 0.02, 0.01, *[0.01] * 4, 0.05, 0.05][:count]
-    for seed in range(3):
+    for seed, (alpha, new), centred in cases.covering(
+        range(3), ((0, None), (0.3, (100, 80)), (1, None)), (False, True)
+    ):
         rng = np.random.default_rng(seed)
         matrix, k = lens(rng), rng.uniform(-1, 1, count) * scale
-        for alpha, new in ((0, None), (0.3, (100, 80)), (1, None)):
-            for centred in (False, True):
-                found = cameras.optimal_intrinsics(SIZE, matrix, k, alpha, new, centred=centred)
-                expected, _ = cv2.getOptimalNewCameraMatrix(
-                    matrix, k, SIZE[::-1], alpha, (new or SIZE)[::-1],
-                    centerPrincipalPoint=centred,
-                )  # fmt: skip
-                # OpenCV stops looking for rays after a few steps.
-                np.testing.assert_allclose(found, expected, rtol=0, atol=0.02)
+        found = cameras.optimal_intrinsics(SIZE, matrix, k, alpha, new, centred=centred)
+        expected, _ = cv2.getOptimalNewCameraMatrix(
+            matrix, k, SIZE[::-1], alpha, (new or SIZE)[::-1], centerPrincipalPoint=centred
+        )
+        # OpenCV stops looking for rays after a few steps.
+        np.testing.assert_allclose(found, expected, rtol=0, atol=0.02)
 
 
 @pytest.mark.slow

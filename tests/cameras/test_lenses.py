@@ -148,6 +148,7 @@ def test_a_batch_of_cameras() -> None:
     assert same.shape == (2, *SIZE, 2)
 
 
+@pytest.mark.covering(ordinary=0, slow=1)
 @pytest.mark.parametrize(("model", "count"), [("opencv", 14), ("opencv", 5), ("fisheye", 4)])
 def test_tensors_have_the_same_grids_and_derivatives(model: str, count: int) -> None:
     rng = np.random.default_rng(4)

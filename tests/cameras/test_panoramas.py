@@ -41,6 +41,7 @@ EDGES = [
 ]  # fmt: skip
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @BOTH
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic", "spline3"])
 def test_seams_are_as_exact_as_everything_else(source: cameras.Projection, mode: str) -> None:
@@ -155,6 +156,7 @@ def test_the_gradient_is_the_transpose(source: cameras.Projection) -> None:
         assert np.vdot(made, upstream) == pytest.approx(np.vdot(image, found), rel=1e-11)
 
 
+@pytest.mark.slow
 def test_tensors_are_differentiable() -> None:
     small = cameras.equirectangular((5, 8)), cameras.cubemap(4)
     rotation = torch.tensor(cameras.look(20, 30, 10), requires_grad=True)
@@ -178,6 +180,7 @@ def test_tensors_are_differentiable() -> None:
     assert torch.isfinite(slope).all()
 
 
+@pytest.mark.slow
 def test_compiled_conversions_have_no_break() -> None:
     torch.compiler.reset()
     source, view = cameras.cubemap(4), cameras.perspective((5, 6), fov=100)

@@ -149,6 +149,7 @@ def losses(given: dict[str, Any], reduce: Any, upstream: Tensor) -> Tensor:
     return (cameras.plane_sweep(**given, reduce=reduce) * upstream).sum()
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("reduce", ["variance", "mean", "none"])
 @pytest.mark.parametrize("kind", ["D", "ND", "NDHW"])
 def test_gradients_are_those_of_the_plain_sweep(
@@ -211,6 +212,7 @@ def test_a_function_with_parameters_is_differentiable(monkeypatch: pytest.Monkey
         torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_transforms_and_compilers_see_a_sweep() -> None:
     given = tensors(scene(items=1, views=2))
     depths = given.pop("depths")

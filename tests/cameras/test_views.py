@@ -266,6 +266,7 @@ def test_the_gradients_for_arrays_are_those_of_autograd(listed: bool) -> None:
     assert alone[1] is None
 
 
+@pytest.mark.slow
 def test_compiled_views_have_no_break() -> None:
     torch.compiler.reset()
     points, intrinsics, poses = map(torch.from_numpy, scene())

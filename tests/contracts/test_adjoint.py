@@ -33,6 +33,7 @@ def inner(a, b):
     return np.sum(a * b), np.sum(abs(a * b))
 
 
+@pytest.mark.covering(ordinary=1, slow=3)
 @ITEMS
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @ALIGN
@@ -60,6 +61,7 @@ def exact_grid(rng, items, points, rank):
     return grid
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("spatial", [(7,), (1, 4), (2, 5, 4)], ids=str)
 @ALIGN
 @BOUNDARY
@@ -79,6 +81,7 @@ def test_every_order_is_the_reference_s(boundary, align_corners, spatial):
         assert_close(sampling.scatter(plan, values, grid, order=order), expected)
 
 
+@pytest.mark.covering(ordinary=0, slow=1)
 @ALIGN
 def test_backward_of_a_derivative_raises_its_order_by_one(align_corners):
     rng = cases.generator("backward", align_corners)

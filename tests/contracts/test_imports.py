@@ -6,6 +6,7 @@ Run with ``-n 0 -s`` to see how long the import takes.
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import os
 import re
@@ -104,6 +105,7 @@ def imports(code: str, package: str = "") -> Iterator[tuple[str, bool]]:
     yield from walk(ast.parse(code), True)
 
 
+@functools.cache
 def imports_of(path: Path) -> list[tuple[str, bool]]:
     package = ".".join(["gridsample", *path.relative_to(SOURCE).parent.parts])
     return list(imports(path.read_text(encoding="utf-8"), package))

@@ -7,6 +7,7 @@ fails, too.
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,7 @@ NAMES: dict[str, str] = {
 }
 
 
+@functools.cache
 def tree_of(file: str) -> ast.Module:
     return ast.parse((ROOT / file).read_text(encoding="utf-8"))
 

@@ -19,7 +19,8 @@ HERE = pathlib.Path(__file__).parent
 
 @pytest.mark.skipif(os.name != "posix", reason="needs mprotect")
 @pytest.mark.parametrize(
-    ("side", "processor"), [("before", ""), ("after", "x86-64-v3"), ("after", "x86-64")]
+    ("side", "processor"),
+    cases.slow_after(1, [("before", ""), ("after", "x86-64-v3"), ("after", "x86-64")]),
 )
 def test_bodies_meet_the_reference_and_touch_nothing_else(side: str, processor: str) -> None:
     """On this processor, and as for others, whose registers are shorter."""

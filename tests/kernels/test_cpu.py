@@ -19,6 +19,7 @@ def test_points_far_apart_have_the_values_that_they_have_alone(channels):
     assert np.array_equal(gridsample.grid_sample(volume, grid), np.concatenate(alone, 2))
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("items", [(1, 1), (1, 3), (3, 1), (3, 3)])
 @pytest.mark.parametrize("axis", [1, -1])
 def test_gradients_in_another_type_are_made_a_few_planes_at_a_time(items, axis, monkeypatch):
@@ -49,6 +50,7 @@ def tilted(rank):
     return image, np.concatenate([grid, grid[:, ::-1]])
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("rank", [2, 3])
 @pytest.mark.parametrize("axis", [1, -1])
 @pytest.mark.parametrize("mode", cases.MODES)

@@ -176,6 +176,7 @@ def test_a_child_of_a_fork_at_the_first_use_works() -> None:
     assert run(AT_THE_FIRST_USE) == "held\n" * 2
 
 
+@pytest.mark.slow
 def test_a_child_of_a_fork_while_modules_are_loaded_works() -> None:
     assert run(WHILE_LOADING) == "0.0\n" * 3
 

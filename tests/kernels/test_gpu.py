@@ -36,12 +36,14 @@ ONES = [*itertools.product([1, 2, 3], cases.MODES, [False, True])]
 ONES.remove((3, "cubic", True))
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize(("rank", "mode", "corners"), ONES)
 def test_values_and_gradients_are_the_reference_s(rank: int, mode: str, corners: bool) -> None:
     turn = cases.MODES.index(mode) + corners
     check(*inputs(rank), mode, [EDGES[(turn + a) % 3] for a in range(rank)], corners)
 
 
+@pytest.mark.covering
 @pytest.mark.slow
 @pytest.mark.parametrize("boundary", EDGES)
 @pytest.mark.parametrize("corners", [False, True])
@@ -60,7 +62,7 @@ def test_modes_and_boundaries_differ_by_axis_and_channels_come_last() -> None:
     check(rolled(image), grid, values, ("linear", "nearest", "cubic"), EDGES, False)
 
 
-@pytest.mark.parametrize("points", [1, 63])
+@pytest.mark.parametrize("points", cases.slow_after(1, [1, 63]))
 def test_single_precision_of_awkward_sizes(points: int) -> None:
     image, grid, values = (t.float() for t in inputs(2, points, 5, (1, 7)))
     # Far points are folded in single precision: a position of 1e9 has no fraction there.
@@ -68,6 +70,7 @@ def test_single_precision_of_awkward_sizes(points: int) -> None:
     check(rolled(image), grid, values, "linear", ("reflection", "border"), True, SINGLE)
 
 
+@pytest.mark.covering
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("points", "channels"),  # all but those that take the interpreter minutes
@@ -84,6 +87,7 @@ def test_any_strides_are_read_as_they_lie() -> None:
     check(spaced(image), spaced(grid), spaced(values), "linear", "border", False)
 
 
+@pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize(("items", "grids"), [(1, 3), (3, 1)])
 def test_items_are_broadcast_and_gradients_summed(items: int, grids: int) -> None:
     image, grid, values = inputs(2, 9, items=3)
@@ -158,6 +162,7 @@ def check_outside(rank: int, turn: int, boundary: Any, **counts: Any) -> None:
     check(image, grid, values, modes, names, bool(turn % 2), tolerance, fill, **counts)
 
 
+@pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("extrapolate", [True, False])
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_every_boundary_with_some_method_and_coordinates(boundary: str, extrapolate: bool) -> None:
@@ -165,6 +170,7 @@ def test_every_boundary_with_some_method_and_coordinates(boundary: str, extrapol
     check_outside(1, turn, boundary, coords=COORDS[turn % 3], extrapolate=extrapolate)
 
 
+@pytest.mark.covering(ordinary=0, slow=1)
 @pytest.mark.parametrize(
     ("turn", "boundary", "coords", "extrapolate"),
     [
@@ -178,6 +184,7 @@ def test_boundaries_of_two_axes(turn: int, boundary: Any, coords: str, extrapola
     check_outside(2, turn, boundary, coords=coords, extrapolate=extrapolate)
 
 
+@pytest.mark.covering
 @pytest.mark.slow
 @pytest.mark.parametrize("extrapolate", [True, False])
 @pytest.mark.parametrize("coords", COORDS)
@@ -201,6 +208,7 @@ def test_every_method(name: str) -> None:
 # Affine maps --------------------------------------------------------------------------------------
 
 
+@pytest.mark.covering(ordinary=0, slow=1)
 @pytest.mark.parametrize(("rank", "corners"), [(1, True), (2, False), (3, False)])
 def test_affine_maps_are_as_their_grids(rank: int, corners: bool) -> None:
     import gridsample
@@ -280,6 +288,7 @@ def test_the_affine_function_refuses_what_does_not_go_together() -> None:
 # Labels -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "int64", "bool"])
 def test_labels_are_the_reference_s(dtype: str, last: bool) -> None:

@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, ClassVar
 
+import cases
 import numpy as np
 import oracles
 import pytest
@@ -62,9 +63,18 @@ FEW += [
 REST = [build for build in registers.builds() if build not in FEW]
 
 
-@pytest.mark.parametrize("capability", [80, 90])
 @pytest.mark.parametrize(
-    "build", [*FEW, *(pytest.param(build, marks=pytest.mark.slow) for build in REST)], ids=str
+    ("build", "capability"),
+    cases.slow_after(
+        4,
+        [
+            *zip(FEW[::2], itertools.cycle([80, 90]), strict=False),
+            *zip(FEW[::2], itertools.cycle([90, 80]), strict=False),
+            *itertools.product(FEW[1::2], [80, 90]),
+            *zip(REST, itertools.cycle([80, 90]), strict=False),
+        ],
+    ),
+    ids=str,
 )
 def test_kernels_compile_without_spilling_and_in_their_precision(
     build: registers.Build, capability: int
@@ -112,7 +122,7 @@ class Warmed:
         return warm
 
 
-@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("last", cases.slow_after(1, [False, True]))
 def test_calls_lead_to_kernels_as_they_would_on_a_gpu(
     last: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +155,7 @@ def test_calls_lead_to_kernels_as_they_would_on_a_gpu(
     assert Warmed.made[-1] is Warmed.made[0]
 
 
+@pytest.mark.slow
 def test_calls_over_footprints_lead_to_one_kernel_for_all_levels_and_sizes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -205,7 +216,7 @@ def sampled_and_back(image: Tensor, grid: Tensor) -> tuple[Tensor, ...]:
     return (out.sin(), *gridsample.grid_sample_vjp(out, image, grid))
 
 
-@pytest.mark.parametrize("sure", [False, True])
+@pytest.mark.parametrize("sure", cases.slow_after(1, [False, True]))
 def test_graphs_hold_the_kernels_and_know_what_they_write_to(
     sure: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,6 +246,7 @@ def test_graphs_of_symbolic_sizes_hold_the_operators() -> None:
     assert not any("triton_kernel" in name for name in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "build",
     [registers.Build("backward"), registers.Build("gather", 3, "cubic", "antimirror")],

@@ -126,7 +126,7 @@ FEW = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("case", FEW, ids=str)
+@pytest.mark.parametrize("case", cases.slow_after(1, FEW), ids=str)
 def test_values_and_gradients_are_those_of_the_cpu(case: Case) -> None:
     check(case)
 
@@ -154,6 +154,7 @@ def test_every_option_is_that_of_the_cpu(case: Case) -> None:
     check(case)
 
 
+@pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("mode", ["linear", "nearest"])
 @pytest.mark.parametrize(
     "name", ["uint8", pytest.param("int16", marks=pytest.mark.slow),
@@ -201,6 +202,7 @@ def test_where_nothing_shrinks_the_plain_kernels_run(monkeypatch: pytest.MonkeyP
     assert [plan.footprint is None for plan in plans] == [True, False]
 
 
+@pytest.mark.slow
 def test_gradients_have_exact_sums() -> None:
     case = Case(1, "linear", "zeros", most=2)
     image, grid, values = inputs(case)
@@ -225,6 +227,7 @@ MAPS = [
 ]
 
 
+@pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("given", MAPS, ids=str)
 def test_affine_maps_have_the_columns_as_sides(given: Any) -> None:
     rank, coords, corners, out, most, attached = given
@@ -269,6 +272,7 @@ def test_second_derivatives_are_those_of_the_cpu(case: Case) -> None:
         close(one, other, case)
 
 
+@pytest.mark.slow
 def test_samples_vote_for_labels() -> None:
     rng = cases.generator("gpu footprints", "labels")
     labels = torch.tensor(rng.integers(0, 3, (1, 1, 6, 7)))

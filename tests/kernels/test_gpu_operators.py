@@ -47,6 +47,7 @@ def stored(tensor: Tensor, exact: np.ndarray) -> None:
     oracles.assert_stored(tensor.numpy(), exact, DOUBLE if wide else SINGLE, scale)
 
 
+@pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("name", TYPES)
 def test_types_of_storage(name: str, mode: str) -> None:
@@ -67,6 +68,7 @@ def test_types_of_storage(name: str, mode: str) -> None:
         stored(first, by_image)
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("extrapolate", [True, False])
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("name", TYPES)
@@ -98,6 +100,7 @@ def test_the_fill_in_types_of_storage(name: str, mode: str, extrapolate: bool) -
     assert (off[..., grid.isnan().any(-1)[0].numpy()][0] == 0).all()
 
 
+@pytest.mark.covering(ordinary=0, slow=1)
 @pytest.mark.parametrize(
     ("mode", "boundary", "coords", "extrapolate"),
     [
@@ -189,7 +192,7 @@ class Context:
     ("rank", "mode", "order"),
     [
         pytest.param(1, "cubic", (), marks=pytest.mark.slow),
-        (2, "linear", ()),
+        pytest.param(2, "linear", (), marks=pytest.mark.slow),
         (2, ("cubic", "nearest"), (1, 0)),
         pytest.param(2, ("linear", "cubic"), (), marks=pytest.mark.slow),
         pytest.param(3, "linear", (), marks=pytest.mark.slow),

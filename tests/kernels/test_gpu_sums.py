@@ -18,6 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
 NEAREST = how(1, "nearest", "zeros")
 
 
+@pytest.mark.covering(ordinary=0, slow=1)
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.float16], ids=str)
 def test_exact_sums_do_not_depend_on_the_order_at_any_magnitude(kind: torch.dtype) -> None:
     _, grid, values = inputs(2, 40, 2)
@@ -68,6 +69,7 @@ def test_exact_sums_of_what_is_not_finite_and_of_what_is_nearly_nothing(kind: to
     torch.testing.assert_close(found[0, 0], expected, rtol=0, atol=0, equal_nan=True)
 
 
+@pytest.mark.slow
 def test_gradients_and_theirs_have_exact_sums() -> None:
     image, grid, values = inputs(2, 9)
     grid[:, :3] = 0.1

@@ -52,6 +52,7 @@ def assert_agrees_with_torch(image, grid, mode, boundary, align_corners, rng):
     assert_close(grad_grid, torch_grid.grad.numpy())
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kind", GRIDS)
 @ALIGN
 @BOUNDARY
@@ -72,6 +73,7 @@ def test_agrees_with_torch(mode, spatial, boundary, align_corners, kind):
     assert_agrees_with_torch(image, grid, mode, boundary, align_corners, rng)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("mode", "spatial"),
     [

@@ -80,6 +80,7 @@ def test_any_layout(data: st.DataObject) -> None:
     np.testing.assert_array_equal(out, plain)
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("boundary", NAMES)
 @pytest.mark.parametrize(("order", "dtype"), [(3, "float32"), (2, "float64"), (7, "float64")])
 def test_windows_of_long_lines_fit_together(order: int, dtype: str, boundary: str) -> None:
@@ -122,6 +123,7 @@ def test_threads_do_not_change_a_bit(shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(alone, together)
 
 
+@pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.skipif(os.name != "posix", reason="needs mprotect")
 @pytest.mark.parametrize("processor", ["", "x86-64-v3", "x86-64"])
 @pytest.mark.parametrize("side", ["before", "after"])

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import cases
 import numpy as np
 import pytest
 
@@ -45,6 +46,7 @@ CASES = {
 }
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 @pytest.mark.parametrize("mode", ["nearest", "bilinear"])
 def test_every_number_of_threads_gives_the_same_bits(
@@ -134,7 +136,7 @@ def test_children_of_a_process_that_has_used_the_pool(method: str) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", cases.slow_after(1, [1, 2]))
 def test_ctrl_c_stops_a_long_call(threads: int) -> None:
     """Calls without end are stopped, between two tasks, by KeyboardInterrupt."""
     code = f"""

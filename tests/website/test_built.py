@@ -68,6 +68,7 @@ def findings(folder: Path) -> set[tuple[str, str]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("java"), reason="needs Java")
 def test_pages_are_valid_html(site: Path, tmp_path: Path) -> None:
     (tmp_path / "wrong.html").write_text("<!doctype html><title>x</title><p><div></p>")

@@ -11,6 +11,7 @@ import textwrap
 import threading
 from pathlib import Path
 
+import cases
 import numpy as np
 import pytest
 from vector_programs import COUNT, counted, counter
@@ -59,7 +60,9 @@ SAMPLE = """
 """
 
 
-@pytest.mark.parametrize("level", [name for name in LEVELS if name in ("x86-64", "x86-64-v3")])
+@pytest.mark.parametrize(
+    "level", cases.slow_after(1, [name for name in LEVELS if name in ("x86-64", "x86-64-v3")])
+)
 def test_other_processors_give_the_same(level: str) -> None:
     folder = Path(__file__).parent
     chosen = [str(folder / name) for name in SAMPLE.split()]
