@@ -179,8 +179,8 @@ def ready_gather(
     means: Averaging | None = None,
 ) -> Ready | None:
     """Prepare a call of gather without a fill, for some layouts; None if a copy is needed."""
-    ready = is_plain(*image[1:]) and spacing(grid) is not None and is_even_layout(out)
-    if not ready or vanishes(plan, order) or plan.footprint is not None:
+    ready = is_plain(*image[1:]) and is_plain(*grid[1:]) and is_even_layout(out)
+    if not ready or spacing(grid) is None or vanishes(plan, order) or plan.footprint is not None:
         return None
     special = None if means is None else Averages(means)
     if pays_to_turn(plan, image, out, means is None) or (special and not special.runs):
