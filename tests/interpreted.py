@@ -77,14 +77,14 @@ def check(
     expected = reference.gather(*wide[:2], *names, corners, **outside)
     oracles.assert_close(out.reshape(plan.shape).numpy(), expected, tolerance)
 
-    shadow = torch.zeros_like(image)
+    grad_image = torch.zeros_like(image)
     gradient = gpu.backward(
-        plan, values.reshape(*plan.shape[:2], -1), image, flat, shadow, order, fill=backdrop,
+        plan, values.reshape(*plan.shape[:2], -1), image, flat, grad_image, order, fill=backdrop,
         empty=lambda shape: torch.full(shape, torch.nan, dtype=image.dtype), how=how,
     )  # fmt: skip
     upstream = wide[2].reshape(plan.shape)
     by_image, by_grid = reference.gradients(upstream, *wide[:2], *names, corners, **outside)
-    oracles.assert_close(shadow.numpy(), by_image, tolerance)
+    oracles.assert_close(grad_image.numpy(), by_image, tolerance)
     assert gradient is not None
     oracles.assert_close(gradient.sum(0).reshape(grid.shape).numpy(), by_grid, 8 * tolerance)
 

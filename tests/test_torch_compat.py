@@ -13,7 +13,7 @@ import torch
 from torch.nn import functional
 
 import gridsample.torch_compat
-from gridsample.backends.torch import contacts, elsewhere
+from gridsample.backends.torch import elsewhere, internals
 from gridsample.torch_compat import patch
 
 NAMES = ("grid_sample", "affine_grid", "interpolate")
@@ -82,7 +82,7 @@ def test_what_is_not_torchs_function_is_not_changed(monkeypatch: pytest.MonkeyPa
         return other(*arguments)
 
     for place, words in ((other, r"takes .*'kernel'"), (closed, "replaced"), (min, "replaced")):
-        monkeypatch.setitem(contacts.PLACES, "interpolate", place)
+        monkeypatch.setitem(internals.PLACES, "interpolate", place)
         with pytest.raises(RuntimeError, match=words):
             patch()
         assert not takes_bytes()
@@ -273,7 +273,7 @@ def test_what_only_torch_has_kernels_for_is_left_to_it(monkeypatch: pytest.Monke
         seen.append(options)
         return image
 
-    monkeypatch.setattr(contacts.torchs, "interpolate", theirs)
+    monkeypatch.setattr(internals.torchs, "interpolate", theirs)
     monkeypatch.setattr(elsewhere, "has_kernels", lambda *names: True)
 
     class Elsewhere(torch.Tensor):

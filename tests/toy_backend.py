@@ -68,9 +68,9 @@ def as_reference(how: Any) -> tuple[Any, dict[str, Any]]:
 class ToyBackend(Backend):
     """A backend over `gridsample.kernels.reference`."""
 
-    xp, plain = Namespace(), False
+    xp, is_host = Namespace(), False
 
-    def take(self, **given: Any) -> Any:
+    def asarrays(self, **given: Any) -> Any:
         return [one if isinstance(one, Toy) else Toy(as_array(one, k)) for k, one in given.items()]
 
     type_name = staticmethod(lambda dtype, name="input": dtype.name)

@@ -99,7 +99,7 @@ def as_image(src: Any) -> Array:
         TypeError: it is no array of numbers.
         ValueError: it has another rank, or no pixels.
     """
-    if not backend_of(src=src).plain:
+    if not backend_of(src=src).is_host:
         raise TypeError(
             f"src is a {type(src).__module__}.{type(src).__qualname__}; accepted: NumPy arrays; "
             "for tensors, use gridsample.grid_sample or gridsample.ndimage"

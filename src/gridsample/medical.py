@@ -97,7 +97,7 @@ def resample(
         axis = None if separate_axis is None else check_axis(separate_axis, rank)
     orders = check_order(order, "order"), check_order(order_separate, "order_separate")
     result = resampled(volume, shape, is_label, axis, *orders, (largest_share,) * 2)
-    return backend_of(data=data).give(result[0] if given.ndim == rank else result, data)
+    return backend_of(data=data).restore(result[0] if given.ndim == rank else result, data)
 
 
 def resample_data_or_seg_to_shape(
@@ -166,7 +166,7 @@ def resample_data_or_seg_to_shape(
         return data
     rules = at_least_half, more_than_half
     result = resampled(volume, shape, is_seg, axis, *orders, rules)
-    return backend_of(data=data).give(result, data)
+    return backend_of(data=data).restore(result, data)
 
 
 # What the arguments mean --------------------------------------------------------------------------
@@ -241,7 +241,7 @@ def resampled(
         )
     if tuple(shape) == tuple(volume.shape[1:]):
         return duplicate(volume)
-    plain = volume if backend.plain else as_memory(volume, is_label)
+    plain = volume if backend.is_host else as_memory(volume, is_label)
     if plain is None:
         return resample_image(volume, shape, axis, order, order_apart)
     if not is_label and axis is None:
@@ -258,7 +258,7 @@ def resampled(
                 by_slices(slices, target, order, order_apart, relabel_slices, rules)
             else:
                 by_slices(slices, target, order, order_apart, resize_slices, rules)
-    return made if backend.plain else backend.astype(backend.asarray(made, volume), volume.dtype)
+    return made if backend.is_host else backend.astype(backend.asarray(made, volume), volume.dtype)
 
 
 def as_memory(volume: Array, is_label: bool) -> Any:
@@ -302,7 +302,7 @@ def clip_items(image: Array, result: Array, order: int) -> Array:
         return result  # every voxel is one of the image's
     backend = backend_of(image=image)
     made = [clipped(one, of, "edge", 0.0) for one, of in zip(image, result, strict=True)]
-    return result if backend.plain else backend.xp.stack(made)
+    return result if backend.is_host else backend.xp.stack(made)
 
 
 def resize_slices(slices: Array, size: Sequence[int], order: int, rule: Any = None) -> Array:

@@ -31,8 +31,8 @@ except ModuleNotFoundError as error:
 
 from gridsample import fields
 from gridsample.backends import hand_over
-from gridsample.backends.torch import contacts
-from gridsample.backends.torch.contacts import torchs
+from gridsample.backends.torch import internals
+from gridsample.backends.torch.internals import torchs
 from gridsample.backends.torch.operators import is_plain
 from gridsample.backends.torch.resizing import has_fastest_channels
 from gridsample.definitions.footprints import MOST, as_footprint
@@ -212,11 +212,11 @@ class patch:
         if strict and footprint is not None:
             raise ValueError("strict=True accepts what torch does, which has no antialias=True")
         most = 0 if footprint is None else footprint.most
-        self.before = contacts.install(StandIns(Manner(bool(strict), 5, most)))
+        self.before = internals.install(StandIns(Manner(bool(strict), 5, most)))
 
     def undo(self) -> None:
         """Restore the previous functions."""
-        contacts.restore(self.before)
+        internals.restore(self.before)
 
     def __enter__(self) -> patch:
         return self
@@ -268,7 +268,7 @@ def sample(
     """Sample with gridsample's function or, if it does not apply, with torch's."""
     theirs = functools.partial(torchs.grid_sample, input, grid, mode, padding_mode)
     tensors = isinstance(input, Tensor) and isinstance(grid, Tensor)
-    if not tensors or contacts.is_tracing():
+    if not tensors or internals.is_tracing():
         return theirs(align_corners)
     corners = check_corners(align_corners, manner)
     image, points = as_autocast(input, grid)
@@ -291,7 +291,7 @@ def sample(
 def make_grid(manner: Manner, theta: Any, size: Any, align_corners: Any) -> Tensor:
     """Make the grid of an affine map with gridsample's function or, if necessary, torch's."""
     theirs = functools.partial(torchs.affine_grid, theta, size)
-    if not isinstance(theta, Tensor) or contacts.is_tracing():
+    if not isinstance(theta, Tensor) or internals.is_tracing():
         return theirs(align_corners)
     corners = check_corners(align_corners, manner)
     if manner.strict and not isinstance(size, (tuple, list)):
@@ -317,7 +317,7 @@ def make_grid(manner: Manner, theta: Any, size: Any, align_corners: Any) -> Tens
 def resized(input: Any, options: tuple[Any, ...], strict: bool) -> Tensor:
     """Resize with gridsample's function or, if it does not apply, with torch's."""
     theirs = functools.partial(torchs.interpolate, input)
-    if not isinstance(input, Tensor) or contacts.is_tracing():
+    if not isinstance(input, Tensor) or internals.is_tracing():
         return theirs(*options)
     if strict and not torch_resizes(input, mode=options[2], antialias=options[-1]):
         return theirs(*options)
@@ -369,7 +369,7 @@ def as_laid_out(result: Tensor, image: Tensor, mode: Any) -> Tensor:
     """Convert a resized image to the memory format of torch's result."""
     pooled = mode == "area" and image.dim() == 5  # to one voxel it is a mean, which keeps layouts
     planar = image.dim() == 3 or (pooled and any(n != 1 for n in result.shape[2:]))
-    layout = torch.contiguous_format if planar else contacts.layout_of(image)
+    layout = torch.contiguous_format if planar else internals.layout_of(image)
     if has_fastest_channels(image) == (layout != torch.contiguous_format):
         return result
     return result.clone(memory_format=layout)
@@ -416,13 +416,13 @@ def with_torchs_nowhere(result: Tensor, image: Tensor, grid: Tensor, *how: Any) 
 @functools.cache
 def words_for_corners() -> str:
     """Torch's warning about a call without align_corners."""
-    return contacts.words_of(lambda: torchs.affine_grid(torch.zeros(1, 2, 3), (1, 1, 1, 1)))
+    return internals.words_of(lambda: torchs.affine_grid(torch.zeros(1, 2, 3), (1, 1, 1, 1)))
 
 
 @functools.cache
 def words_for_one_pixel() -> str:
     """Torch's warning about a grid with an axis of one pixel and align_corners=True."""
-    return contacts.words_of(lambda: torchs.affine_grid(torch.zeros(1, 2, 3), (1, 1, 1, 1), True))
+    return internals.words_of(lambda: torchs.affine_grid(torch.zeros(1, 2, 3), (1, 1, 1, 1), True))
 
 
 def check_corners(align_corners: Any, manner: Manner) -> bool:

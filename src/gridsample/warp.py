@@ -390,7 +390,7 @@ class _Source:
                 band[made[1][0] <= 0] = np.nan
             return
         backend, points = backend_of(input=self.image, grid=grid), grid[None]
-        options = backend.settle(self.image, points, self.options)
+        options = backend.resolve_options(self.image, points, self.options)
         if self.coefficients is None:
             pixels = planes(backend, self.image, True)
             self.coefficients = filtered(backend, pixels, points, options)

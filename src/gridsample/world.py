@@ -270,7 +270,7 @@ def world_grid(
     theta, grid = followed(path, kind)
     if grid is None:
         grid = grid_along(backend, backend.astype(theta, kind), path.out, None)
-    return backend.give(grid, first_array(named))
+    return backend.restore(grid, first_array(named))
 
 
 # Arguments ----------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ class Prepared(NamedTuple):
         """Remove the axes that the caller's image does not have."""
         if result is not None:
             result = result.reshape(result.shape[2 - self.lead :])
-        return self.backend.give(result, like)
+        return self.backend.restore(result, like)
 
 
 def prepared(
@@ -383,7 +383,7 @@ def collected(named: dict[str, Any]) -> tuple[Backend, dict[str, Array]]:
     lists = {k: one for k, one in named.items() if isinstance(one, (list, tuple))}
     given = {k: one for k, one in named.items() if k not in lists}
     backend = backend_of(**given)
-    brought = backend.bring(**given) if given else []
+    brought = backend.to_device(**given) if given else []
     found = dict(zip(given, brought, strict=True))
     device = next(iter(found.values()), None)
     for name, one in lists.items():
@@ -464,7 +464,7 @@ def matrix_of(backend: Backend, given: Array, rank: int, name: str) -> Array:
     """Return affine matrices as (N, D + 1, D + 1) in float64, or raise an error."""
     check_real(backend, given, name)
     whole = homogeneous(backend, backend.astype(given, backend.type("float64")), rank, name)
-    if backend.plain:
+    if backend.is_host:
         last = np.asarray(whole[:, -1])
         if not np.allclose(last, np.eye(rank + 1)[-1], rtol=0, atol=1e-6):
             raise ValueError(
@@ -539,7 +539,7 @@ def displaced(backend: Backend, field: Field, points: Array) -> Array:
 def called(backend: Backend, function: Callable[[Array], Array], points: Array) -> Array:
     """Apply the caller's function to points."""
     made = function(points)
-    (found,) = backend.take(transform=made)
+    (found,) = backend.asarrays(transform=made)
     if backend.shape(found) != backend.shape(points):
         raise ValueError(
             f"transform, a function, must return points of the shape {backend.shape(points)} that "

@@ -193,16 +193,16 @@ def test_vmap_in_vmap() -> None:
 
 
 def test_only_what_is_needed_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gridsample.backends.torch import quick
+    from gridsample.backends.torch import fast_path
 
     calls: list[tuple[bool, bool]] = []
-    kernel = quick.backward
+    kernel = fast_path.backward
 
     def spy(*arguments: Any) -> Any:
         calls.append(arguments[6])
         return kernel(*arguments)
 
-    monkeypatch.setattr(quick, "backward", spy)
+    monkeypatch.setattr(fast_path, "backward", spy)
     image, grid = small(2)
     for needed in ((True, False), (False, True), (True, True)):
         out = gridsample.grid_sample(

@@ -89,8 +89,8 @@ def test_backward_of_a_derivative_raises_its_order_by_one(align_corners):
     plan = plan_of(image, grid, "cubic", ("reflection", "border"), align_corners)
     values = cases.pixels(rng, plan.shape)
     for order in itertools.product((0, 1, 2), repeat=2):
-        shadow, gradient = sampling.backward(plan, values, image, grid, order=order)
-        assert_close(shadow, sampling.scatter(plan, values, grid, order=order))
+        grad_image, gradient = sampling.backward(plan, values, image, grid, order=order)
+        assert_close(grad_image, sampling.scatter(plan, values, grid, order=order))
         for axis in range(2):
             raised = tuple(k + (a == axis) for a, k in enumerate(order))
             expected = np.sum(values * gather(plan, image, grid, raised), axis=1)

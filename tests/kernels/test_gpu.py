@@ -230,13 +230,13 @@ def test_affine_maps_are_as_their_grids(rank: int, corners: bool) -> None:
     out = torch.full((2, 3, plan.points), torch.nan, dtype=torch.float64)
     gpu.gather(plan, image, theta.detach(), out, (0,) * rank, how=how)
     torch.testing.assert_close(out.reshape(size), expected.detach(), rtol=0, atol=DOUBLE)
-    shadow = torch.zeros_like(image)
+    grad_image = torch.zeros_like(image)
     partial = gpu.backward(
-        plan, upstream.reshape(2, 3, -1), image, theta.detach(), shadow, (0,) * rank, how=how,
+        plan, upstream.reshape(2, 3, -1), image, theta.detach(), grad_image, (0,) * rank, how=how,
         empty=lambda shape: torch.full(shape, torch.nan, dtype=torch.float64),
     )  # fmt: skip
     assert partial is not None
-    torch.testing.assert_close(shadow, by_image, rtol=0, atol=DOUBLE)
+    torch.testing.assert_close(grad_image, by_image, rtol=0, atol=DOUBLE)
     torch.testing.assert_close(partial.sum((0, 2)), by_theta, rtol=0, atol=60 * DOUBLE)
 
 

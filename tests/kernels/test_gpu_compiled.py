@@ -230,12 +230,12 @@ def test_graphs_hold_the_kernels_and_know_what_they_write_to(
     if sure:
         assert written == [
             {"out_memory"},
-            {"shadow_bounds"},
-            {"shadow_memory", "shadow_limbs", "gradient"},
+            {"grad_image_bounds"},
+            {"grad_image_memory", "grad_image_limbs", "gradient"},
             {"out"},
         ]
     else:
-        assert written == [{"out_memory"}, {"shadow_memory", "gradient"}]
+        assert written == [{"out_memory"}, {"grad_image_memory", "gradient"}]
     assert not any("gridsample" in str(node.target) for node in graph.graph.nodes)
 
 

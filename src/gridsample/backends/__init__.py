@@ -112,9 +112,9 @@ def is_overridden(*arrays: Any) -> bool:
         if type(one) is not np.ndarray and hasattr(type(one), "__torch_function__"):
             if not CHECK:
                 ready_for_torch()
-                from gridsample.backends.torch import contacts
+                from gridsample.backends.torch import internals
 
-                CHECK.append(contacts.has_torch_function)
+                CHECK.append(internals.has_torch_function)
             return CHECK[0](arrays)
     return False
 
@@ -127,7 +127,7 @@ def hand_over(function: Callable[..., Any], given: dict[str, Any], *arrays: Any)
         given: its arguments by name, in order; the value of ``locals()`` at its beginning.
         arrays: its first arguments, which may override the function.
     """
-    from gridsample.backends.torch import contacts
+    from gridsample.backends.torch import internals
 
     options = [*given.items()][len(arrays) :]
-    return contacts.handle_torch_function(function, arrays, *arrays, **dict(options))
+    return internals.handle_torch_function(function, arrays, *arrays, **dict(options))

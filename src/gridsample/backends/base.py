@@ -35,12 +35,12 @@ class Backend(Protocol):
     """
 
     xp: Any
-    plain: bool
+    is_host: bool
 
     # Arrays and types ------------------------------------------------------------------------
 
     @abstractmethod
-    def take(self, **given: Any) -> Sequence[Array]:
+    def asarrays(self, **given: Any) -> Sequence[Array]:
         """Convert the caller's arguments to arrays that the other functions accept.
 
         Raises:
@@ -49,11 +49,11 @@ class Backend(Protocol):
         """
         ...
 
-    def bring(self, **given: Any) -> Sequence[Array]:
-        """Do the same as `take`, and copy the arrays to a device with kernels if necessary."""
-        return self.take(**given)
+    def to_device(self, **given: Any) -> Sequence[Array]:
+        """Do the same as `asarrays`, and copy the arrays to a device with kernels if necessary."""
+        return self.asarrays(**given)
 
-    def give(self, result: Array | None, like: Any) -> Any:
+    def restore(self, result: Array | None, like: Any) -> Any:
         """Convert a result to the type and device of the argument ``like``; None stays None."""
         return result
 
@@ -146,7 +146,7 @@ class Backend(Protocol):
         """A context in which arithmetic does not warn."""
         return nullcontext()
 
-    def streamed(
+    def custom_vjp(
         self,
         compute: Callable[[Sequence[Array], bool], Array],
         differentiate: Callable[[Array, Sequence[bool], Sequence[Array]], Sequence[Array | None]],
@@ -160,7 +160,7 @@ class Backend(Protocol):
         """
         return compute(arrays, False)
 
-    def recomputed(self, function: Callable[..., Array], arrays: Sequence[Array]) -> Array:
+    def checkpoint(self, function: Callable[..., Array], arrays: Sequence[Array]) -> Array:
         """Compute a function of arrays, and again when its derivatives are needed.
 
         Unlike in `streamed`, the function may also depend on arrays that are not its arguments.
@@ -169,7 +169,7 @@ class Backend(Protocol):
 
     # Sampling --------------------------------------------------------------------------------
 
-    def settle(self, image: Array, grid: Array, options: Options) -> Options:
+    def resolve_options(self, image: Array, grid: Array, options: Options) -> Options:
         """Return the checked options for the caller's image and grid, with the fill value.
 
         See `checked` and `fill_numbers` in `gridsample.definitions.options`.  The backend may store
@@ -180,7 +180,7 @@ class Backend(Protocol):
         fill = fill_numbers(options, "constant" in how.padding_mode, image.dtype, channels)
         return how.changed(fill_value=fill)
 
-    def whole(self, image: Any, grid: Any, options: Options) -> Any:
+    def fast_path(self, image: Any, grid: Any, options: Options) -> Any:
         """Compute a plain `grid_sample` by a shortcut, or return None if there is none."""
         return None
 

@@ -103,13 +103,13 @@ class NumPy(Backend):
     """The backend for NumPy arrays and objects that NumPy can convert."""
 
     xp: Any = np
-    plain = True
+    is_host = True
 
-    def take(self, **given: Any) -> list[Array]:
+    def asarrays(self, **given: Any) -> list[Array]:
         """Convert each argument to an array."""
         return [one if type(one) is np.ndarray else as_array(one, k) for k, one in given.items()]
 
-    bring = take  # rather than the default, which is one more call
+    to_device = asarrays  # rather than the default, which is one more call
 
     def type_name(self, dtype: DType, name: str = "input") -> str:
         """NumPy's name of a dtype, without its byte order, or "bfloat16"."""
@@ -161,7 +161,7 @@ class NumPy(Backend):
         """Allocate an array."""
         return np.empty(shape, dtype)
 
-    def streamed(
+    def custom_vjp(
         self,
         compute: Callable[[Sequence[Array], bool], Array],
         differentiate: Callable[..., Any],
@@ -181,7 +181,7 @@ class NumPy(Backend):
 
     # Sampling
 
-    def settle(self, image: Array, grid: Array, options: Options) -> Options:
+    def resolve_options(self, image: Array, grid: Array, options: Options) -> Options:
         """Return the checked options, with a plan."""
         key = keyed(options)
         how = looked_up(settled, image.shape, image.dtype, grid.shape, grid.dtype, *key)
@@ -239,13 +239,13 @@ class NumPy(Backend):
         # The result has the layout of the image, which is not read.
         sums = np.result_type(plan.real, np.complex64 if plan.dtype.kind == "c" else plan.real)
         like = zeros(size, sums, how.channels_last())
-        shadow: Array | None
-        shadow, _ = on_cpu().backward(
+        grad_image: Array | None
+        grad_image, _ = on_cpu().backward(
             plan, values, like, grid, need_grid=False, order=how.order, dtype=plan.dtype,
             threads=how.threads,
         )  # fmt: skip
-        assert shadow is not None
-        return shadow
+        assert grad_image is not None
+        return grad_image
 
     def backward(
         self, values: Array, image: Array, grid: Array, how: Options, needed: tuple[bool, bool],
@@ -283,12 +283,12 @@ class NumPy(Backend):
                 np.zeros(image.shape, dtype.newbyteorder("=")) if needed[0] else None,
                 np.zeros(places.shape, kind) if needed[1] else None,
             )
-        shadow, gradient = on_cpu().backward(
+        grad_image, gradient = on_cpu().backward(
             plan, values, image, places, need_image=needed[0], need_grid=needed[1],
             order=how.order, fill=fill_of(how, plan), affine=places is not grid,
             dtype=dtype.newbyteorder("="), threads=how.threads,
         )  # fmt: skip
-        return shadow, None if gradient is None else converted(gradient, kind)
+        return grad_image, None if gradient is None else converted(gradient, kind)
 
     def averages(self, arrays: Sequence[Array], how: Options, bare: bool) -> bool:
         """Whether the kernels average."""

@@ -50,7 +50,7 @@ def taken(**given: Any) -> tuple[Backend, list[Any]]:
     arrays = {k: one for k, one in given.items() if one is not None and not is_plain_list(one)}
     lists = {k: from_list(k, one) for k, one in given.items() if is_plain_list(one)}
     backend = backend_of(**arrays)
-    found = dict(zip(arrays, backend.bring(**arrays), strict=True)) if arrays else {}
+    found = dict(zip(arrays, backend.to_device(**arrays), strict=True)) if arrays else {}
     names = {k: backend.type_name(one.dtype, k) for k, one in found.items()}
     for name, kind in names.items():
         if kind not in FLOATS and not kind.startswith(("int", "uint")):

@@ -103,7 +103,7 @@ def distort_points(
     if matrix is not None:
         found = moved(backend, matrix[..., :2, :2], found) + matrix[..., None, :2, 2]
     found = found[..., 0, :] if single else found
-    return backend.give(found, first_array(points, distortion, intrinsics))
+    return backend.restore(found, first_array(points, distortion, intrinsics))
 
 
 def undistort_grid(
@@ -187,7 +187,7 @@ def undistort_grid(
     found = moved(backend, matrix[..., :2, :2], found) + matrix[..., None, :2, 2]
     like = first_array(intrinsics, distortion, rotation, new_intrinsics)
     items = found.shape[0] if len(found.shape) == 3 else 1
-    return backend.give(found.reshape(items, *shape, 2), like)
+    return backend.restore(found.reshape(items, *shape, 2), like)
 
 
 def stereo_grids(

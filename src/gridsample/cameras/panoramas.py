@@ -82,7 +82,7 @@ def panorama_rays(projection: Projection, rotation: Any = None) -> Any:
     backend, (turn, matrix) = taken(rotation=rotation, intrinsics=one.intrinsics)
     rays = rays_of(backend, one, turn, matrix)
     made = rays.reshape(-1, *one.shape, 3)
-    return backend.give(made, first_array(rotation, one.intrinsics))
+    return backend.restore(made, first_array(rotation, one.intrinsics))
 
 
 def panorama_grid(target: Projection, source: Projection, rotation: Any = None) -> Any:
@@ -123,7 +123,7 @@ def panorama_grid(target: Projection, source: Projection, rotation: Any = None) 
     with backend.quiet():  # NaN stays NaN
         pixels = pixels_of(backend, given, rays, matrix)
     made = pixels.reshape(-1, *wanted.shape, pixels.shape[-1])
-    return backend.give(made, first_array(*named.values()))
+    return backend.restore(made, first_array(*named.values()))
 
 
 def convert_panorama(
@@ -171,7 +171,7 @@ def convert_panorama(
     backend, image, kept = prepared(input, source, target, rotation, mode, threads)
     image = padded(backend, image, kept)
     made = grid_sample(image, kept.grid, kept.modes, "border", coords="pixel", threads=threads)
-    return backend.give(made, input)
+    return backend.restore(made, input)
 
 
 def convert_panorama_vjp(
@@ -212,13 +212,13 @@ def convert_panorama_vjp(
         96.0
     """
     backend, image, kept = prepared(input, source, target, rotation, mode, threads)
-    (upstream,) = backend.bring(grad_output=grad_output)
+    (upstream,) = backend.to_device(grad_output=grad_output)
     extended = padded(backend, image, kept)
     by_extended, _ = grid_sample_vjp(
         upstream, extended, kept.grid, kept.modes, "border", coords="pixel", need_grid=False,
         threads=threads,
     )  # fmt: skip
-    return backend.give(padded_vjp(backend, by_extended, image, kept), input)
+    return backend.restore(padded_vjp(backend, by_extended, image, kept), input)
 
 
 # Over a backend -----------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ def prepared(
     """Check the arguments of a conversion, and make its grid."""
     given = check_projection(source, "source")
     backend = backend_of(input=input)
-    (image,) = backend.bring(input=input)
+    (image,) = backend.to_device(input=input)
     shape = backend.shape(image)
     if len(shape) != 2 + len(given.shape) or shape[2:] != given.shape:
         wanted = ", ".join(map(str, given.shape))

@@ -86,8 +86,8 @@ def plane_sweep(
     sweep, arrays = prepared(reference, sources, cameras, depths, reduce, axes, mode, threads)
 
     if sweep.reduction.backward is None:
-        made = volume(sweep, arrays, sweep.backend.plain)
-        return sweep.backend.give(made, reference)
+        made = volume(sweep, arrays, sweep.backend.is_host)
+        return sweep.backend.restore(made, reference)
 
     def compute(given: Sequence[Array], writes: bool) -> Array:
         return volume(sweep, given, writes)
@@ -97,8 +97,8 @@ def plane_sweep(
     ) -> list[Array | None]:
         return gradients(sweep, upstream, needed, given)
 
-    made = sweep.backend.streamed(compute, differentiate, arrays)
-    return sweep.backend.give(made, reference)
+    made = sweep.backend.custom_vjp(compute, differentiate, arrays)
+    return sweep.backend.restore(made, reference)
 
 
 def plane_sweep_vjp(
@@ -159,7 +159,7 @@ def plane_sweep_vjp(
             "reduce must be 'variance', 'mean' or 'none' in plane_sweep_vjp: the gradient of a "
             "function needs tensors and torch.autograd"
         )
-    (upstream,) = backend.bring(grad_output=grad_output)
+    (upstream,) = backend.to_device(grad_output=grad_output)
     expected = sweep.reduction.shape(sweep.shape, len(arrays) - 3)
     if backend.shape(upstream) != expected:
         raise ValueError(
@@ -168,12 +168,12 @@ def plane_sweep_vjp(
     needed = (True, False, True, *[True] * (len(arrays) - 3))
     found: list[Any] = gradients(sweep, upstream, needed, arrays)
     by_reference, _, by_depths, *by_sources = found
-    parts = [backend.give(one, reference) for one in by_sources]
+    parts = [backend.restore(one, reference) for one in by_sources]
     listed = isinstance(sources, (list, tuple))
     return (
-        backend.give(by_reference, reference),
-        parts if listed else backend.give(backend.xp.stack(by_sources, 1), reference),
-        backend.give(by_depths.reshape(sweep.depth_shape), reference),
+        backend.restore(by_reference, reference),
+        parts if listed else backend.restore(backend.xp.stack(by_sources, 1), reference),
+        backend.restore(by_depths.reshape(sweep.depth_shape), reference),
     )
 
 
@@ -233,10 +233,10 @@ def features_of(reference: Any, sources: Any) -> list[Array]:
     if isinstance(sources, (list, tuple)):
         named = {f"sources[{v}]": one for v, one in enumerate(sources)}
         backend = backend_of(reference=reference, **named)
-        found = list(backend.bring(reference=reference, **named))
+        found = list(backend.to_device(reference=reference, **named))
     else:
         backend = backend_of(reference=reference, sources=sources)
-        first, rest = backend.bring(reference=reference, sources=sources)
+        first, rest = backend.to_device(reference=reference, sources=sources)
         if len(rest.shape) != 5:
             raise ValueError(
                 "sources must have the shape (N, V, C, h, w), or be a list of arrays "
@@ -378,7 +378,7 @@ def volume(sweep: Sweep, arrays: Sequence[Array], writes: bool) -> Array:
         def compute(*given: Array, part: slice = part) -> Array:
             return planes(sweep, part, given, rays, writes)
 
-        found = compute(*arrays) if known else backend.recomputed(compute, arrays)
+        found = compute(*arrays) if known else backend.checkpoint(compute, arrays)
         if not writes:
             parts.append(found)
             continue

@@ -104,7 +104,7 @@ def project(
     if single:
         pixels, depth = pixels[..., 0, :], depth[..., 0]
     like = first_array(points, intrinsics, world_to_camera)
-    return backend.give(pixels, like), backend.give(depth, like)
+    return backend.restore(pixels, like), backend.restore(depth, like)
 
 
 def sample_views(
@@ -176,7 +176,7 @@ def sample_views(
         directions = relative_directions(scene, points, poses, query_pose)
     mask = backend.permute(scene.mask, (1, 0)).reshape(*scene.shape, len(scene.sizes))
     like = first_array(points, intrinsics, poses)
-    return ViewSamples(*[backend.give(one, like) for one in (colors, found, mask, directions)])
+    return ViewSamples(*[backend.restore(one, like) for one in (colors, found, mask, directions)])
 
 
 def sample_views_vjp(
@@ -243,17 +243,17 @@ def sample_views_vjp(
         if upstream is None or not sources:
             gradients.append(None)
             continue
-        (values,) = backend.bring(**{name: upstream})
+        (values,) = backend.to_device(**{name: upstream})
         shape = (*scene.shape, len(scene.sizes), sources[0].planes.shape[1])
         if backend.shape(values) != shape:
             raise ValueError(f"{name} must have the shape {shape}, got {tuple(values.shape)}")
         by_sources, by_pixels = sampled_vjp(scene, values, sources, corners, how)
         total = total + by_pixels
-        parts = [backend.give(one, like) for one in by_sources]
+        parts = [backend.restore(one, like) for one in by_sources]
         gradients.append([one[0] for one in parts] if is_list(given) else parts[0])
     by_seen = projected_vjp(backend, total, scene.seen, scene.intrinsics)
     by_points = (by_seen @ scene.turn).sum(0).reshape(*scene.shape, 3)
-    return backend.give(by_points, like), gradients[0], gradients[1]
+    return backend.restore(by_points, like), gradients[0], gradients[1]
 
 
 # Over a backend -----------------------------------------------------------------------------------
@@ -304,7 +304,7 @@ def sources_of(backend: Backend, name: str, given: Any) -> list[Source]:
     if given is None:
         return []
     if not is_list(given):
-        (planes,) = backend.bring(**{name: given})
+        (planes,) = backend.to_device(**{name: given})
         if len(planes.shape) != 4:
             raise ValueError(
                 f"{name} must have the shape (V, C, H, W), or be a list of arrays (C, H, W); got "
@@ -312,7 +312,7 @@ def sources_of(backend: Backend, name: str, given: Any) -> list[Source]:
             )
         return [Source(planes, slice(0, backend.shape(planes)[0]))]
     named = {f"{name}[{v}]": one for v, one in enumerate(given)}
-    parts = backend.bring(**named)
+    parts = backend.to_device(**named)
     for key, one in zip(named, parts, strict=True):
         if len(one.shape) != 3 or one.shape[0] != parts[0].shape[0]:
             raise ValueError(

@@ -38,7 +38,7 @@ def sample(
     """Sample an image (*spatial, C) at ``positions``; the result is (*shape, C).
 
     Args:
-        image: an array.  If its backend is not `gridsample.backends.base.Backend.plain`, it is
+        image: an array.  If its backend is not `gridsample.backends.base.Backend.is_host`, it is
             sampled in one piece, because derivatives need the whole grid.
         positions: a function that returns positions in pixels; see `Positions`.
         shape: the output's shape without channels.
@@ -49,7 +49,7 @@ def sample(
     rank, rows, rest = image.ndim - 1, shape[0], tuple(shape[1:])
     options |= {"coords": "pixel", "channel_axis": -1}
     backend = backend_of(image=image)
-    if not backend.plain:
+    if not backend.is_host:
         axes = positions(0, rows)[::-1]
         # Positions that are equal in all rows or columns are broadcast.
         xp = backend.xp

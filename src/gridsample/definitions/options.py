@@ -48,8 +48,8 @@ class Options(NamedTuple):
         threads: the maximum number of threads; None for the default.
         footprint: how the footprints of output points are sampled; None to sample points.
         order: the order of the derivative along each axis; only a checked record has it.
-        plan: what a backend has computed for arrays of these shapes and types (`Backend.settle`),
-            or None.  It is dropped when a field that it may depend on changes.
+        plan: what a backend has computed for arrays of these shapes and types, or None (see
+            `Backend.resolve_options`).  It is dropped when a field that it may depend on changes.
     """
 
     mode: Any = "bilinear"

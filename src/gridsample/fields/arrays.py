@@ -31,7 +31,7 @@ def take_wide(**given: Any) -> tuple[Backend, list[Array]]:
         TypeError: an argument is not a dense array of real numbers.
     """
     backend = backend_of(**given)
-    arrays = backend.take(**given)
+    arrays = backend.asarrays(**given)
     wide = False
     for name, one in zip(given, arrays, strict=True):
         kind = backend.type_name(one.dtype, name)
@@ -46,11 +46,11 @@ def take_wide(**given: Any) -> tuple[Backend, list[Array]]:
 
 def give_back(backend: Backend, result: Array, *like: Any) -> Any:
     """Return a result in the dtype of the caller's arguments, if these are half precision."""
-    arrays = backend.take(**{f"argument {k}": one for k, one in enumerate(like)})
+    arrays = backend.asarrays(**{f"argument {k}": one for k, one in enumerate(like)})
     kind = backend.promote(*[one.dtype for one in arrays])
     if backend.type_name(kind) in ("float16", "bfloat16"):
         result = backend.astype(result, kind)
-    return backend.give(result, like[0])
+    return backend.restore(result, like[0])
 
 
 def check_field(backend: Backend, field: Array, name: str) -> Shape:

@@ -326,7 +326,7 @@ def _other_convention(seen: _Seen) -> str:
 
 def _rounding(backend: Backend, grid: Any, sizes: Shape, units: str) -> Iterator[str]:
     """Yield by how much half precision rounds positions, if that is much."""
-    (given,) = backend.take(grid=grid)
+    (given,) = backend.asarrays(grid=grid)
     kind = backend.type_name(given.dtype, "grid")
     if kind not in STEPS or units == "displacement":
         return

@@ -511,7 +511,7 @@ def homogeneous(backend: Backend, matrix: Array, rank: int, name: str) -> Array:
 
 def check_affine(backend: Backend, matrix: Array) -> None:
     """Raise an error if the last row is not 0 ... 0 1, where values can be inspected."""
-    if not backend.plain:
+    if not backend.is_host:
         return
     last = np.asarray(matrix[:, -1])
     if not np.allclose(last, np.eye(last.shape[-1])[-1], rtol=0, atol=1e-6):

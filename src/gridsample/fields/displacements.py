@@ -209,7 +209,7 @@ def invert(
     return Inverse(
         give_back(backend, from_displacements(backend, found, units), field),
         give_back(backend, residual, field),
-        backend.give(residual <= limit, field),
+        backend.restore(residual <= limit, field),
     )
 
 
@@ -464,7 +464,7 @@ def newton(
     one, half = (backend.full((), n, size.dtype, size) for n in (1, 0.5))
     length = xp.ones_like(size)
     for _ in range(iterations):
-        if backend.plain and not np.any(np.asarray(size) > enough * enough):
+        if backend.is_host and not np.any(np.asarray(size) > enough * enough):
             break
         slopes = slopes_at(field, found, mode, padding)
         steps = solve(backend, slopes, components(missed, rank))

@@ -136,5 +136,5 @@ def consistency(
         consistent = consistent & (one >= -0.5) & (one <= n - 0.5)
     error = norm(backend, missed, rank)
     return Consistency(
-        give_back(backend, error, forward, backward), backend.give(consistent, forward)
+        give_back(backend, error, forward, backward), backend.restore(consistent, forward)
     )

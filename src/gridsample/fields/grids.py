@@ -83,7 +83,7 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) ->
         return hand_over(affine_grid, locals(), theta)
     corners = check_flag(align_corners, "align_corners")
     backend = backend_of(theta=theta)
-    (maps,) = backend.take(theta=theta)
+    (maps,) = backend.asarrays(theta=theta)
     to_check, to_use = backend.extents(size)
     shape = check_output(to_check, 3, 5)
     check_theta(backend.shape(maps), shape)
@@ -94,4 +94,4 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) ->
         )
     out = (shape if to_use is None else to_use)[2:]
     grid = backend.affine_grid(maps, out, corners)
-    return backend.give(grid, theta)
+    return backend.restore(grid, theta)

@@ -14,14 +14,14 @@ the same holds for scatter.  `backward` computes both gradients of gather in one
 `backward_twice` computes the gradients of `backward`, also in one sweep, given the upstream
 gradients of the image and of the grid:
 
-    backward_twice(plan, values, image, grid, upstream, moves, need_values, need_image, need_grid,
-                   order)
+    backward_twice(plan, values, image, grid, upstream, grid_tangent, need_values, need_image,
+                   need_grid, order)
 
 A plan with a ``footprint`` asks for means over the footprints of the grid's points, of order 0: a
 point becomes samples, which are a linear map E of the grid once their numbers are known, and M is
 the mean over each point's samples.  Gather is then M A(E grid), and the other functions follow.
 
-Shapes: image and upstream (N, C, *spatial), grid and moves (N, *out, D), values and out
+Shapes: image and upstream (N, C, *spatial), grid and grid_tangent (N, *out, D), values and out
 (N, C, *out), as in the plan.
 Each target (`gridsample.kernels.sampling`, `gridsample.kernels.gpu`) implements these functions.
 `gridsample.kernels.reference` defines their results.

@@ -27,13 +27,13 @@ def as_known(given: Any) -> Any:
 def as_image(given: Any, name: str = "input") -> Any:
     """Return a dense array of its own library; convert other objects to NumPy arrays."""
     given = as_known(given)
-    (image,) = backend_of(**{name: given}).take(**{name: given})
+    (image,) = backend_of(**{name: given}).asarrays(**{name: given})
     return image
 
 
 def given_back(result: Any, like: Any) -> Any:
     """Convert a result to the type and device of the caller's input ``like``."""
-    return result if is_foreign(like) else backend_of(like=like).give(result, like)
+    return result if is_foreign(like) else backend_of(like=like).restore(result, like)
 
 
 def one_each(given: Any, rank: int, name: str) -> list[Any]:
@@ -54,13 +54,13 @@ def one_each(given: Any, rank: int, name: str) -> list[Any]:
 def new_output(output: Any, image: Any, shape: tuple[int, ...]) -> Any:
     """Return the output array: the given one, or a new one of the given dtype or the image's.
 
-    If results are not written in place (see `Backend.plain`), a dtype represents a new array.
+    If results are not written in place (see `Backend.is_host`), a dtype represents a new array.
 
     Raises:
         RuntimeError: the array has the wrong shape, or is real although the input is complex.
     """
     backend = backend_of(image=image)
-    if not backend.plain:
+    if not backend.is_host:
         return output_or_type(backend, output, image, shape)
     is_complex = image.dtype.kind == "c"
     if output is None:
@@ -136,10 +136,10 @@ def kind(array: Any) -> str:
 def as_like(array: Any, like: Any) -> Any:
     """Convert an array to the library and device of another.
 
-    If the backend is not `Backend.plain`, integers become floating point.
+    If the backend is not `Backend.is_host`, integers become floating point.
     """
     backend = backend_of(like=like)
-    if backend.plain:
+    if backend.is_host:
         return array
     array = backend.asarray(array, like)
     return array if kind(array) in "fc" else backend.astype(array, precision(like))
@@ -157,11 +157,11 @@ def precision(array: Any) -> Any:
 
 
 def as_real(array: Any, like: Any) -> Any:
-    """Convert numbers to float64, or to the precision of ``like`` if it is not `Backend.plain`."""
-    if backend_of(array=array).plain:
+    """Convert numbers to float64, or to the precision of ``like`` unless it `Backend.is_host`."""
+    if backend_of(array=array).is_host:
         array = np.asarray(array, np.float64)
     backend = backend_of(like=like)
-    if backend.plain:
+    if backend.is_host:
         return np.asarray(array)
     return backend.astype(as_like(array, like), precision(like))
 
@@ -169,7 +169,7 @@ def as_real(array: Any, like: Any) -> Any:
 def as_numbers(given: Any, like: Any, name: str) -> Any:
     """Convert numbers to float64, or to the precision of ``like`` if they may have gradients."""
     given = as_known(given)
-    if backend_of(like=like).plain or backend_of(given=given).plain:
+    if backend_of(like=like).is_host or backend_of(given=given).is_host:
         return as_reals(given, name)
     check_dense(**{name: given})
     if kind(given) == "c":

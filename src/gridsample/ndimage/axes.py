@@ -156,12 +156,12 @@ def separable(image: Any, places: Sequence[Any], spline: Spline) -> Any:
 
 def at_rest(x: Any, n: int) -> bool:
     """Whether positions are those of the pixels, and need no derivatives."""
-    return backend_of(x=x).plain and len(x) == n and bool((x == np.arange(n)).all())
+    return backend_of(x=x).is_host and len(x) == n and bool((x == np.arange(n)).all())
 
 
 def filled(backend: Backend, values: Any, axis: int, beyond: Any, cval: Any) -> Any:
     """Replace values by ``cval`` where the position along an axis is outside (``beyond``)."""
-    if backend.plain:
+    if backend.is_host:
         if beyond.any():
             values[(slice(None),) * axis + (beyond,)] = cval
         return values

@@ -177,7 +177,7 @@ def transform_affine(
     output: Any = None,
 ) -> Any:  # fmt: skip
     """Sample an image at matrix @ index + offset; positions are computed as they are sampled."""
-    rank, plain = image.ndim - 1, backend_of(image=image).plain
+    rank, plain = image.ndim - 1, backend_of(image=image).is_host
     finite = plain and bool(np.isfinite(matrix).all() and np.isfinite(offset).all())
     fused = finite and len(shape) == rank and not spline.mode.folds
     positions, empty = linear_positions(matrix, offset, shape), 0 in image.shape or 0 in shape
@@ -243,7 +243,7 @@ def split_matrix(matrix: Any, offset: Any, rank: int, out_rank: int) -> tuple[An
 
 def scaled(n: int, step: Any, offset: Any) -> Any:
     """Compute step * index + offset like SciPy, because the last bit matters at an edge."""
-    free = [not backend_of(one=one).plain for one in (step, offset)]
+    free = [not backend_of(one=one).is_host for one in (step, offset)]
     step, offset = (
         one if mine else float(one) for one, mine in zip((step, offset), free, strict=True)
     )

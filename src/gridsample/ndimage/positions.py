@@ -70,7 +70,7 @@ def map_coordinates(
     """
     spline = spline_of(order, mode, cval, prefilter)
     image, places = as_image(input), as_image(coordinates, "coordinates")
-    if backend_of(input=image).plain and not backend_of(coordinates=places).plain:
+    if backend_of(input=image).is_host and not backend_of(coordinates=places).is_host:
         raise TypeError(
             "coordinates is a tensor, but input is not; both must be from one library; convert it: "
             "input = torch.as_tensor(input, device=coordinates.device)"
@@ -97,7 +97,7 @@ def map_coordinates(
         )
 
     fresh = not isinstance(output, np.ndarray)
-    finite = spline.order > 0 or not backend_of(input=image).plain or all_finite(places)
+    finite = spline.order > 0 or not backend_of(input=image).is_host or all_finite(places)
     values = transform_whole(
         image, sampled, lambda a, b: places[:, a:b], shape, spline, result, fresh, finite
     )
@@ -167,7 +167,7 @@ def geometric_transform(
             f"mapping must give {image.ndim} coordinates, one for each axis of the input, "
             f"got {next(len(place) for place in places if len(place) != image.ndim)}"
         )
-    if not all(backend_of(x=x).plain for place in places for x in place):
+    if not all(backend_of(x=x).is_host for place in places for x in place):
         xp = backend_of(input=image).xp
         table = xp.stack([as_real(x, image) for x in itertools.chain(*zip(*places, strict=True))])
     else:
@@ -219,7 +219,7 @@ def transform_whole(
     treats NaN positions as outside.  It is also used if positions are not ``finite`` in a mode in
     which the results would not show it.  ``fresh`` means that the caller does not own the output.
     """
-    plain = backend_of(image=image).plain and not spline.mode.folds and finite
+    plain = backend_of(image=image).is_host and not spline.mode.folds and finite
     empty = 0 in image.shape or 0 in shape
     if not plain or empty or meets_tie(positions, shape, image.shape, spline):
         return transform_plain(image, positions, shape, spline, output)
@@ -291,7 +291,7 @@ def as_channel(
 
     ``fresh`` means that the caller does not own the output.
     """
-    if not backend_of(image=image).plain:
+    if not backend_of(image=image).is_host:
         return store(sampled(image[..., None], None)[..., 0], output)
     place = output[..., np.newaxis]
     values = sampled(image[..., np.newaxis], place)

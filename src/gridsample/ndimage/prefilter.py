@@ -84,7 +84,7 @@ def spline_filter1d(
     if order > 1 and image.ndim:
         axis = check_axis(axis, image.ndim)
         image = prepared(image, (axis,), Spline(order, how._replace(pad=""), 0.0, True))
-    if not backend_of(input=image).plain:
+    if not backend_of(input=image).is_host:
         return given_back(store(image, result), input)
     result[...] = np.trunc(image) if image.dtype.kind == "f" and kind(result) == "i" else image
     return result
@@ -106,7 +106,7 @@ def working(image: Any, spline: Spline, kept: bool) -> Any:
     precision is converted only when it is read.
     """
     backend = backend_of(image=image)
-    if not backend.plain:
+    if not backend.is_host:
         whole = kind(image) == "i" and spline.order
         return backend.astype(image, backend.type("float64")) if whole else image
     if spline.order == 0:
@@ -138,7 +138,7 @@ def filter_output(output: Any, image: Any) -> Any:
 
     For tensors, SciPy's default dtype means the dtype of the input.
     """
-    if backend_of(input=image).plain:
+    if backend_of(input=image).is_host:
         return new_output(output, image, image.shape)
     own = image.dtype if kind(image) in "fc" else as_like(image, image).dtype
     return own if output is np.float64 else new_output(output, image, image.shape)

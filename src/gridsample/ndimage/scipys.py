@@ -36,6 +36,6 @@ def scipy_originals() -> Any:
 
 def goes_to_scipy(image: Any) -> bool:
     """Whether an image has more axes than we support, so that SciPy must process it."""
-    if image.ndim > 3 and not backend_of(image=image).plain:
+    if image.ndim > 3 and not backend_of(image=image).is_host:
         raise TypeError(f"input has {image.ndim} axes; accepted: tensors with up to three")
     return bool(image.ndim > 3)

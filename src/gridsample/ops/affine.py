@@ -207,8 +207,8 @@ def affine_sample_vjp(
     rule = as_rule(missing, weights, min_weight, False, padding_mode)
     arrays = {"grad_output": grad_output, "input": input, "theta": theta}
 
-    def place(maps: Array) -> OnMaps:
-        return OnMaps(backend, maps, size)
+    def place(maps: Array) -> AffinePoints:
+        return AffinePoints(backend, maps, size)
 
     return sample_vjp(backend, arrays, place, options, rule, (first, second, third))
 
@@ -238,8 +238,8 @@ def check_maps(backend: Backend, theta: Array, size: Sequence[int]) -> Shape:
 # Over a backend -----------------------------------------------------------------------------------
 
 
-class OnMaps:
-    """The points of affine maps (`gridsample.ops.places.Places`)."""
+class AffinePoints:
+    """The points of affine maps (`gridsample.ops.points.SamplePoints`)."""
 
     def __init__(self, backend: Backend, theta: Array, size: Sequence[int]) -> None:
         self.backend, self.array, self.size = backend, theta, size
@@ -247,9 +247,9 @@ class OnMaps:
         items, rank, _ = backend.shape(theta)
         self.points = (items, *self.out, rank)
 
-    def at(self, array: Array) -> OnMaps:
+    def at(self, array: Array) -> AffinePoints:
         """Return the points of other maps."""
-        return OnMaps(self.backend, array, self.size)
+        return AffinePoints(self.backend, array, self.size)
 
     def average(
         self, arrays: Sequence[Array], how: Options, averaging: Averaging
@@ -264,12 +264,12 @@ class OnMaps:
         """Compute the needed gradients of means."""
         return self.backend.average_backward(values, arrays, how, averaging, needed, self.out)
 
-    def settle(self, image: Array, options: Options) -> Options:
+    def resolve_options(self, image: Array, options: Options) -> Options:
         """Return the checked options, for the grid that the maps represent."""
         backend, theta = self.backend, self.array
         kind = backend.type(backend.type_name(theta.dtype, "theta"))
         stand_in = backend.full(self.points, 0, kind, theta)  # takes no memory
-        return backend.settle(image, stand_in, options)
+        return backend.resolve_options(image, stand_in, options)
 
     def gather(self, image: Array, how: Options, dtype: Any) -> Array:
         """Sample an image, without a grid if the backend can."""
@@ -300,19 +300,19 @@ def sample(
 ) -> Any:  # fmt: skip
     """Compute the result of `affine_sample`."""
     given = {} if rule is None or rule.weights is None else {"weights": rule.weights}
-    image, maps, *weights = backend.bring(input=input, theta=theta, **given)
-    places = OnMaps(backend, maps, size)
+    image, maps, *weights = backend.to_device(input=input, theta=theta, **given)
+    places = AffinePoints(backend, maps, size)
     if rule is not None:
         made, weight, how = means.sample(
             backend, places, image, weights[0] if weights else None, options, rule
         )
         last = how.channels_last()
-        result = backend.give(back(backend, made, last), input)
+        result = backend.restore(back(backend, made, last), input)
         if weight is None:
             return result
-        return result, backend.give(back(backend, weight, last), input)
-    how = places.settle(image, options)
+        return result, backend.restore(back(backend, weight, last), input)
+    how = places.resolve_options(image, options)
     last = how.channel_axis == -1
     pixels = planes(backend, image, last)
     source = filtered(backend, pixels, maps, how) if how.prefilter else pixels
-    return backend.give(back(backend, places.gather(source, how, image.dtype), last), input)
+    return backend.restore(back(backend, places.gather(source, how, image.dtype), last), input)

@@ -180,10 +180,10 @@ def add_fill(backend: Backend, image: Array, how: Options) -> Array:
         axis = n - 1 - a
         key = how.mode[a], order, name, image.shape[axis], kind
         kept: Any = backend  # the cache wants it to be hashable, which a protocol does not say
-        line = kept_line(kept, *key) if backend.plain else fill_line(backend, image, *key)
+        line = kept_line(kept, *key) if backend.is_host else fill_line(backend, image, *key)
         line = line.reshape(tuple([-1 if k == axis else 1 for k in range(n)]))
         factor = factor if before is None else factor * (before + 1)
-        if backend.plain:  # the coefficients are a new array, and few of them change
+        if backend.is_host:  # the coefficients are a new array, and few of them change
             for part in parts_of(line, axis):
                 ends = image[part]
                 ends += factor * line[part]

@@ -142,9 +142,9 @@ def grid_hessian(
 
 def derivatives(backend: Backend, input: Any, grid: Any, options: Options, degree: int) -> Any:
     """Compute all derivatives of one degree along the coordinates, on ``degree`` extra axes."""
-    image, points = backend.bring(input=input, grid=grid)
+    image, points = backend.to_device(input=input, grid=grid)
     points = as_grid(backend, points, options)
-    how = backend.settle(image, points, options)
+    how = backend.resolve_options(image, points, options)
     last, rank = how.channel_axis == -1, len(how.mode)
     if has_labels(how.mode):  # which jump, so that the derivatives are those of nearest: 0
         how = how.changed(mode=without_labels(how.mode, "nearest"))
@@ -157,4 +157,4 @@ def derivatives(backend: Backend, input: Any, grid: Any, options: Options, degre
     kind = backend.promote(image.dtype, points.dtype)
     made = backend.gathers(source, points, how, orders, kind)
     result = made.reshape(*made.shape[:-1], *(rank,) * degree)
-    return backend.give(back(backend, result, last, degree), input)
+    return backend.restore(back(backend, result, last, degree), input)

@@ -71,7 +71,7 @@ def spline_filter(
     if is_overridden(input):
         return hand_over(spline_filter, locals(), input)
     backend = backend_of(input=input)
-    (image,) = backend.bring(input=input)
+    (image,) = backend.to_device(input=input)
     check_threads(threads)
     chosen = check_axes(axes, len(image.shape))
     corners = check_flag(align_corners, "align_corners")
@@ -79,7 +79,7 @@ def spline_filter(
     names = check_names(boundary, chosen) if needed else []
     transposed = check_flag(adjoint, "adjoint")
     result = backend.prefilter(image, order, names, chosen, corners, transposed, threads)
-    return backend.give(result, input)
+    return backend.restore(result, input)
 
 
 def check_order(order: Any) -> int:

@@ -75,7 +75,7 @@ def footprint(
     if is_overridden(grid):
         return hand_over(footprint, locals(), grid)  # type: ignore[no-any-return]
     backend = backend_of(grid=grid)
-    (given,) = backend.bring(grid=grid)
+    (given,) = backend.to_device(grid=grid)
     options = Options(coords=coords)
     points = as_grid(backend, given, options)
     shape = backend.shape(points)
@@ -87,7 +87,7 @@ def footprint(
     corners = check_flag(align_corners, "align_corners")
     with backend.quiet():  # coordinates may be infinite
         found = measured(backend, points, spatial, (coords, corners), how.most)
-    return Footprints(*[backend.give(one, grid) for one in found])
+    return Footprints(*[backend.restore(one, grid) for one in found])
 
 
 def measured(

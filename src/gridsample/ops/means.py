@@ -37,7 +37,7 @@ from gridsample.ops.missing import (
     stored,
     without_missing,
 )
-from gridsample.ops.places import Places, gradients_at
+from gridsample.ops.points import SamplePoints, gradients_at
 from gridsample.ops.quotients import (
     EVEN,
     Call,
@@ -49,7 +49,7 @@ from gridsample.ops.quotients import (
 )
 
 
-class Asked(NamedTuple):
+class CheckedCall(NamedTuple):
     """A call of sampling with a rule, after the checks of its options.
 
     Attributes:
@@ -79,11 +79,11 @@ def is_bare(options: Options, rule: Rule) -> bool:
 
 
 def asked_of(
-    backend: Backend, places: Places, image: Array, weights: Array | None, options: Options,
+    backend: Backend, places: SamplePoints, image: Array, weights: Array | None, options: Options,
     rule: Rule,
-) -> Asked:  # fmt: skip
+) -> CheckedCall:  # fmt: skip
     """Check the options of a call; the arguments are those of `prepared`."""
-    how = places.settle(image, options if is_bare(options, rule) else options.changed(
+    how = places.resolve_options(image, options if is_bare(options, rule) else options.changed(
         padding_mode=without_missing(options.padding_mode, "border"), fill_value=0
     ))  # fmt: skip
     last = how.channels_last()
@@ -102,11 +102,13 @@ def asked_of(
         shape, items = backend.shape(image), backend.shape(places.array)[0]
         check_weights(backend, weights, shape, max(shape[0], items), last)
         weights = planes(backend, weights, last)
-    return Asked(planes(backend, image, last), weights, how, ignore, fill, filled, absent, last)
+    return CheckedCall(
+        planes(backend, image, last), weights, how, ignore, fill, filled, absent, last
+    )
 
 
 def prepared(
-    backend: Backend, places: Places, image: Array, weights: Array | None, options: Options,
+    backend: Backend, places: SamplePoints, image: Array, weights: Array | None, options: Options,
     rule: Rule,
 ) -> Call:  # fmt: skip
     """Check a call of sampling with a rule, and lay out its image.
@@ -131,7 +133,7 @@ def prepared(
     bare = weights is None and rule.missing is None
     if bare and (not asked.ignore or has_no_nan(backend, image)):
         if asked.fill and asked.filled:
-            how = places.settle(image, options)
+            how = places.resolve_options(image, options)
         return Call(pixels, how, None, Terms(()), (), last)
     kind = pixels.dtype
     if backend.type_name(kind) not in ("float32", "float64", "complex64", "complex128"):
@@ -142,7 +144,7 @@ def prepared(
 
 
 def sample(
-    backend: Backend, places: Places, image: Array, weights: Array | None, options: Options,
+    backend: Backend, places: SamplePoints, image: Array, weights: Array | None, options: Options,
     rule: Rule,
 ) -> tuple[Array, Array | None, Options]:  # fmt: skip
     """Sample an image with a rule; the arguments are those of `prepared`.
@@ -169,7 +171,7 @@ def sample(
 
 
 def averaged(
-    backend: Backend, places: Places, image: Array, weights: Array | None, options: Options,
+    backend: Backend, places: SamplePoints, image: Array, weights: Array | None, options: Options,
     rule: Rule,
 ) -> tuple[Array, Array | None, Options] | None:  # fmt: skip
     """Do the same as `sample` by one kernel; None if the backend has none."""
@@ -208,11 +210,16 @@ def averaged(
 
     if rule.weighted:
         return *mean(arrays), asked.how
-    return backend.streamed(compute, differentiate, arrays), None, asked.how
+    return backend.custom_vjp(compute, differentiate, arrays), None, asked.how
 
 
 def averaging_of(
-    backend: Backend, places: Places, image: Array, asked: Asked, options: Options, rule: Rule
+    backend: Backend,
+    places: SamplePoints,
+    image: Array,
+    asked: CheckedCall,
+    options: Options,
+    rule: Rule,
 ) -> tuple[Options, Averaging] | None:
     """Return the options of one kernel for a call, or None if none can do what it asks for."""
     how, drops = asked.how, rule.missing is not None
@@ -224,7 +231,7 @@ def averaging_of(
         return None
     if not is_bare(options, rule):
         used = "constant" in names or not options.extrapolate
-        how = places.settle(image, options.changed(
+        how = places.resolve_options(image, options.changed(
             padding_mode=without_missing(options.padding_mode, "constant"),
             fill_value=options.fill_value if used and not drops else 0,
         ))  # fmt: skip
@@ -233,8 +240,8 @@ def averaging_of(
 
 
 def averaged_vjp(
-    backend: Backend, places: Places, upstream: Array, image: Array, asked: Asked, options: Options,
-    rule: Rule, needed: tuple[bool, bool, bool],
+    backend: Backend, places: SamplePoints, upstream: Array, image: Array, asked: CheckedCall,
+    options: Options, rule: Rule, needed: tuple[bool, bool, bool],
 ) -> tuple[Array | None, Array | None, Array | None] | None:  # fmt: skip
     """Compute the gradients of `averaged` by one kernel; None if the backend has none."""
     found = averaging_of(backend, places, image, asked, options, rule)
@@ -254,14 +261,14 @@ def averaged_vjp(
     return first, second, third
 
 
-def plain_weight(backend: Backend, places: Places, call: Call) -> Array:
+def plain_weight(backend: Backend, places: SamplePoints, call: Call) -> Array:
     """Sum the weights of all taps, known numbers outside included: 1 for most methods."""
     image, how = call.image, call.how
     names = [EVEN.get(one, one) for one in how.padding_mode]
     names = ["constant" if one == "zeros" else one for one in names]
     fill = 1 if "constant" in names or not how.extrapolate else 0
     ones = backend.full((1, 1, *image.shape[2:]), 1, sum_type(backend, image, places.array), image)
-    how = places.settle(
+    how = places.resolve_options(
         back(backend, ones, call.last),
         how.changed(padding_mode=tuple(names), fill_value=fill, prefilter=False),
     )
@@ -272,7 +279,7 @@ def plain_weight(backend: Backend, places: Places, call: Call) -> Array:
 
 
 def sample_vjp(
-    backend: Backend, places: Places, upstream: Array, image: Array, weights: Array | None,
+    backend: Backend, places: SamplePoints, upstream: Array, image: Array, weights: Array | None,
     options: Options, rule: Rule, needed: tuple[bool, bool, bool],
 ) -> tuple[Array | None, Array | None, Array | None]:  # fmt: skip
     """Compute the vector-Jacobian product of `sample` with an upstream gradient.

@@ -20,7 +20,7 @@ from gridsample.definitions.options import Options
 from gridsample.definitions.plan import MISSING, Shape, per_axis
 from gridsample.ops.arrays import Array, back
 from gridsample.ops.missing import Planes, Rule, numbers, stacked
-from gridsample.ops.places import Places
+from gridsample.ops.points import SamplePoints
 
 # The even boundary that folds like an odd one.  A weight has no sign to change.
 EVEN = {"antisymmetric": "symmetric", "antimirror": "mirror"}
@@ -52,7 +52,7 @@ class Terms(NamedTuple):
 
 
 def terms_of(
-    backend: Backend, places: Places, parts: Planes, options: Options, rule: Rule,
+    backend: Backend, places: SamplePoints, parts: Planes, options: Options, rule: Rule,
     fill: Sequence[Any], last: bool,
 ) -> Terms:  # fmt: skip
     """Decide how both images continue outside, and whether one sweep can sample them.
@@ -79,7 +79,7 @@ def terms_of(
             padding_mode=tuple([names.get(name, name) for name in given]),
             fill_value=list(fills) if any([one != 0 for one in fills]) else 0, prefilter=False,
         )  # fmt: skip
-        return Term(image, places.settle(back(backend, image, last), how))
+        return Term(image, places.resolve_options(back(backend, image, last), how))
 
     if MISSING in dropping:
         share: Sequence[Term] = ()
@@ -143,7 +143,7 @@ class Call(NamedTuple):
     last: bool
 
 
-def mean_of(backend: Backend, places: Places, call: Call, rule: Rule) -> Mean:
+def mean_of(backend: Backend, places: SamplePoints, call: Call, rule: Rule) -> Mean:
     """Compute the means of a call that is not plain."""
     parts, terms = call.parts, call.terms
     assert parts is not None
@@ -152,7 +152,9 @@ def mean_of(backend: Backend, places: Places, call: Call, rule: Rule) -> Mean:
     return divided(backend, above, below, rule, call.fill, parts.holes if bare else True)
 
 
-def sums_of(backend: Backend, places: Places, terms: Terms, channels: int) -> tuple[Array, Array]:
+def sums_of(
+    backend: Backend, places: SamplePoints, terms: Terms, channels: int
+) -> tuple[Array, Array]:
     """Sample both images: sum(w m v), (N, C, *out), and sum(w m), (N, 1 or C, *out)."""
     parts = [places.gather(one.image, one.how, one.image.dtype) for one in terms.sums]
     if len(parts) == 1:
@@ -167,7 +169,7 @@ def sums_of(backend: Backend, places: Places, terms: Terms, channels: int) -> tu
     return above, below
 
 
-def share_of(backend: Backend, places: Places, terms: Terms) -> Array:
+def share_of(backend: Backend, places: SamplePoints, terms: Terms) -> Array:
     """Compute the share of each point's weight that is on known numbers outside."""
     xp = backend.xp
     first, second = [places.gather(one.image, one.how, one.image.dtype) for one in terms.share]
@@ -217,7 +219,7 @@ def widened(backend: Backend, weight: Array, shape: Shape) -> Array:
 
 
 def gradients(
-    backend: Backend, places: Places, call: Call, rule: Rule, upstream: Array,
+    backend: Backend, places: SamplePoints, call: Call, rule: Rule, upstream: Array,
     needed: tuple[bool, bool, bool],
 ) -> tuple[Array | None, Array | None, Array | None]:  # fmt: skip
     """Compute the needed gradients of the means of a call that is not plain.
@@ -292,7 +294,7 @@ def by_pixels(
 
 
 def swept(
-    backend: Backend, places: Places, terms: Terms, of_values: Array, of_mask: Array,
+    backend: Backend, places: SamplePoints, terms: Terms, of_values: Array, of_mask: Array,
     needed: tuple[bool, bool],
 ) -> tuple[Array | None, Array | None, Array | None]:  # fmt: skip
     """Compute the gradients of m v, m and the points from those of the samples of both images."""

@@ -308,7 +308,7 @@ def interpolate(
     rule = as_rule(missing, weights, min_weight, return_weight)
     given = {"input": input} if weights is None else {"input": input, "weights": weights}
     backend = backend_of(**given)
-    image, *others = backend.take(**given)
+    image, *others = backend.asarrays(**given)
     last = check_image(backend.shape(image), channel_axis, threads)
     pixels = planes(backend, image, last)
     asked = plan_resizing(
@@ -319,9 +319,9 @@ def interpolate(
     integer = name == "bool" or name.startswith(("int", "uint"))
     check_types(mode, len(asked.size), image.dtype, integer)
     if rule is None:
-        return backend.give(back(backend, backend.resize(pixels, asked, False), last), input)
+        return backend.restore(back(backend, backend.resize(pixels, asked, False), last), input)
     made = resized_means.resize(backend, image, others[0] if others else None, asked, rule)
-    results = [backend.give(back(backend, one, last), input) for one in made if one is not None]
+    results = [backend.restore(back(backend, one, last), input) for one in made if one is not None]
     return tuple(results) if rule.weighted else results[0]
 
 
@@ -393,7 +393,7 @@ def interpolate_vjp(
     given = {"input": input, "grad_output": grad_output}
     given = given if weights is None else {**given, "weights": weights}
     backend = backend_of(**given)
-    image, values, *others = backend.take(**given)
+    image, values, *others = backend.asarrays(**given)
     for name, array in (("input", image), ("grad_output", values)):
         if not is_differentiable(backend, array):
             raise TypeError(f"{name} has dtype {array.dtype}, which has no gradient")
@@ -413,12 +413,12 @@ def interpolate_vjp(
             return None
         asked = changed(asked, size=tuple(pixels.shape[2:]))
         result = backend.astype(backend.resize(values, asked, True), image.dtype)
-        return backend.give(back(backend, result, last), input)
+        return backend.restore(back(backend, result, last), input)
     made = resized_means.resize_vjp(
         backend, values, image, others[0] if others else None, asked, rule, needed
     )
     found = [
-        backend.give(None if one is None else back(backend, one, last), like)
+        backend.restore(None if one is None else back(backend, one, last), like)
         for one, like in zip(made, (input, weights), strict=True)
     ]
     return tuple(found) if others else found[0]

@@ -20,7 +20,7 @@ from gridsample.ops.arrays import (
     sum_type,
 )
 from gridsample.ops.missing import Rule, as_rule
-from gridsample.ops.places import OnGrid
+from gridsample.ops.points import GridPoints
 from gridsample.ops.vjps import sample_vjp
 
 
@@ -217,7 +217,7 @@ def grid_sample(
     if rule is not None:
         return sample_by_rule(backend, input, grid, options, masked, out, rule)
     if out is None and not masked:
-        found = backend.whole(input, grid, options)
+        found = backend.fast_path(input, grid, options)
         if found is not None:
             return found
     result, mask = sample(backend, input, grid, options, masked, out)
@@ -327,10 +327,10 @@ def grid_sample_vjp(
     rule = as_rule(missing, weights, min_weight, False, padding_mode)
     arrays = {"grad_output": grad_output, "input": input, "grid": grid}
 
-    def place(points: Array) -> OnGrid:
+    def place(points: Array) -> GridPoints:
         found = as_grid(backend, points, options)
         check_grid_gradient(points.dtype, second and found is not points)
-        return OnGrid(backend, found)
+        return GridPoints(backend, found)
 
     return sample_vjp(backend, arrays, place, options, rule, (first, second, third))
 
@@ -342,9 +342,9 @@ def sample(
     backend: Backend, input: Any, grid: Any, options: Options, masked: bool, out: Any
 ) -> tuple[Any, Any]:
     """Compute the result of `grid_sample`, and the mask if ``masked``, otherwise None."""
-    image, points = backend.bring(input=input, grid=grid)
+    image, points = backend.to_device(input=input, grid=grid)
     points = as_grid(backend, points, options)
-    how = backend.settle(image, points, options)
+    how = backend.resolve_options(image, points, options)
     last = how.channel_axis == -1
     if out is not None:
         shape = out_shape(backend.shape(image), backend.shape(points), last)
@@ -353,12 +353,12 @@ def sample(
     source = filtered(backend, pixels, points, how) if how.prefilter else pixels
     if out is None:
         made = backend.gather(source, points, how, image.dtype)
-        result = backend.give(back(backend, made, last), input)
+        result = backend.restore(back(backend, made, last), input)
     else:
         backend.gather(source, points, how, image.dtype, planes(backend, out, last))
         result = out
     mask = share_inside(backend, pixels, points, how) if masked else None
-    return result, backend.give(mask, input)
+    return result, backend.restore(mask, input)
 
 
 def sample_by_rule(
@@ -366,16 +366,16 @@ def sample_by_rule(
 ) -> Any:
     """Compute the result of `grid_sample` with missing pixels, weights, or a returned weight."""
     given = {} if rule.weights is None else {"weights": rule.weights}
-    image, points, *weights = backend.bring(input=input, grid=grid, **given)
+    image, points, *weights = backend.to_device(input=input, grid=grid, **given)
     points = as_grid(backend, points, options)
-    places = OnGrid(backend, points)
+    places = GridPoints(backend, points)
     made, weight, how = means.sample(
         backend, places, image, weights[0] if weights else None, options, rule
     )
     last = how.channels_last()
     result = back(backend, made, last)
     if out is None:
-        result = backend.give(result, input)
+        result = backend.restore(result, input)
     else:
         backend.check_out(out, backend.shape(result), image, points)
         out[...] = result
@@ -383,9 +383,9 @@ def sample_by_rule(
     found = [result]
     if masked:
         mask = share_inside(backend, planes(backend, image, last), points, how)
-        found.append(backend.give(mask, input))
+        found.append(backend.restore(mask, input))
     if weight is not None:
-        found.append(backend.give(back(backend, weight, last), input))
+        found.append(backend.restore(back(backend, weight, last), input))
     return tuple(found) if len(found) > 1 else result
 
 

@@ -205,7 +205,7 @@ def scatter_values(
     """Compute the result of `splat`."""
     refuse_labels(options.mode, "labels cannot be added to pixels" + OTHERS)
     weighed = {} if rule is None or rule.weights is None else {"weights": rule.weights}
-    given, points, *weights = backend.bring(values=values, grid=grid, **weighed)
+    given, points, *weights = backend.to_device(values=values, grid=grid, **weighed)
     points = as_grid(backend, points, options)
     spatial = check_size(size, backend.shape(points))
     last = channels_last(options.channel_axis, len(spatial) + 2)
@@ -215,7 +215,7 @@ def scatter_values(
     kind = given.dtype if is_differentiable(backend, given) else coefficient_type(backend, given)
     channels = pixels.shape[1]
     size = (items, *spatial, channels) if last else (items, channels, *spatial)
-    how = backend.settle(backend.full(size, 0, kind, points), points, options)
+    how = backend.resolve_options(backend.full(size, 0, kind, points), points, options)
     # Before a division or a filter, the result stays in the dtype of the sums.
     exact = normalize or how.prefilter or (rule is not None and rule.counts())
     wide = coefficient_type(backend, given, points) if exact else kind
@@ -236,27 +236,27 @@ def scatter_values(
         weight = transpose(backend, mask, points, spatial, how, real)
     if normalize:
         result = backend.ratio(result, weight)
-    result = backend.give(back(backend, backend.astype(result, kind), last), values)
+    result = backend.restore(back(backend, backend.astype(result, kind), last), values)
     if weight is None or rule is None or not rule.weighted:
         return result
     weight = widened(backend, weight, (items, channels))
-    return result, backend.give(back(backend, weight, last), values)
+    return result, backend.restore(back(backend, weight, last), values)
 
 
 def count_weights(backend: Backend, grid: Any, size: Any, options: Options) -> Any:
     """Compute the result of `splat_count`."""
     refuse_labels(options.mode, "a vote has no weights to count" + OTHERS)
-    (points,) = backend.bring(grid=grid)
+    (points,) = backend.to_device(grid=grid)
     points = as_grid(backend, points, options)
     spatial = check_size(size, backend.shape(points))
     last = channels_last(options.channel_axis, len(spatial) + 2)
     kind = sum_type(backend, points)
     items = points.shape[0]
     size = (items, *spatial, 1) if last else (items, 1, *spatial)
-    how = backend.settle(backend.full(size, 0, kind, points), points, options)
+    how = backend.resolve_options(backend.full(size, 0, kind, points), points, options)
     ones = backend.full((points.shape[0], 1, *points.shape[1:-1]), 1, kind, points)
     result = transpose(backend, ones, points, spatial, how, kind)
-    return backend.give(back(backend, result, last), grid)
+    return backend.restore(back(backend, result, last), grid)
 
 
 def transpose(

@@ -17,13 +17,13 @@ from gridsample.ops.arrays import (
     planes,
 )
 from gridsample.ops.missing import Rule
-from gridsample.ops.places import Places, gradients_at
+from gridsample.ops.points import SamplePoints, gradients_at
 
 Needed = tuple[bool, bool, bool]  # gradients of the image, the points and the weights
 
 
 def sample_vjp(
-    backend: Backend, arrays: Mapping[str, Any], place: Callable[[Array], Places],
+    backend: Backend, arrays: Mapping[str, Any], place: Callable[[Array], SamplePoints],
     options: Options, rule: Rule | None, needed: Needed,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Compute the vector-Jacobian product of sampling with an upstream gradient.
@@ -42,7 +42,7 @@ def sample_vjp(
     """
     weights = None if rule is None else rule.weights
     given = dict(arrays) if weights is None else {**arrays, "weights": weights}
-    upstream, image, points, *more = backend.bring(**given)
+    upstream, image, points, *more = backend.to_device(**given)
     places = place(points)
     found: tuple[Array | None, ...]
     if rule is None:
@@ -51,15 +51,15 @@ def sample_vjp(
         weighted = more[0] if more else None
         found = means.sample_vjp(backend, places, upstream, image, weighted, options, rule, needed)
     _, *likes = given.values()
-    return tuple(backend.give(one, like) for one, like in zip(found, likes, strict=False))
+    return tuple(backend.restore(one, like) for one, like in zip(found, likes, strict=False))
 
 
 def plain_vjp(
-    backend: Backend, places: Places, upstream: Array, image: Array, options: Options,
+    backend: Backend, places: SamplePoints, upstream: Array, image: Array, options: Options,
     needed: tuple[bool, bool],
 ) -> tuple[Array | None, Array | None]:  # fmt: skip
     """Compute the gradients of image and points, in the caller's layout, if all pixels count."""
-    how = places.settle(image, options)
+    how = places.resolve_options(image, options)
     last = how.channel_axis == -1
     shape = out_shape(backend.shape(image), places.points, last)
     upstream = check_upstream(backend, upstream, image, shape)

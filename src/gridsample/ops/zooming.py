@@ -161,7 +161,7 @@ def add_outside(backend: Backend, values: Array, inside: Sequence[Any], cval: fl
         with np.errstate(invalid="ignore"):
             return np.where(missing == 0, 0, cval * missing)
 
-    if not backend.plain:
+    if not backend.is_host:
         added = np.stack([outside(share) for share in first])
         return values + backend.astype(backend.asarray(added, values), values.dtype)
     for row, share in enumerate(first):  # one at a time, which needs little memory

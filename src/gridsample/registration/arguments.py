@@ -92,7 +92,7 @@ def take_images(
     masks = {"fixed_mask": fixed_mask, "moving_mask": moving_mask}
     given |= {name: one for name, one in masks.items() if one is not None}
     backend = backend_of(**given)
-    taken = dict(zip(given, backend.take(**given), strict=True))
+    taken = dict(zip(given, backend.asarrays(**given), strict=True))
     if channel_axis not in (1, -1):
         raise ValueError(f"channel_axis must be 1 or -1, got {channel_axis!r}")
     shapes = {name: backend.shape(one) for name, one in taken.items()}

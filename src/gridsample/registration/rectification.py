@@ -264,7 +264,7 @@ def differences(
 def sample_differences(mine: Array, other: Array) -> tuple[Array, Array]:
     """The differences of two samples, 0 where one of them is missing, and how many count."""
     backend = backend_of(mine=mine, other=other)
-    mine, other = backend.take(mine=mine, other=other)
+    mine, other = backend.asarrays(mine=mine, other=other)
     if backend.shape(mine)[1:] != backend.shape(other)[1:]:
         raise ValueError(
             "grid and target must have the same number of points; the samples have the shapes "

@@ -254,7 +254,7 @@ def gathered(
             return None
         numpy = not isinstance(inputs.original, Tensor)
         placed = tensor.cpu().numpy() if numpy else tensor.to(device)
-        return inputs.backend.give(placed, inputs.original)
+        return inputs.backend.restore(placed, inputs.original)
 
     warped = grid_sample(
         inputs.original.detach() if isinstance(inputs.original, Tensor) else inputs.original,

@@ -50,7 +50,7 @@ def find_mode(mode: Any) -> Mode:
 
 def as_image(given: Any) -> Array:
     """Return a dense array of its own library; convert other objects to NumPy arrays."""
-    (image,) = backend_of(image=given).take(image=given)
+    (image,) = backend_of(image=given).asarrays(image=given)
     return image
 
 
@@ -116,7 +116,7 @@ def as_float(image: Array, preserve_range: bool) -> Array:
     if preserve_range or name == "bool":
         return wide
     scale = 1.0 / np.iinfo(name).max
-    if backend.plain:
+    if backend.is_host:
         wide *= scale
         return np.maximum(wide, -1.0, out=wide) if name.startswith("int") else wide
     wide = wide * scale
@@ -135,7 +135,7 @@ def clipped(image: Array, values: Array, mode: str, cval: float) -> Array:
         least, most = limits(backend, values)
         if least <= cval <= most:
             low, high = min(low, cval), max(high, cval)
-    if not backend.plain:
+    if not backend.is_host:
         return backend.xp.clip(values, low, high) if low <= high else values
     if low <= high:
         values.clip(*np.array([low, high]).astype(values.dtype), out=values)
@@ -144,7 +144,7 @@ def clipped(image: Array, values: Array, mode: str, cval: float) -> Array:
 
 def limits(backend: Backend, image: Array) -> tuple[float, float]:
     """The smallest and the largest number of an image that are not NaN; NaN if there is none."""
-    if backend.plain:
+    if backend.is_host:
         low = image.min()
         if np.isnan(low):
             return float(np.fmin.reduce(image, None)), float(np.fmax.reduce(image, None))

@@ -96,7 +96,7 @@ def resize(
         result = duplicate(result)
     if clip and (order > 0 or sigmas):  # otherwise, every pixel is one of the image's
         result = clipped(source, result, mode, cval)
-    return backend_of(image=image).give(result, image)
+    return backend_of(image=image).restore(result, image)
 
 
 def rescale(
@@ -158,7 +158,7 @@ def rescale(
         preserve_range, anti_aliasing, anti_aliasing_sigma,
     )  # fmt: skip
     back = sorted(range(source.ndim), key=order_of_axes.__getitem__)
-    return backend.give(backend.permute(result, back), image)
+    return backend.restore(backend.permute(result, back), image)
 
 
 def downscale_local_mean(image: Any, factors: Any, cval: float = 0, clip: bool = True) -> Any:
@@ -207,7 +207,7 @@ def downscale_local_mean(image: Any, factors: Any, cval: float = 0, clip: bool =
     widths = [float(length) for length in lengths]
     zooms = zooms_of(source.shape, sizes, -1, "constant", widths, type_of(source))
     result = zoom_axes(source, zooms, outside)
-    return backend.give(duplicate(result) if result is source else result, image)
+    return backend.restore(duplicate(result) if result is source else result, image)
 
 
 # What the arguments mean --------------------------------------------------------------------------

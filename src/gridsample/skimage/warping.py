@@ -108,7 +108,7 @@ def warp(
     result = warped(source, inverse_map, map_args, shape, order, how, cval)
     if clip and order > 0:  # otherwise, every pixel is one of the image's
         result = clipped(source, result, mode, cval)
-    return backend_of(image=image).give(result, image)
+    return backend_of(image=image).restore(result, image)
 
 
 def warped(
@@ -191,7 +191,7 @@ def rotate(
         matrix = matrix @ shifted(low)
     matrix[2] = (0, 0, 1)
     result = warp(source, matrix, None, shape, order, mode, cval, clip, preserve_range)
-    return backend_of(image=image).give(result, image)
+    return backend_of(image=image).restore(result, image)
 
 
 # Maps ---------------------------------------------------------------------------------------------
@@ -258,7 +258,7 @@ def mapped(
     rows, columns = shape[:2]
     backend = backend_of(image=image)
     xy = np.indices((columns, rows), np.float64).reshape(2, -1).T
-    theirs = backend.plain or is_theirs(type(getattr(function, "__self__", function)))
+    theirs = backend.is_host or is_theirs(type(getattr(function, "__self__", function)))
     found = function(xy if theirs else as_like(xy, image), **given)
     found = numbers(found, image)
     if tuple(found.shape) != (rows * columns, 2):
@@ -297,7 +297,7 @@ def under_matrix(
     matrix = numbers(matrix, image)
     pixels = image[..., None] if image.ndim == 2 else image
     sampled = projective(pixels, matrix, shape, METHODS[order], boundary, cval)
-    if order == 1 and backend.plain and np.isnan(image.min()):
+    if order == 1 and backend.is_host and np.isnan(image.min()):
         # A pixel of weight 0 is not read, so that a shift by whole pixels keeps NaN where it is.
         holes = np.isnan(pixels)
         known = np.where(holes, 0, pixels)

@@ -19,17 +19,17 @@ from gridsample.backends.base import Backend
 from gridsample.backends.torch import (
     affine,
     batching,  # noqa: F401
-    contacts,
     derivatives,
-    elsewhere,
     filtering,
+    internals,
     onnx,
     operators,
+    other_devices,
     resizing,
     streaming,
 )
+from gridsample.backends.torch.fast_path import TYPES
 from gridsample.backends.torch.operators import numpy_type
-from gridsample.backends.torch.quick import TYPES
 from gridsample.backends.torch.schemas import flat
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions.checks import check_dense
@@ -98,7 +98,7 @@ def with_fill(how: Options, options: Options, image: Tensor) -> Options:
     """Add the fill value to checked options: real numbers, two per value for a complex image."""
     if options.fill_value.__class__ is int and not options.fill_value:
         return how
-    channels = contacts.shape_of(image)[-1 if how.channels_last() else 1]
+    channels = internals.shape_of(image)[-1 if how.channels_last() else 1]
     fill = fill_numbers(options, "constant" in how.padding_mode, image.dtype, channels)
     if not fill:
         return how
@@ -119,40 +119,40 @@ class Torch(Backend):
     """The backend for torch's tensors."""
 
     xp: Any = torch
-    plain = False
+    is_host = False
 
     # Arrays and types
 
-    def take(self, **given: Any) -> list[Tensor]:
+    def asarrays(self, **given: Any) -> list[Tensor]:
         """Check the tensors and return them."""
         check_tensors(given)
         return list(given.values())
 
-    def bring(self, **given: Any) -> list[Tensor]:
+    def to_device(self, **given: Any) -> list[Tensor]:
         """Return the tensors, copied to the CPU if their device has no kernels."""
-        tensors = self.take(**given)
-        if elsewhere.is_elsewhere(tensors[0]):
-            elsewhere.warn_once(tensors[0].device.type)
+        tensors = self.asarrays(**given)
+        if other_devices.is_elsewhere(tensors[0]):
+            other_devices.warn_once(tensors[0].device.type)
             return [one.cpu() for one in tensors]
         return tensors
 
-    def give(self, result: Tensor | None, like: Tensor) -> Tensor | None:
+    def restore(self, result: Tensor | None, like: Tensor) -> Tensor | None:
         """Return the result on the device of the argument."""
         if result is None or result.device == like.device:
             return result
-        found: Tensor = elsewhere.back(result, like.device)
+        found: Tensor = other_devices.back(result, like.device)
         return found
 
     def shape(self, array: Tensor) -> Shape:
         """The shape of a tensor as integers, also in a trace."""
-        return contacts.shape_of(array)
+        return internals.shape_of(array)
 
     def extents(self, size: Any) -> tuple[Any, Any]:
         """Return a size as numbers, and in a trace also as tensors, which the program records."""
-        if not contacts.is_tracing():
+        if not internals.is_tracing():
             return size, None
         given = tuple(size)
-        return [contacts.known(n) for n in given], given
+        return [internals.known(n) for n in given], given
 
     def type_name(self, dtype: torch.dtype, name: str = "input") -> str:
         """NumPy's name of a dtype, or "bfloat16"."""
@@ -206,7 +206,7 @@ class Torch(Backend):
         """Allocate a tensor."""
         return torch.empty(tuple(shape), dtype=dtype, device=like.device)
 
-    def streamed(
+    def custom_vjp(
         self,
         compute: Callable[[Sequence[Tensor], bool], Tensor],
         differentiate: Callable[..., Sequence[Tensor | None]],
@@ -216,11 +216,11 @@ class Torch(Backend):
 
         Transforms, forward mode and compilers see the operations of ``compute`` instead.
         """
-        return streaming.streamed(compute, differentiate, arrays)
+        return streaming.custom_vjp(compute, differentiate, arrays)
 
-    def recomputed(self, function: Callable[..., Tensor], arrays: Sequence[Tensor]) -> Tensor:
+    def checkpoint(self, function: Callable[..., Tensor], arrays: Sequence[Tensor]) -> Tensor:
         """Compute a function, and again in the backward pass."""
-        return streaming.recomputed(function, arrays)
+        return streaming.checkpoint(function, arrays)
 
     def affine_grid(self, theta: Tensor, out: Sequence[Any], align_corners: bool | None) -> Tensor:
         """Create the grid of affine maps, recorded as a single operation."""
@@ -228,11 +228,11 @@ class Torch(Backend):
 
     # Sampling
 
-    def settle(self, image: Tensor, grid: Tensor, options: Options) -> Options:
+    def resolve_options(self, image: Tensor, grid: Tensor, options: Options) -> Options:
         """Return the checked options."""
         if operators.is_plain(image, grid):
             return self.settle_plain(image, grid, options)
-        how = checked(options, contacts.shape_of(image), contacts.shape_of(grid))
+        how = checked(options, internals.shape_of(image), internals.shape_of(grid))
         return with_fill(how, options, image)
 
     def settle_plain(self, image: Tensor, grid: Tensor, options: Options) -> Options:
@@ -241,7 +241,7 @@ class Torch(Backend):
         how = looked_up(prepared, image.shape, image.dtype, grid.shape, grid.dtype, *key)
         return with_fill(how, options, image)
 
-    def whole(self, image: Any, grid: Any, options: Options) -> Tensor | None:
+    def fast_path(self, image: Any, grid: Any, options: Options) -> Tensor | None:
         """Sample plain tensors directly, and tensors on other devices by torch's own operators."""
         if operators.is_plain(image, grid):
             how = self.settle_plain(image, grid, options) if grid.is_floating_point() else None
@@ -251,10 +251,10 @@ class Torch(Backend):
             planes = image.movedim(-1, 1) if last else image
             result = derivatives.plain_gather(planes, grid, how, how.plan)
             return result.movedim(1, -1) if last else result
-        if isinstance(image, Tensor) and elsewhere.is_elsewhere(image):
+        if isinstance(image, Tensor) and other_devices.is_elsewhere(image):
             check_tensors({"input": image, "grid": grid})
-            how = self.settle(image, grid, options)
-            return elsewhere.grid_sample(image, grid, how)
+            how = self.resolve_options(image, grid, options)
+            return other_devices.grid_sample(image, grid, how)
         return None
 
     def check_out(self, out: Any, shape: Shape, image: Tensor, grid: Tensor) -> None:
@@ -308,7 +308,7 @@ class Torch(Backend):
         self, values: Tensor, grid: Tensor, spatial: Shape, how: Options, dtype: torch.dtype
     ) -> Tensor:
         """Apply the transpose of gather."""
-        size = (*contacts.shape_of(values)[:2], *spatial)
+        size = (*internals.shape_of(values)[:2], *spatial)
         result: Tensor = derivatives.scatter(self.astype(values, dtype), grid, size, how)
         return result
 

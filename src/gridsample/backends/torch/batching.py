@@ -144,21 +144,23 @@ def batched_backward(
     """
     image = to_front(image, axes[1])
     if not need_grid:
-        shadow, _ = batched_scatter(info, (axes[0], axes[2]), values, grid, image.shape[1:], how)
-        return (shadow.to(image.dtype), values.new_empty(0)), (0, None)
+        grad_image, _ = batched_scatter(
+            info, (axes[0], axes[2]), values, grid, image.shape[1:], how
+        )
+        return (grad_image.to(image.dtype), values.new_empty(0)), (0, None)
     image = spread(image, info.batch_size) if need_input else image
     values, grid = (
         spread(to_front(tensor, axis), info.batch_size)
         for tensor, axis in ((values, axes[0]), (grid, axes[2]))
     )
     join = find_join(image.shape, grid.shape)
-    shadow, gradient = backward(
+    grad_image, gradient = backward(
         join.values(values), join.planes(image), join.grid(grid), need_input, True,
         *flat(join.how(how, image.is_complex())),
     )  # fmt: skip
     if not need_input:
-        return (shadow, join.grid_back(gradient)), (None, 0)
-    return (join.planes_back(shadow), join.grid_back(gradient)), (0, 0)
+        return (grad_image, join.grid_back(gradient)), (None, 0)
+    return (join.planes_back(grad_image), join.grid_back(gradient)), (0, 0)
 
 
 for name, rule in (

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from gridsample.backends.torch import footprints
-from gridsample.backends.torch.contacts import FunctionalTensorMode
+from gridsample.backends.torch.internals import FunctionalTensorMode
 from gridsample.backends.torch.operators import (
     LIBRARY,
     Call,
@@ -219,12 +219,12 @@ def run_backward(
     if not any(needed):
         return outputs
     points, how = points_of(grid, call.plan), how_to(values)
-    shadow, gradient = sweep(
+    grad_image, gradient = sweep(
         call, values, image, points, first if needed[0] else None, needed[1], fill, how
     )
     if gradient is not None:
         second = gradient.reshape(grid.shape).to(grid.dtype)
-    return first if shadow is None else shadow, second
+    return first if grad_image is None else grad_image, second
 
 
 def sweep(
@@ -243,7 +243,7 @@ def sweep(
     sources: Iterable[Tensor | None] = nothing
     if image is not None:
         sources = copies_of(image, sizes, call.plan)
-    shadow: Tensor | None = None
+    grad_image: Tensor | None = None
     for n, source in enumerate(sources):
         onto = first
         if first is not None and len(sizes) > 1:
@@ -252,10 +252,10 @@ def sweep(
         found = sweep_level(call, values, source, points, onto, make, fill, (n, largest), how)
         if found is not None and n:
             found = footprints.unhalve(found, sizes[0])
-        shadow = found if shadow is None or found is None else shadow.add_(found)
-    if shadow is not None and first is not None and len(sizes) > 1:
-        shadow = first.copy_(shadow)
-    return shadow, None if make is None else make.total()
+        grad_image = found if grad_image is None or found is None else grad_image.add_(found)
+    if grad_image is not None and first is not None and len(sizes) > 1:
+        grad_image = first.copy_(grad_image)
+    return grad_image, None if make is None else make.total()
 
 
 def sweep_level(
@@ -267,20 +267,20 @@ def sweep_level(
     ``level`` is how often the image has been halved, and the most samples of a point.  Returns the
     image's gradient in ``first`` if that is not None; ``make`` keeps the grid's.
     """
-    plan, shadows = call.plan, []
+    plan, gradients = call.plan, []
     sources = (None,) * len(parts(values)) if image is None else parts(image)
     with on_device(values):
         outside = fills(fill if make else (), real_type(plan), values, len(sources))
         for part, source, one in zip(parts(values), sources, outside, strict=True):
-            shadow = None if first is None else Shadow(plan, first, level[1])
+            grad_image = None if first is None else ImageGradient(plan, first, level[1])
             gpu.backward(
-                plan, at_points(part, plan), source, points, shadow.wide if shadow else None,
-                call.order, empty=make, sums=shadow.sums if shadow else None, fill=one,
-                level=level[0], how=how,
+                plan, at_points(part, plan), source, points, grad_image and grad_image.wide,
+                call.order, empty=make, sums=None if grad_image is None else grad_image.sums,
+                fill=one, level=level[0], how=how,
             )  # fmt: skip
-            if shadow is not None:
-                shadows.append(shadow.finish(how))
-    return torch.complex(*shadows) if len(shadows) == 2 else shadows[0] if shadows else None
+            if grad_image is not None:
+                gradients.append(grad_image.finish(how))
+    return torch.complex(*gradients) if len(gradients) == 2 else gradients[0] if gradients else None
 
 
 class Gradients:
@@ -323,7 +323,7 @@ def add_up(gradient: Tensor) -> Tensor:
     return gradient.squeeze(0) if gradient.shape[0] == 1 else gradient.sum(0)
 
 
-class Shadow:
+class ImageGradient:
     """The buffer to which a kernel adds an image's gradient."""
 
     def __init__(self, plan: Plan, first: Tensor, samples: int = 1) -> None:
@@ -347,10 +347,10 @@ class Shadow:
         return self.whole
 
 
-def exact_sums(plan: Plan, shadow: Tensor, samples: int = 1) -> gpu.Sums:
+def exact_sums(plan: Plan, grad_image: Tensor, samples: int = 1) -> gpu.Sums:
     """Create integer buffers, so that the result does not depend on the order of additions."""
-    count, size = shadow.numel(), shadow.element_size()
-    make = functools.partial(torch.zeros, device=shadow.device)
+    count, size = grad_image.numel(), grad_image.element_size()
+    make = functools.partial(torch.zeros, device=grad_image.device)
     bounds = make(count, dtype=torch.int64 if size == 8 else torch.int32)
     return gpu.Sums(bounds, make(count * size // 4, dtype=torch.int64), gpu.room_for(plan, samples))
 
@@ -366,20 +366,20 @@ def run_twice(
         return onto.zero_(), first.zero_(), second.zero_()
     make = functools.partial(values.new_empty, dtype=real_type(plan)) if needed[2] else None
     with on_device(values):
-        shadow = Shadow(plan, first) if needed[1] else None
+        grad_image = ImageGradient(plan, first) if needed[1] else None
         gradient = gpu.twice(
             plan, at_points(values.detach(), plan), image.detach(), points_of(grid, plan),
             gpu.Upstream(
                 None if by_image is None else by_image.detach(),
                 None if by_grid is None else points_of(by_grid, plan),
             ),
-            at_points(onto, plan) if needed[0] else None, shadow.wide if shadow else None,
-            call.order, empty=make, sums=shadow.sums if shadow else None,
+            at_points(onto, plan) if needed[0] else None, grad_image.wide if grad_image else None,
+            call.order, empty=make, sums=grad_image.sums if grad_image else None,
             fill=fills(fill, real_type(plan), values, 1)[0], how=how,
         )  # fmt: skip
         return (
             onto,
-            first if shadow is None else shadow.finish(how),
+            first if grad_image is None else grad_image.finish(how),
             second if gradient is None else add_up(gradient).reshape(grid.shape).to(grid.dtype),
         )
 
@@ -480,8 +480,8 @@ def twice_over_footprints(
     for one in feet.samples():
         source = sources.at(one.spatial)
         other = None if others is None else others.at(one.spatial)
-        moves = None if by_grid is None else feet.moved(by_grid, one)
-        found = twice_on_gpu(one.values(values), source, one.grid, other, moves, *needed, one.how)
+        tangent = None if by_grid is None else feet.moved(by_grid, one)
+        found = twice_on_gpu(one.values(values), source, one.grid, other, tangent, *needed, one.how)
         if needed[0]:
             totals[0] = totals[0] + one.values(found[0])
         if needed[1]:
@@ -596,5 +596,5 @@ def run_affine_backward(
     if not values.numel() or not (needed[0] or need_theta):
         return first, nothing
     how = how_to(values, affine=True)
-    shadow, gradient = sweep(call, values, image, theta.detach(), first, need_theta, fill, how)
-    return shadow, nothing if gradient is None else gradient.to(theta.dtype)
+    grad_image, gradient = sweep(call, values, image, theta.detach(), first, need_theta, fill, how)
+    return grad_image, nothing if gradient is None else gradient.to(theta.dtype)

@@ -24,8 +24,8 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from gridsample.backends.torch import cuda, footprints, operators
-from gridsample.backends.torch.contacts import SingleLevelFunction as Function
-from gridsample.backends.torch.contacts import (
+from gridsample.backends.torch.internals import SingleLevelFunction as Function
+from gridsample.backends.torch.internals import (
     below,
     forward_gradients,
     inside,

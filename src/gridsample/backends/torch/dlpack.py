@@ -32,18 +32,18 @@ def tensor(name: str, array: Any) -> Tensor:
 class CuPy(binding.Torch):
     """`gridsample.backends.base.Backend` for CuPy arrays: torch's backend for views of them."""
 
-    def take(self, **given: Any) -> list[Tensor]:
+    def asarrays(self, **given: Any) -> list[Tensor]:
         """View the arrays as tensors."""
-        return super().take(**{name: tensor(name, array) for name, array in given.items()})
+        return super().asarrays(**{name: tensor(name, array) for name, array in given.items()})
 
-    def give(self, result: Tensor | None, like: Any) -> Any:
+    def restore(self, result: Tensor | None, like: Any) -> Any:
         """View the result as a CuPy array."""
         if result is None:
             return None
         package = sys.modules[type(like).__module__.partition(".")[0]]
         return package.from_dlpack(result.detach())
 
-    def whole(self, image: Any, grid: Any, options: Options) -> None:
+    def fast_path(self, image: Any, grid: Any, options: Options) -> None:
         """Return None, because there is no shortcut."""
 
 

@@ -16,9 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gridsample.backends.torch.contacts import SingleLevelFunction as Function
-from gridsample.backends.torch.contacts import below, forward_gradients, inside, recorded
 from gridsample.backends.torch.derivatives import tracked
+from gridsample.backends.torch.fast_path import TYPES
+from gridsample.backends.torch.internals import SingleLevelFunction as Function
+from gridsample.backends.torch.internals import below, forward_gradients, inside, recorded
 from gridsample.backends.torch.operators import (
     LIBRARY,
     count,
@@ -26,7 +27,6 @@ from gridsample.backends.torch.operators import (
     memory,
     numpy_type,
 )
-from gridsample.backends.torch.quick import TYPES
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions.plan import WIDE_TYPES, check_image_type, type_name
 

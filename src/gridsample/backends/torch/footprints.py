@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gridsample.backends.torch import contacts
+from gridsample.backends.torch import internals
 from gridsample.definitions import footprints as definitions
 from gridsample.definitions.labels import has_labels, without_labels
 from gridsample.definitions.options import Options
@@ -164,7 +164,7 @@ class Footprints(Neighbours):
         self.share = 1 / functools.reduce(torch.mul, self.counts)
         # Without the values, all that is possible.
         self.largest, self.deepest = [most] * self.rank, deepest
-        known = type(self.grid) is Tensor and not contacts.is_overheard()
+        known = type(self.grid) is Tensor and not internals.is_overheard()
         if known and self.grid.numel():
             self.largest = [int(n.max()) for n in self.counts]
             self.deepest = int(self.level.max())
@@ -188,13 +188,13 @@ class Footprints(Neighbours):
                     self.share.squeeze(-1), along, gain,
                 )  # fmt: skip
 
-    def moved(self, moves: Tensor, sample: Sample) -> Tensor:
-        """The change of a sample's coordinates as the grid changes by ``moves``."""
-        moves = moves.to(self.grid.dtype)
-        result = moves
+    def moved(self, grid_tangent: Tensor, sample: Sample) -> Tensor:
+        """The change of a sample's coordinates as the grid changes by ``grid_tangent``."""
+        grid_tangent = grid_tangent.to(self.grid.dtype)
+        result = grid_tangent
         if self.how.footprint.attached:  # type: ignore[union-attr]
             for k, along in enumerate(sample.along):
-                result = result + along * self.side(moves, k)
+                result = result + along * self.side(grid_tangent, k)
         return sample.gain * result
 
     def moved_back(self, slopes: Tensor, sample: Sample) -> Tensor:
@@ -269,33 +269,35 @@ def summed(
     return by_image if needed[0] else None, by_grid if needed[1] else None
 
 
-def gather_along(along: Any, image: Tensor, grid: Tensor, moves: Tensor, how: Options) -> Tensor:
+def gather_along(
+    along: Any, image: Tensor, grid: Tensor, grid_tangent: Tensor, how: Options
+) -> Tensor:
     """Compute the directional derivative of gather, given that of plain sampling."""
     feet, images = Footprints(grid, image.shape[2:], how), Pyramid(image)
     total: Any = 0
     for one in feet.samples():
-        found = along(images.at(one.spatial), one.grid, feet.moved(moves, one), one.how)
+        found = along(images.at(one.spatial), one.grid, feet.moved(grid_tangent, one), one.how)
         total = total + one.values(found)
     result: Tensor = total
     return result
 
 
 def scatter_along(
-    along: Any, values: Tensor, grid: Tensor, moves: Tensor, size: Size, how: Options
+    along: Any, values: Tensor, grid: Tensor, grid_tangent: Tensor, size: Size, how: Options
 ) -> Tensor:
     """Compute the directional derivative of scatter, given that of plain sampling."""
     feet = Footprints(grid, size[2:], how)
     total: Any = 0
     for one in feet.samples():
         some = (*size[:2], *one.spatial)
-        found = along(one.values(values), one.grid, feet.moved(moves, one), some, one.how)
+        found = along(one.values(values), one.grid, feet.moved(grid_tangent, one), some, one.how)
         total = total + unhalve(found, size[2:])
     result: Tensor = total
     return result
 
 
 def backward_along(
-    along: Any, values: Tensor, image: Tensor, grid: Tensor, moves: Tensor,
+    along: Any, values: Tensor, image: Tensor, grid: Tensor, grid_tangent: Tensor,
     needed: Sequence[bool], how: Options,
 ) -> tuple[Maybe, Maybe]:  # fmt: skip
     """Compute the directional derivatives of backward, given those of plain sampling."""
@@ -303,7 +305,7 @@ def backward_along(
 
     def both(one: Sample, source: Tensor) -> tuple[Maybe, Maybe]:
         found: tuple[Maybe, Maybe] = along(
-            one.values(values), source, one.grid, feet.moved(moves, one), needed, one.how
+            one.values(values), source, one.grid, feet.moved(grid_tangent, one), needed, one.how
         )
         return found
 

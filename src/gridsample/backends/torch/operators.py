@@ -28,9 +28,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gridsample.backends.torch import quick
-from gridsample.backends.torch.contacts import is_overheard, kind
-from gridsample.backends.torch.quick import TYPES
+from gridsample.backends.torch import fast_path
+from gridsample.backends.torch.fast_path import TYPES
+from gridsample.backends.torch.internals import is_overheard, kind
 from gridsample.backends.torch.schemas import SAMPLING, on_record, record
 from gridsample.definitions.footprints import Footprint
 from gridsample.definitions.methods import Method
@@ -200,14 +200,14 @@ class Call(NamedTuple):
         order: the derivative order along each axis.
         zero: whether the derivative is zero everywhere because the degree of the weights is lower.
         dtype: the dtype of the result of gather.
-        known: prepared calls by the memory layout of the tensors; see `quick`.
+        known: prepared calls by the memory layout of the tensors; see `fast_path`.
     """
 
     plan: Plan
     order: Shape
     zero: bool
     dtype: torch.dtype
-    known: quick.Known
+    known: fast_path.Known
 
 
 @functools.lru_cache(maxsize=1024)
@@ -294,7 +294,7 @@ def run_gather(call: Call, image: Tensor, grid: Tensor, how: Options) -> Tensor:
     if not out.numel():
         return out
     known, plan = call.known, call.plan
-    if how.fill_value or not quick.gather(known, plan, call.order, image, grid, out, threads):
+    if how.fill_value or not fast_path.gather(known, plan, call.order, image, grid, out, threads):
         on_cpu().gather(
             call.plan, memory(image), memory(grid), memory(out), order=call.order,
             fill=fill_of(how.fill_value, call.plan), threads=threads,
@@ -316,7 +316,7 @@ def run_average(
         return out, shares, False
     if affine:
         places = places.to(torch.float64 if places.dtype == torch.float64 else torch.float32)
-    elif not (how.fill_value or weights) and quick.gather(
+    elif not (how.fill_value or weights) and fast_path.gather(
         call.known, plan, call.order, image, places, out, threads, averaging
     ):
         return out, shares, False
@@ -359,11 +359,11 @@ def scatter_on_cpu(values: Tensor, grid: Tensor, size: Sequence[int], how: Optio
     check_values(values, call.plan, "values")
     if call.zero or not values.numel():
         return empty(size, values, values.dtype).zero_()
-    shadow = cpu.scatter(
+    grad_image = cpu.scatter(
         call.plan, memory(values), memory(grid), order=call.order, dtype=call.plan.dtype,
         threads=count(how.threads),
     )  # fmt: skip
-    return tensor_of(shadow, values.dtype, values)
+    return tensor_of(grad_image, values.dtype, values)
 
 
 def backward_on_cpu(
@@ -387,7 +387,7 @@ def run_backward(
         return first.zero_(), second.zero_()
     threads, needed = count(how.threads), (need_input, need_grid)
     if not how.fill_value and values.dtype == image.dtype:
-        found = quick.backward(
+        found = fast_path.backward(
             call.known, call.plan, call.order, values, image, grid, needed, threads
         )
         if found is not None:
@@ -395,13 +395,13 @@ def run_backward(
                 image.new_empty(0) if found[0] is None else lay_out(found[0], image),
                 grid.new_empty(0) if found[1] is None else found[1],
             )
-    shadow, gradient = on_cpu().backward(
+    grad_image, gradient = on_cpu().backward(
         call.plan, memory(values), memory(image), memory(grid), need_image=need_input,
         need_grid=need_grid, order=call.order, fill=fill_of(how.fill_value, call.plan),
         dtype=call.plan.dtype, threads=threads,
     )  # fmt: skip
     return (
-        image.new_empty(0) if shadow is None else tensor_of(shadow, image.dtype, image),
+        image.new_empty(0) if grad_image is None else tensor_of(grad_image, image.dtype, image),
         grid.new_empty(0) if gradient is None else tensor_of(gradient, grid.dtype),
     )
 
@@ -423,10 +423,10 @@ def backward_twice_on_cpu(
     if call.zero or not values.numel() or (by_image is None and by_grid is None):
         empties = fake_backward_twice(*likes, by_image, by_grid, *needed)
         return tuple(tensor.zero_() for tensor in empties)  # type: ignore[return-value]
-    moves = memory(torch.zeros_like(grid) if by_grid is None else by_grid.to(grid.dtype))
+    grid_tangent = memory(torch.zeros_like(grid) if by_grid is None else by_grid.to(grid.dtype))
     results = cpu.backward_twice(
         call.plan, memory(values), memory(image), memory(grid),
-        None if by_image is None else memory(by_image.to(image.dtype)), moves,
+        None if by_image is None else memory(by_image.to(image.dtype)), grid_tangent,
         need_values=need_values, need_image=need_image, need_grid=need_grid,
         order=call.order, threads=count(how.threads),
     )  # fmt: skip

@@ -14,10 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gridsample.backends.torch.contacts import SingleLevelFunction as Function
-from gridsample.backends.torch.contacts import below, forward_gradients, inside, recorded, torchs
 from gridsample.backends.torch.derivatives import tracked
-from gridsample.backends.torch.elsewhere import by_cpu, try_torchs
+from gridsample.backends.torch.internals import SingleLevelFunction as Function
+from gridsample.backends.torch.internals import below, forward_gradients, inside, recorded, torchs
 from gridsample.backends.torch.onnx import exporting
 from gridsample.backends.torch.onnx_resizing import resize_as_node
 from gridsample.backends.torch.operators import (
@@ -28,6 +27,7 @@ from gridsample.backends.torch.operators import (
     memory,
     numpy_type,
 )
+from gridsample.backends.torch.other_devices import by_cpu, try_torchs
 from gridsample.backends.torch.schemas import RESIZING, flat_resizing, resizing_of
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions import tables

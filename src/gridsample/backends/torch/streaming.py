@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
+from torch.utils import checkpoint as checkpoints
 
-from gridsample.backends.torch import contacts, derivatives
+from gridsample.backends.torch import derivatives, internals
 
 Compute = Callable[[Sequence[Tensor], bool], Tensor]
 Differentiate = Callable[[Tensor, Sequence[bool], Sequence[Tensor]], Sequence[Tensor | None]]
@@ -34,9 +34,9 @@ class Streamed(torch.autograd.Function):
         return None, None, *ctx.differentiate(upstream, needed, ctx.saved_tensors)
 
 
-def streamed(compute: Compute, differentiate: Differentiate, arrays: Sequence[Tensor]) -> Tensor:
-    """Compute a function of tensors; see `gridsample.backends.base.Backend.streamed`."""
-    if contacts.is_overheard():
+def custom_vjp(compute: Compute, differentiate: Differentiate, arrays: Sequence[Tensor]) -> Tensor:
+    """Compute a function of tensors; see `gridsample.backends.base.Backend.custom_vjp`."""
+    if internals.is_overheard():
         return compute(arrays, False)
     if not derivatives.has_record(*arrays):
         with torch.no_grad():
@@ -45,9 +45,9 @@ def streamed(compute: Compute, differentiate: Differentiate, arrays: Sequence[Te
     return result
 
 
-def recomputed(function: Callable[..., Tensor], arrays: Sequence[Tensor]) -> Tensor:
-    """Compute a function of tensors; see `gridsample.backends.base.Backend.recomputed`."""
-    if contacts.is_overheard() or not torch.is_grad_enabled():
+def checkpoint(function: Callable[..., Tensor], arrays: Sequence[Tensor]) -> Tensor:
+    """Compute a function of tensors; see `gridsample.backends.base.Backend.checkpoint`."""
+    if internals.is_overheard() or not torch.is_grad_enabled():
         return function(*arrays)
-    result: Tensor = checkpoint(function, *arrays, use_reentrant=False)
+    result: Tensor = checkpoints.checkpoint(function, *arrays, use_reentrant=False)
     return result

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gridsample.backends.torch.contacts import is_tracing, untraced
+from gridsample.backends.torch.internals import is_tracing, untraced
 from gridsample.backends.torch.operators import LIBRARY
 
 LIBRARY.define(

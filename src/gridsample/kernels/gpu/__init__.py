@@ -30,14 +30,14 @@ from gridsample.kernels.gpu.choices import ALONE, IN_PIXELS, TO_CENTRES, TO_EDGE
 from gridsample.kernels.gpu.flattening import check, flat_values, parameters
 from gridsample.kernels.gpu.parts import AS_THEY_COME, DISPLACED, EXACT, GIVEN, MAPPED, MEASURED
 from gridsample.kernels.gpu.records import (
-    Feet,
     Fill,
+    FootprintParams,
+    GradImage,
     Grid,
     Needs,
     Outputs,
     Planes,
     SecondNeeds,
-    Shadow,
     Tile,
     Values,
     Work,
@@ -109,7 +109,7 @@ class Sums(NamedTuple):
     """The buffers for exact sums: values are added in any order, with the same result.
 
     Attributes:
-        bounds: zeros, integers of the width and number of the shadow's floats.
+        bounds: zeros, integers of the width and number of the gradient's floats.
         limbs: zeros, 64-bit integers, as many for each limb: one limb for 32-bit floats,
             otherwise two.
         room: the bits of a limb that one addition may use.
@@ -119,14 +119,15 @@ class Sums(NamedTuple):
     limbs: Tensor
     room: int
 
-    def arguments(self, shadow: Tensor) -> dict[str, Any]:
-        """Return the fields of a shadow's record."""
+    def arguments(self, grad_image: Tensor) -> dict[str, Any]:
+        """Return the fields of a gradient's record."""
         return {
-            "bounds": self.bounds, "limbs": self.limbs, "limb": shadow.numel(), "room": self.room,
+            "bounds": self.bounds, "limbs": self.limbs, "limb": grad_image.numel(),
+            "room": self.room,
         }  # fmt: skip
 
 
-# For a shadow to which values are added directly.
+# For a gradient to which values are added directly.
 NO_SUMS: dict[str, Any] = {"bounds": None, "limbs": None, "limb": 0, "room": 0}
 USUAL = How()
 
@@ -218,9 +219,9 @@ def planes(tensor: Layout, items: int) -> Planes:
     return Planes(None, item_step(tensor, items), channel, x, y, z)
 
 
-def shadow_of(tensor: Layout, items: int) -> Shadow:
+def grad_image_of(tensor: Layout, items: int) -> GradImage:
     """Describe (N, C, *spatial), to which values are added, without its memory."""
-    return Shadow(*planes(tensor, items), **NO_SUMS)
+    return GradImage(*planes(tensor, items), **NO_SUMS)
 
 
 def values_of(tensor: Layout, items: int) -> Values:
@@ -249,11 +250,11 @@ def halved(plan: Plan, level: int) -> Plan:
     return replace(plan, spatial=found.spatial, coords=found.coords)
 
 
-def feet_of(plan: Plan, level: int) -> Feet:
+def feet_of(plan: Plan, level: int) -> FootprintParams:
     """Describe the footprints of a plan to kernels, for the points of a level."""
     how = plan.footprint or Footprint(1)
     x, y, z = (*plan.spatial[::-1], 1, 1)[:3]
-    return Feet(
+    return FootprintParams(
         level=level, levels=deepest(plan.spatial), most=how.most, whole_x=x, whole_y=y, whole_z=z,
         SCALED=level > 0 and units_of(plan) != TO_EDGES, ATTACHED=how.attached,
     )  # fmt: skip
@@ -326,14 +327,14 @@ class Call:
         launch(self.name, self.rolled, self.programs, self.warps, known, how)
 
     def add_up(
-        self, how: How, sums: Sums | None, shadow: Tensor | None, **tensors: Tensor | None
+        self, how: How, sums: Sums | None, grad_image: Tensor | None, **tensors: Tensor | None
     ) -> None:
-        """Run a kernel that adds to a shadow; for exact sums, run it before to measure values."""
-        tensors["shadow"] = shadow
-        if sums is None or shadow is None:
+        """Run a kernel that adds to a gradient; for exact sums, run it before to measure values."""
+        tensors["grad_image"] = grad_image
+        if sums is None or grad_image is None:
             self.run(how, **tensors)
             return
-        exact = {f"shadow_{field}": one for field, one in sums.arguments(shadow).items()}
+        exact = {f"grad_image_{field}": one for field, one in sums.arguments(grad_image).items()}
         seen = self.but(**exact, needs_SUMS=MEASURED, needs_GRID=False, needs_VALUES=False)
         seen.run(how, **tensors)
         self.but(**exact, needs_SUMS=EXACT).run(how, **tensors)
@@ -449,9 +450,9 @@ def copies(plan: Plan, order: Order) -> bool:
     return (plan.nearest or plan.votes) and plan.footprint is None and not any(order)
 
 
-def crowded(plan: Plan, shadow: Layout) -> bool:
+def crowded(plan: Plan, grad_image: Layout) -> bool:
     """Whether there are so many points per pixel that those of a block should be summed first."""
-    return plan.points > CROWDED * math.prod(shadow.shape[2:])
+    return plan.points > CROWDED * math.prod(grad_image.shape[2:])
 
 
 def backward(
@@ -459,7 +460,7 @@ def backward(
     values: Tensor,
     image: Tensor | None,
     grid: Tensor,
-    shadow: Tensor | None,
+    grad_image: Tensor | None,
     order: Order,
     *,
     empty: Callable[[tuple[int, ...]], Tensor] | None = None,
@@ -468,7 +469,7 @@ def backward(
     level: int = 0,
     how: How = USUAL,
 ) -> Tensor | None:
-    """Add values (N, C, points) to their taps in ``shadow`` (N, C, *spatial), if there is one.
+    """Add values (N, C, points) to their taps in ``grad_image`` (N, C, *spatial), if there is one.
 
     With ``sums``, finite values are added to those instead, for `collect`.  With ``empty``, which
     makes tensors of the type ``plan.real``, and an image, also return the grid's gradient: a tensor
@@ -480,12 +481,12 @@ def backward(
     gradient is added.  It is (splits, N, points, 1 + D, D), with the gradient of the points
     followed by those of the sides, x first; the latter are left out if they are detached.
     """
-    needs = shadow is not None, empty is not None, sums is not None
-    tensors = layouts(values, image, grid, shadow, fill)
+    needs = grad_image is not None, empty is not None, sums is not None
+    tensors = layouts(values, image, grid, grad_image, fill)
     call = backward_call(plan, order, *tensors, needs, level, how.affine)
     gradient = None if empty is None else empty(call.gradient_shape)
     call.add_up(
-        how, sums, shadow, values=values, image=image, grid=grid, gradient=gradient, fill=fill
+        how, sums, grad_image, values=values, image=image, grid=grid, gradient=gradient, fill=fill
     )
     return gradient
 
@@ -493,17 +494,17 @@ def backward(
 @functools.lru_cache(maxsize=1024)
 def backward_call(
     plan: Plan, order: Order, values: Layout, image: Layout | None, grid: Layout,
-    shadow: Layout | None, fill: Layout | None, needs: tuple[bool, bool, bool], level: int,
+    grad_image: Layout | None, fill: Layout | None, needs: tuple[bool, bool, bool], level: int,
     affine: bool,
 ) -> Call:  # fmt: skip
     """Make the call for `backward`; ``needs`` are those of image, grid and exact sums."""
     (need_image, need_grid, exact), items = needs, plan.items
-    first, second = image or shadow, shadow or image
+    first, second = image or grad_image, grad_image or image
     assert first is not None and second is not None
     return Call(
         "backward", plan, order, grid, (values, first, second), side_by_side(second), affine, fill,
         4 if exact else 2, 2 if need_grid else 1, level, image=planes(first, items),
-        shadow=shadow_of(second, items), values=values_of(values, items),
+        grad_image=grad_image_of(second, items), values=values_of(values, items),
         needs=Needs(need_image, need_grid, JOIN=crowded(plan, second), SUMS=AS_THEY_COME),
     )  # fmt: skip
 
@@ -527,7 +528,7 @@ def twice(
     grid: Tensor,
     upstream: Upstream,
     onto: Tensor | None,
-    shadow: Tensor | None,
+    grad_image: Tensor | None,
     order: Order,
     *,
     empty: Callable[[tuple[int, ...]], Tensor] | None = None,
@@ -537,15 +538,15 @@ def twice(
 ) -> Tensor | None:
     """Compute the derivatives of backward in one sweep: see `gridsample.kernels.gpu.sweeps.twice`.
 
-    Results are stored in ``onto`` (N, C, points), added to ``shadow``, and returned as by
+    Results are stored in ``onto`` (N, C, points), added to ``grad_image``, and returned as by
     `backward`.
     """
-    needs = onto is not None, shadow is not None, empty is not None, sums is not None
-    tensors = layouts(values, image, grid, *upstream, onto, shadow, fill)
+    needs = onto is not None, grad_image is not None, empty is not None, sums is not None
+    tensors = layouts(values, image, grid, *upstream, onto, grad_image, fill)
     call = twice_call(plan, order, *tensors, needs)
     gradient = None if empty is None else empty(call.gradient_shape)
     call.add_up(
-        how, sums, shadow, values=values, image=image, grid=grid, onto=onto, gradient=gradient,
+        how, sums, grad_image, values=values, image=image, grid=grid, onto=onto, gradient=gradient,
         fill=fill, **upstream._asdict(),
     )  # fmt: skip
     return gradient
@@ -554,18 +555,18 @@ def twice(
 @functools.lru_cache(maxsize=1024)
 def twice_call(
     plan: Plan, order: Order, values: Layout, image: Layout, grid: Layout, by_image: Layout | None,
-    by_grid: Layout | None, onto: Layout | None, shadow: Layout | None, fill: Layout | None,
+    by_grid: Layout | None, onto: Layout | None, grad_image: Layout | None, fill: Layout | None,
     needs: tuple[bool, bool, bool, bool],
 ) -> Call:  # fmt: skip
     """Make the call for `twice`; ``needs`` are those of values, image, grid and exact sums."""
     (need_values, need_image, need_grid, exact), items = needs, plan.items
-    up, under, target = by_image or image, shadow or image, onto or values
+    up, under, target = by_image or image, grad_image or image, onto or values
     # If no axis has a derivative, the result does not depend on the grid.
     moves = any(n + 1 < method.powers for n, method in zip(order, plan.methods, strict=True))
     return Call(
         "twice", plan, order, grid, (values, image, up, under, target), side_by_side(image), False,
         fill, 6 if exact else 4, 3, image=planes(image, items), by_image=planes(up, items),
-        shadow=shadow_of(under, items), values=values_of(values, items),
+        grad_image=grad_image_of(under, items), values=values_of(values, items),
         onto=values_of(target, items), by_grid=grid_of(by_grid or grid),
         needs=SecondNeeds(
             FROM_IMAGE=by_image is not None, FROM_GRID=by_grid is not None and moves,
@@ -575,14 +576,14 @@ def twice_call(
     )  # fmt: skip
 
 
-def collect(sums: Sums, shadow: Tensor, out: Tensor, *, how: How = USUAL) -> None:
-    """Convert exact sums to ``out``, which has the shadow's dense layout and any floating dtype."""
+def collect(sums: Sums, grad_image: Tensor, out: Tensor, *, how: How = USUAL) -> None:
+    """Convert exact sums to ``out``: the gradient's dense layout, and any floating dtype."""
     import triton.language as tl
 
-    count = shadow.numel()
-    record = Shadow(shadow, *(0,) * 5, **sums.arguments(shadow))
+    count = grad_image.numel()
+    record = GradImage(grad_image, *(0,) * 5, **sums.arguments(grad_image))
     known = {
-        "shadow": record, "out": out, "count": count,
-        "REAL": tl.float64 if shadow.element_size() == 8 else tl.float32, "BLOCK": FLAT,
+        "grad_image": record, "out": out, "count": count,
+        "REAL": tl.float64 if grad_image.element_size() == 8 else tl.float32, "BLOCK": FLAT,
     }  # fmt: skip
     launch("collect", False, -(-count // FLAT), 4, flat_values(**known), how)

@@ -17,7 +17,7 @@ from typing import Any
 from gridsample.definitions import axis
 from gridsample.kernels.gpu import choices, footprints, parts, sums, sweeps, taps
 from gridsample.kernels.gpu.flattening import flat_definition
-from gridsample.kernels.gpu.records import Feet, Work
+from gridsample.kernels.gpu.records import FootprintParams, Work
 
 Function = Callable[..., Any]
 
@@ -34,8 +34,8 @@ FUNCTIONS: tuple[Function, ...] = (
 # Arguments whose values do not cause recompilation.
 COUNTS = [
     *(f"work_{name}" for name in Work._fields if name != "channels"),
-    *(f"feet_{name}" for name in Feet._fields if not name.isupper()),
-    *("shadow_limb", "shadow_room", "count"),
+    *(f"feet_{name}" for name in FootprintParams._fields if not name.isupper()),
+    *("grad_image_limb", "grad_image_room", "count"),
 ]
 
 

@@ -29,7 +29,7 @@ from gridsample.kernels.gpu.parts import (
     plus,
     ruler,
 )
-from gridsample.kernels.gpu.records import Feet, Grid, Static, Tile, Work
+from gridsample.kernels.gpu.records import FootprintParams, Grid, Static, Tile, Work
 from gridsample.kernels.gpu.taps import floor, maximum, minimum, tl, where
 
 # The square of the greatest length of a side, in pixels.
@@ -147,7 +147,7 @@ def sides_of(
     return sides
 
 
-def count_samples(sides: Any, tile: Tile, feet: Feet) -> Any:
+def count_samples(sides: Any, tile: Tile, feet: FootprintParams) -> Any:
     """Return how often the image is halved for each point, and its samples along each axis."""
     sizes = (feet.whole_x, feet.whole_y, feet.whole_z)
     lengths: Any = ()
@@ -182,7 +182,7 @@ def count_samples(sides: Any, tile: Tile, feet: Feet) -> Any:
     return level, counts
 
 
-def survey(grid: Grid, found: Any, work: Work, tile: Tile, feet: Feet) -> None:
+def survey(grid: Grid, found: Any, work: Work, tile: Tile, feet: FootprintParams) -> None:
     """Find the deepest level of all points, and the most samples of a point.
 
     All points of an affine map have the same sides, so that one point of each is enough.
@@ -212,7 +212,7 @@ def base_of(coordinates: Any, point: Any, work: Work, tile: Tile) -> Any:
 
 def find_feet(
     grid: Grid, item: Any, point: Any, coordinates: Any, present: Any, work: Work, tile: Tile,
-    feet: Feet,
+    feet: FootprintParams,
 ) -> Any:  # fmt: skip
     """Find the footprints of points.
 
@@ -238,7 +238,7 @@ def places_along(j: Any, counts: Any, tile: Tile) -> Any:
     return made
 
 
-def gain(work: Work, tile: Tile, feet: Feet, AXIS: Static) -> Any:
+def gain(work: Work, tile: Tile, feet: FootprintParams, AXIS: Static) -> Any:
     """Return the factor of coordinates along an axis, and the summand, in a halved image."""
     size = (work.size_x, work.size_y, work.size_z)[AXIS]
     whole = (feet.whole_x, feet.whole_y, feet.whole_z)[AXIS]
@@ -251,7 +251,7 @@ def gain(work: Work, tile: Tile, feet: Feet, AXIS: Static) -> Any:
 
 
 def sample_at(
-    base: Any, sides: Any, counts: Any, along: Any, work: Work, tile: Tile, feet: Feet
+    base: Any, sides: Any, counts: Any, along: Any, work: Work, tile: Tile, feet: FootprintParams
 ) -> Any:
     """Return the coordinates of a sample of each point; a point's only sample is the point."""
     made: Any = ()
@@ -278,7 +278,7 @@ def none_yet(tile: Tile) -> Any:
     return sums
 
 
-def add_sample(sums: Any, slopes: Any, along: Any, tile: Tile, feet: Feet) -> Any:
+def add_sample(sums: Any, slopes: Any, along: Any, tile: Tile, feet: FootprintParams) -> Any:
     """Add a sample's slopes to the sums: as they are, and times its place along each side."""
     made: Any = ()
     for part in tl.static_range(tile.RANK + 1):
@@ -294,7 +294,14 @@ def add_sample(sums: Any, slopes: Any, along: Any, tile: Tile, feet: Feet) -> An
 
 
 def keep_sums(
-    gradient: Any, sums: Any, row: Any, point: Any, mine: Any, work: Work, tile: Tile, feet: Feet
+    gradient: Any,
+    sums: Any,
+    row: Any,
+    point: Any,
+    mine: Any,
+    work: Work,
+    tile: Tile,
+    feet: FootprintParams,
 ) -> None:
     """Add the sums to ``gradient``: (splits, items, points, parts, D) for the points of a grid.
 

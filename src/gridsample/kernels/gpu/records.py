@@ -22,7 +22,7 @@ class Planes(NamedTuple):
     z: Any
 
 
-class Shadow(NamedTuple):
+class GradImage(NamedTuple):
     """An image to which values are added, and the buffers for exact sums; see `sums.add`."""
 
     memory: Any
@@ -96,7 +96,7 @@ class Tile(NamedTuple):
     SPREAD: Static  # whether points have footprints, over which samples are spread
 
 
-class Feet(NamedTuple):
+class FootprintParams(NamedTuple):
     """The footprints of points, if they have any; see `gridsample.kernels.gpu.footprints`."""
 
     level: Any  # how often the image has been halved: only points of this level are processed

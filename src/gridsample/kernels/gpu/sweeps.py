@@ -63,14 +63,14 @@ from gridsample.kernels.gpu.parts import (
     weigh_all,
 )
 from gridsample.kernels.gpu.records import (
-    Feet,
     Fill,
+    FootprintParams,
+    GradImage,
     Grid,
     Needs,
     Outputs,
     Planes,
     SecondNeeds,
-    Shadow,
     Static,
     Tile,
     Values,
@@ -128,7 +128,8 @@ def value_of(
 
 
 def gather(
-    image: Planes, grid: Grid, out: Values, fill: Fill, work: Work, feet: Feet, tile: Tile,
+    image: Planes, grid: Grid, out: Values, fill: Fill, work: Work, feet: FootprintParams,
+    tile: Tile,
     outputs: Outputs,
 ) -> None:  # fmt: skip
     """Sample: out = sum over taps of weight * pixel, or their vote; see `Outputs`.
@@ -195,10 +196,10 @@ def gather(
 
 
 def backward(
-    values: Values, image: Planes, grid: Grid, shadow: Shadow, gradient: Any, fill: Fill,
-    work: Work, feet: Feet, tile: Tile, needs: Needs,
+    values: Values, image: Planes, grid: Grid, grad_image: GradImage, gradient: Any, fill: Fill,
+    work: Work, feet: FootprintParams, tile: Tile, needs: Needs,
 ) -> None:  # fmt: skip
-    """Compute both gradients of gather: add to the image's in ``shadow``, store the grid's.
+    """Compute both gradients of gather: add to the image's in ``grad_image``, store the grid's.
 
     The grid's ``gradient`` (splits, item, point, axis) has a separate place for each split.  For
     affine maps, it is (splits, item, block, axis, column).  For footprints, see `keep_sums`.
@@ -235,7 +236,7 @@ def backward(
         upstream = values.memory + n * values.item + channel.to(tile.INDEX) * values.channel
         upstream += over_points(point.to(tile.INDEX) * values.point, tile.LAST)
         g = tl.load(upstream, mask=over_points(near, tile.LAST) & real, other=0).to(tile.REAL)
-        onto = n * shadow.item + channel.to(tile.INDEX) * shadow.channel
+        onto = n * grad_image.item + channel.to(tile.INDEX) * grad_image.channel
         source = image.memory
         backdrop = ZERO
         if needs.GRID:
@@ -253,7 +254,7 @@ def backward(
                 if needs.GRID:
                     slopes = weigh_all(scales, tile, 1, 1, 1)
                 one = return_taps(
-                    g, real, source, image, backdrop, shadow, onto, (pixels, kept, close),
+                    g, real, source, image, backdrop, grad_image, onto, (pixels, kept, close),
                     (weights, slopes), (zero, zero, zero), tile, needs,
                 )  # fmt: skip
                 if needs.GRID:
@@ -261,7 +262,7 @@ def backward(
                     sums = add_sample(sums, found, along, tile, feet)
         else:
             by = return_taps(
-                g, real, source, image, backdrop, shadow, onto, (pixels, kept, near),
+                g, real, source, image, backdrop, grad_image, onto, (pixels, kept, near),
                 (weights, slopes), by, tile, needs,
             )  # fmt: skip
     if needs.GRID:
@@ -304,7 +305,7 @@ def steepened(slopes: Any, scales: Any) -> Any:
 
 
 def return_taps(
-    g: Any, real: Any, source: Any, image: Planes, backdrop: Any, shadow: Shadow, onto: Any,
+    g: Any, real: Any, source: Any, image: Planes, backdrop: Any, grad_image: GradImage, onto: Any,
     taps: Any, weights: Any, slopes: Any, tile: Tile, needs: Needs,
 ) -> Any:  # fmt: skip
     """Add a tile of upstream values to their taps; return slopes with what they contribute.
@@ -319,7 +320,7 @@ def return_taps(
     for line in range(lines(tile.Y, tile.Z)):
         inside = line_kept(kept, near, line, tile.Y, tile.Z)
         start = line_start(pixels, image.y, image.z, line, tile.Y, tile.Z)
-        to = line_start(pixels, shadow.y, shadow.z, line, tile.Y, tile.Z)
+        to = line_start(pixels, grad_image.y, grad_image.z, line, tile.Y, tile.Z)
         w = line_weight(wy, wz, line, tile.Y, tile.Z)
         w_y = line_weight(dy, wz, line, tile.Y, tile.Z)
         w_z = line_weight(wy, dz, line, tile.Y, tile.Z)
@@ -327,8 +328,8 @@ def return_taps(
             there = inside & kept[0][i]
             if needs.IMAGE:
                 value = g * over_points(w * wx[i], tile.LAST)
-                at = to + pixels[0][i] * shadow.x
-                add(shadow, onto, at, value, there, real, tile, needs.JOIN, needs.SUMS)
+                at = to + pixels[0][i] * grad_image.x
+                add(grad_image, onto, at, value, there, real, tile, needs.JOIN, needs.SUMS)
             if needs.GRID:
                 pixel = look_up(
                     source, start + pixels[0][i] * image.x, there, real, backdrop, tile,
@@ -363,7 +364,7 @@ def keep_gradient(
 
 def twice(
     values: Values, image: Planes, grid: Grid, by_image: Planes, by_grid: Grid, onto: Values,
-    shadow: Shadow, gradient: Any, fill: Fill, work: Work, tile: Tile, needs: SecondNeeds,
+    grad_image: GradImage, gradient: Any, fill: Fill, work: Work, tile: Tile, needs: SecondNeeds,
 ) -> None:  # fmt: skip
     """Compute the derivatives of `backward` in one sweep.
 
@@ -372,7 +373,7 @@ def twice(
     m_k w_k,
 
         onto     = sum over taps of u w + v Dw       for the values g
-        shadow  += g Dw                              for the image v
+        grad_image  += g Dw                              for the image v
         gradient_j = sum over channels of g * sum over taps of u w_j + v (Dw)_j
 
     In v, dropped taps have the fill value.  In u, a change of the image, they do not.  All results
@@ -401,7 +402,7 @@ def twice(
         source = image.memory + n * image.item + channel.to(tile.INDEX) * image.channel
         if needs.FROM_IMAGE:
             second = by_image.memory + n * by_image.item + channel.to(tile.INDEX) * by_image.channel
-        to = n * shadow.item + channel.to(tile.INDEX) * shadow.channel
+        to = n * grad_image.item + channel.to(tile.INDEX) * grad_image.channel
         backdrop = ZERO
         if tile.FILLED:
             backdrop = tl.load(fill.memory + channel * fill.channel, mask=real, other=0)
@@ -412,7 +413,7 @@ def twice(
             inside = line_kept(kept, near, line, tile.Y, tile.Z)
             start_u = line_start(pixels, by_image.y, by_image.z, line, tile.Y, tile.Z)
             start_v = line_start(pixels, image.y, image.z, line, tile.Y, tile.Z)
-            start_s = line_start(pixels, shadow.y, shadow.z, line, tile.Y, tile.Z)
+            start_s = line_start(pixels, grad_image.y, grad_image.z, line, tile.Y, tile.Z)
             w = line_weight(wy, wz, line, tile.Y, tile.Z)
             w_y = line_weight(dy, wz, line, tile.Y, tile.Z)
             w_z = line_weight(wy, dz, line, tile.Y, tile.Z)
@@ -443,8 +444,8 @@ def twice(
                     total += v * over_points(turn, tile.LAST)
                     if needs.IMAGE:
                         value = g * over_points(turn, tile.LAST)
-                        at = start_s + pixels[0][i] * shadow.x
-                        add(shadow, to, at, value, there, real, tile, needs.JOIN, needs.SUMS)
+                        at = start_s + pixels[0][i] * grad_image.x
+                        add(grad_image, to, at, value, there, real, tile, needs.JOIN, needs.SUMS)
                     if needs.GRID:
                         shared = share(g * v, counted, tile.LAST)
                         g_x, g_y, g_z = add_bends(

@@ -370,7 +370,7 @@ def backward_twice(
     image: Array,
     grid: Array,
     upstream: Array | None,
-    moves: Array,
+    grid_tangent: Array,
     *,
     need_values: bool = True,
     need_image: bool = True,
@@ -390,7 +390,7 @@ def backward_twice(
     gradient = np.zeros((plan.grid_items, *plan.out, len(plan.spatial)), plan.real)
     if not (vanishes(plan, order) or plan.nearest):
         image, grid = in_order(image, like), even(grid)
-        moves = np.ascontiguousarray(converted(moves, plan.real))
+        grid_tangent = np.ascontiguousarray(converted(grid_tangent, plan.real))
         other = None
         if upstream is not None:
             other = in_order(upstream.astype(kind, copy=False), like)
@@ -399,8 +399,8 @@ def backward_twice(
         layouts = layout_of(image), layout_of(grid), layout_of(values)
         sweep = Sweep(*layouts, False, False, needs, count)
         arrays = {
-            "image": image, "upstream": other, "grid": grid, "tangents": moves, "values": values,
-            "results": results, "sums": grad_image, "gradient": gradient,
+            "image": image, "upstream": other, "grid": grid, "tangents": grid_tangent,
+            "values": values, "results": results, "sums": grad_image, "gradient": gradient,
         }  # fmt: skip
         if plan.footprint is not None:
             sides = antialiasing.run("footprint double backward", plan, sweep, arrays)

@@ -77,7 +77,7 @@ class BackwardRuns(Backward):
 
     # The gradient of the grid ---------------------------------------------------------------------
 
-    def multiply(self, run: RunOfPlanes, group: Group, state: State, places: Places) -> None:
+    def multiply(self, run: RunOfPlanes, group: Group, state: State, places: SamplePoints) -> None:
         """Multiply the moments of a group by the upstream values, and keep the products."""
         function, length = self.function, self.runs.run.length
         taps = self.runs.taps(state, self.orders)
@@ -132,7 +132,7 @@ class BackwardRuns(Backward):
 
     # The gradient of the image --------------------------------------------------------------------
 
-    def scatter(self, run: RunOfPlanes, group: Group, state: State, places: Places) -> None:
+    def scatter(self, run: RunOfPlanes, group: Group, state: State, places: SamplePoints) -> None:
         """Add to the pixels of a group, point after point."""
         function, counts = self.function, state["valid"] & group.fresh
         taps = self.runs.list_all(state, [self.value_order])
@@ -183,4 +183,4 @@ class BackwardRuns(Backward):
 
 
 # Returns the place of a point's values, given its lane.
-Places = Callable[[int | Value], Value]
+SamplePoints = Callable[[int | Value], Value]

@@ -97,11 +97,11 @@ def backward(
         return backward(known, plan, order, *given, needed, threads)
     if ready is None or not as_they_are(values, image, grid):
         return None
-    shadow = gradient = None
+    grad_image = gradient = None
     if needed[0]:
-        shadow = torch.zeros(ready.shape, dtype=image.dtype).permute(ready.back)
+        grad_image = torch.zeros(ready.shape, dtype=image.dtype).permute(ready.back)
     if needed[1]:
         gradient = torch.zeros(grid.shape, dtype=grid.dtype)
-    places = [0 if one is None else one.data_ptr() for one in (shadow, gradient)]
+    places = [0 if one is None else one.data_ptr() for one in (grad_image, gradient)]
     ready.run(image.data_ptr(), grid.data_ptr(), values.data_ptr(), *places)
-    return shadow, gradient
+    return grad_image, gradient

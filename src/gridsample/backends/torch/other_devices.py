@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from gridsample.backends.torch import cuda, onnx
-from gridsample.backends.torch.contacts import has_kernel
+from gridsample.backends.torch.internals import has_kernel
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import check_boundary, method_of
 

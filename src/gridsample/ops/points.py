@@ -12,7 +12,7 @@ from gridsample.definitions.plan import Shape
 from gridsample.ops.arrays import Array, coefficient_type, filtered
 
 
-class Places(Protocol):
+class SamplePoints(Protocol):
     """Points at which images are sampled.
 
     Attributes:
@@ -23,7 +23,7 @@ class Places(Protocol):
     array: Array
     points: Shape
 
-    def settle(self, image: Array, options: Options) -> Options:
+    def resolve_options(self, image: Array, options: Options) -> Options:
         """Check the options for an image in the caller's layout."""
         ...
 
@@ -31,7 +31,7 @@ class Places(Protocol):
         """Sample an image (N, C, *spatial)."""
         ...
 
-    def at(self, array: Array) -> Places:
+    def at(self, array: Array) -> SamplePoints:
         """Return the points of another array."""
         ...
 
@@ -55,19 +55,19 @@ class Places(Protocol):
         ...
 
 
-class OnGrid:
+class GridPoints:
     """The points of a grid."""
 
     def __init__(self, backend: Backend, grid: Array) -> None:
         self.backend, self.array, self.points = backend, grid, backend.shape(grid)
 
-    def settle(self, image: Array, options: Options) -> Options:
+    def resolve_options(self, image: Array, options: Options) -> Options:
         """Check the options."""
-        return self.backend.settle(image, self.array, options)
+        return self.backend.resolve_options(image, self.array, options)
 
-    def at(self, array: Array) -> OnGrid:
+    def at(self, array: Array) -> GridPoints:
         """Return the points of another grid."""
-        return OnGrid(self.backend, array)
+        return GridPoints(self.backend, array)
 
     def average(
         self, arrays: Sequence[Array], how: Options, averaging: Averaging
@@ -94,7 +94,7 @@ class OnGrid:
 
 
 def gradients_at(
-    backend: Backend, places: Places, upstream: Array, image: Array, how: Options,
+    backend: Backend, places: SamplePoints, upstream: Array, image: Array, how: Options,
     needed: tuple[bool, bool],
 ) -> tuple[Array | None, Array | None]:  # fmt: skip
     """Compute the needed gradients of sampling an image (N, C, *spatial) at the points.
