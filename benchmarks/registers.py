@@ -113,16 +113,16 @@ def source(build: Build) -> tuple[Any, gpu.Launch]:
     kernel = getattr(kernels(build.visits > gpu.MANY), build.kernel)
     real = "*fp64" if build.storage == "fp64" else "*fp32"
     stored = dict.fromkeys(("image", "out", "values", "by_image", "onto"), f"*{build.storage}")
-    summed = dict.fromkeys(("grid", "by_grid", "shadow", "fill"), real)
+    summed = dict.fromkeys(("grid", "by_grid", "grad_image", "fill"), real)
     pointers = {f"{name}_memory": kind for name, kind in (stored | summed).items()}
-    pointers |= {"gradient": real, "shadow_limbs": "*i64", "found": "*i32"}
-    pointers["shadow_bounds"] = "*i64" if real == "*fp64" else "*i32"
+    pointers |= {"gradient": real, "grad_image_limbs": "*i64", "found": "*i32"}
+    pointers["grad_image_bounds"] = "*i64" if real == "*fp64" else "*i32"
     if known["outputs_COPY"] or known["outputs_VOTE"]:
         pointers["fill_memory"] = pointers["image_memory"]
     if build.kernel == "collect":
         pointers["out"] = stored["out"]
     near = "channel" if build.last else "[xp]"  # what lies side by side: channels, or points
-    ones = re.compile(rf"(image|by_image|shadow)_{near}|(out|values|onto)_(channel|point)")
+    ones = re.compile(rf"(image|by_image|grad_image)_{near}|(out|values|onto)_(channel|point)")
     types: dict[str, str] = {}
     constants: dict[str, Any] = {}
     attributes = {}
@@ -133,7 +133,7 @@ def source(build: Build) -> tuple[Any, gpu.Launch]:
             continue
         types[name] = pointers.get(name, "i32")
         # With 64 channels last, all strides of images and values are multiples of 16.
-        steps = r"work_channels|(image|by_image|shadow)_\w+|(out|values|onto)_(item|point)"
+        steps = r"work_channels|(image|by_image|grad_image)_\w+|(out|values|onto)_(item|point)"
         if name in pointers or (build.last and re.fullmatch(steps, name)):
             attributes[(number,)] = [["tt.divisibility", 16]]
     return ASTSource(kernel, types, constants, attributes), launch
