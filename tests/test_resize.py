@@ -352,3 +352,16 @@ def test_sizes_that_no_array_can_have_are_refused():
             gridsample.interpolate(np.zeros((1, 3, 8, 8), np.float32), size)
         with pytest.raises(ValueError, match="which is larger than any array can be"):
             gridsample.splat(np.zeros((1, 3, 2, 2)), np.zeros((1, 2, 2, 2)), size)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "int32", "float16", "float32"])
+@pytest.mark.parametrize("mode", ["linear", "area", "cubic"])
+def test_long_lines_beside_an_axis_whose_pixels_are_only_copied(mode: str, dtype: str) -> None:
+    sizes = [((1536, 1), (1540, 4)), ((2000, 1), (1024, 2)), ((1, 1025), (2, 2050))]
+    for shape, size in sizes:
+        image = np.arange(math.prod(shape)).reshape(1, 1, *shape) % 2
+        found = gridsample.interpolate(image.astype(dtype), size, mode=mode)
+        exact = gridsample.interpolate(image.astype(np.float64), size, mode=mode)
+        slack = 1e-2 if np.dtype(dtype).kind == "f" else 0.5 + 1e-9
+        expected = np.clip(exact, 0, 1) if dtype in ("bool", "uint8") else exact
+        np.testing.assert_allclose(found.astype(float), expected, rtol=0, atol=slack)

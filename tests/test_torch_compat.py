@@ -13,7 +13,7 @@ import torch
 from torch.nn import functional
 
 import gridsample.torch_compat
-from gridsample.backends.torch import elsewhere, internals
+from gridsample.backends.torch import internals, other_devices
 from gridsample.torch_compat import patch
 
 NAMES = ("grid_sample", "affine_grid", "interpolate")
@@ -274,7 +274,7 @@ def test_what_only_torch_has_kernels_for_is_left_to_it(monkeypatch: pytest.Monke
         return image
 
     monkeypatch.setattr(internals.torchs, "interpolate", theirs)
-    monkeypatch.setattr(elsewhere, "has_kernels", lambda *names: True)
+    monkeypatch.setattr(other_devices, "has_kernels", lambda *names: True)
 
     class Elsewhere(torch.Tensor):
         device = torch.device("xla")

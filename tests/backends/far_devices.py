@@ -20,7 +20,7 @@ from torch.utils import backend_registration
 
 import gridsample
 from gridsample import torch_compat
-from gridsample.backends.torch import elsewhere, resizing
+from gridsample.backends.torch import other_devices, resizing
 from gridsample.definitions.options import Resizing
 
 ATEN = torch.library.Library("aten", "IMPL")
@@ -79,7 +79,7 @@ def device() -> None:
 
 @pytest.fixture(autouse=True)
 def nothing_said() -> Iterator[None]:
-    elsewhere.WARNED.clear()
+    other_devices.WARNED.clear()
     CALLS.clear()
     yield
     REFUSED.clear()
@@ -88,7 +88,7 @@ def nothing_said() -> Iterator[None]:
 @pytest.fixture
 def torchs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where torch has kernels of its own."""
-    monkeypatch.setattr(elsewhere, "has_kernels", lambda *names: True)
+    monkeypatch.setattr(other_devices, "has_kernels", lambda *names: True)
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:
@@ -224,8 +224,8 @@ def test_torchs_own_resizing_is_used(rank: int) -> None:
 
 def test_kernels_are_those_of_the_device_itself() -> None:
     both = "grid_sampler_2d", "grid_sampler_2d_backward"
-    assert elsewhere.has_kernels("cpu", *both)
-    assert not elsewhere.has_kernels("faraway", *both)
+    assert other_devices.has_kernels("cpu", *both)
+    assert not other_devices.has_kernels("faraway", *both)
 
 
 def test_apples_gpus_get_no_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,5 +233,5 @@ def test_apples_gpus_get_no_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Tensor, "to", lambda self, *how: asked.append(how))
     for device in ("mps", "xpu"):
         for one in (torch.ones(1, dtype=torch.float64), torch.ones(1, dtype=torch.int64)):
-            elsewhere.back(one, torch.device(device))
+            other_devices.back(one, torch.device(device))
     assert [kind for _, kind in asked] == [torch.float32, None, None, None]

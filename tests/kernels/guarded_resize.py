@@ -32,13 +32,14 @@ def main(side: str, dtype: str) -> None:
     # Long lines, whose weights are computed, or repeat: a few methods stand for all.
     long: list[tuple[tuple[int, ...], Any]] = [
         ((1, 2, 1030), 1201), ((1, 1, 1030), 30), ((1, 3, 1200), 600), ((1, 1, 600), 1200),
+        ((1, 1, 1030, 1), (1201, 3)), ((1, 1, 1, 1201), (2, 1030)),
     ]  # fmt: skip
     for shape, size in [*shapes, *long]:
         pixels = cases.pixels(cases.generator(shape), shape, dtype)
         for axis, method, smooth in itertools.product((1, -1), METHODS, (False, True)):
             if method == "label" and dtype != "uint8":
                 continue
-            if shape[-1] >= 600 and method not in LONG:
+            if max(shape) >= 600 and method not in LONG:
                 continue
             given = np.moveaxis(pixels, 1, axis)
             image = zeros(given.shape, given.dtype)

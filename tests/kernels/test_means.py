@@ -221,3 +221,31 @@ def test_gradients_where_nothing_is_missing_have_the_bits_of_plain_ones(mode: st
     known = ~np.isnan(plain)
     assert 0.3 < known.mean() < 1
     np.testing.assert_array_equal(found[known], plain[known])
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_one_pixel_of_many_channels(mode: str) -> None:
+    image, grid = np.full((1, 9, 1, 1), 3, np.float32), np.zeros((1, 1, 1, 2), np.float32)
+    for options in ({"missing": "ignore"}, {"weights": np.full((1, 1, 1, 1), 2, np.float32)}):
+        result, share = gridsample.grid_sample(
+            image, grid, mode, "border", **options, return_weight=True
+        )
+        assert (result == 3).all() and np.allclose(share, 2 if "weights" in options else 1)
+
+
+@pytest.mark.parametrize("channels", [3, 8, 16])
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_means_of_what_is_whole_have_the_bits_of_samples(
+    mode: str, last: bool, channels: int
+) -> None:
+    rng = cases.generator("whole", channels)
+    image = cases.pixels(rng, (2, channels, 13, 17), "float32")
+    if last:
+        image = np.moveaxis(np.ascontiguousarray(np.moveaxis(image, 1, -1)), -1, 1)
+    grid = rng.uniform(-1.2, 1.2, (2, 9, 21, 2)).astype(np.float32)
+    expected = gridsample.grid_sample(image, grid, mode)
+    alone = gridsample.grid_sample(image, grid, mode, missing="ignore")
+    result, _ = gridsample.grid_sample(image, grid, mode, missing="ignore", return_weight=True)
+    np.testing.assert_array_equal(alone, expected)
+    np.testing.assert_array_equal(result, expected)

@@ -134,7 +134,7 @@ def run(
     if route.identity and given.dtype == result.dtype:
         result[...] = given
         return
-    if route.copies:
+    if route.copies and given.dtype == result.dtype:
         if route.place is None:
             copy_pixels(tuple(maps), packed(given), result, threads)
         else:

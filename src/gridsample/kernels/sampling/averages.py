@@ -13,6 +13,7 @@ from gridsample.definitions.plan import BOUNDARIES, Plan
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import addresses_of, as_float, converted, even, layout_of, plain
 from gridsample.kernels.sampling.calls import parts_of_maps, plan_derivatives, plan_gather
+from gridsample.kernels.sampling.channels import channels_together
 from gridsample.kernels.sampling.division import Averages, Sweep
 from gridsample.kernels.sampling.layouts import gradient_layout
 from gridsample.kernels.sampling.preparing import (
@@ -77,8 +78,14 @@ def average(
     if weights is not None:
         weights = plain_weights(plan, weights, image)
         layout = layout_of(weights)
+    elif shares is not None and sums_runs(plan, image, out):
+        # Where nothing is missing, means have the bits of plain samples, which are sums in runs.
+        alone = averaging._replace(shares=False)
+        average(plan, image, grid, out, alone, fill=fill, affine=affine, threads=count)
+        out = np.empty_like(out)
     means = Averages(averaging, layout)
-    if means.runs and pays_to_turn(plan, layout_of(image), layout_of(out), False):
+    # Wherever nothing is missing, means have the bits of plain samples, which are turned likewise.
+    if means.runs and pays_to_turn(plan, layout_of(image), layout_of(out), True):
         for part in parts_of(plan):
             runs, values = turned(image[part.items], count), empty_runs(out[part.items])
             average(
@@ -110,6 +117,12 @@ def average(
     return bool(doubtful[0])
 
 
+def sums_runs(plan: Plan, image: Array, out: Array) -> bool:
+    """Whether plain samples are sums of runs of channels."""
+    layouts = layout_of(image), layout_of(out)
+    return channels_together(*layouts) > 1 or pays_to_turn(plan, *layouts, True)
+
+
 def in_runs(array: Array) -> bool:
     """Whether channels are neighbours in the memory of an array (N, C, ...) without gaps."""
     return array.shape[1] > 1 and np.moveaxis(array, 1, -1).flags.c_contiguous
@@ -118,7 +131,9 @@ def in_runs(array: Array) -> bool:
 def pays_to_separate(plan: Plan, image: Array) -> bool:
     """Whether to separate the channels of an image: programs for weights process planes."""
     many = plan.channels >= LEAST or max(method.taps for method in plan.methods) > 2
-    return many and in_runs(image) and 4 * plan.points >= math.prod(plan.spatial)
+    pixels = math.prod(plan.spatial)
+    # Memory of one pixel, or of one point, is in runs and in planes alike.
+    return many and in_runs(image) and min(plan.points, pixels) > 1 and 4 * plan.points >= pixels
 
 
 def separated(runs: Array, threads: int) -> Array:
