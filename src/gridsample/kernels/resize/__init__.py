@@ -103,7 +103,8 @@ def resize(
         threads: the maximum number of threads.
         rounding: "exact", or "pillow" or "torch" to round integers after each axis.
     """
-    last = is_channels_last(source)
+    # If channels come last in one array alone, the smaller one is copied.
+    last = is_channels_last(source) and (is_channels_last(out) or out.size <= source.size)
     if not is_packed(source):
         maps, source = pick(maps, source)
     wanted, threads = as_planes(out, last), threads or pool.cores()
