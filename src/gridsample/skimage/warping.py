@@ -118,7 +118,7 @@ def warped(
     """Sample an image by whichever kind of map is given; see `warp`."""
     matrix, flat = matrix_of(inverse_map), source.ndim in (2, 3)
     if matrix is not None and order in METHODS and not map_args and flat and len(shape) > 1:
-        options = {"mode": METHODS[order], "padding_mode": how.boundary}
+        options: dict[str, Any] = {"mode": METHODS[order], "padding_mode": how.boundary}
         if how.boundary == "constant":
             options["fill_value"] = cval
         return under_matrix(source, matrix, shape[:2], options)
