@@ -11,7 +11,15 @@ import numpy as np
 from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import BOUNDARIES, Plan
 from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import addresses_of, as_float, converted, even, layout_of, plain
+from gridsample.kernels.memory import (
+    addresses_of,
+    as_float,
+    converted,
+    even,
+    is_plain,
+    layout_of,
+    plain,
+)
 from gridsample.kernels.sampling.calls import parts_of_maps, plan_derivatives, plan_gather
 from gridsample.kernels.sampling.channels import channels_together
 from gridsample.kernels.sampling.division import Averages, Sweep
@@ -22,6 +30,8 @@ from gridsample.kernels.sampling.preparing import (
     even_values,
     in_order,
     numbers_of_planes,
+    readable,
+    reads_of,
 )
 from gridsample.kernels.sampling.turning import (
     LEAST,
@@ -73,10 +83,10 @@ def average(
     Returns:
         Whether some weight that was read may be negative or not finite.
     """
-    image, count = plain(image), threads or pool.cores()
+    image, count = readable(plan, image), threads or pool.cores()
     layout = None
     if weights is not None:
-        weights = plain_weights(plan, weights, image)
+        weights = plain_weights(plan, weights, image, True)
         layout = layout_of(weights)
     elif shares is not None and sums_runs(plan, image, out):
         # Where nothing is missing, means have the bits of plain samples, which are sums in runs.
@@ -131,6 +141,7 @@ def in_runs(array: Array) -> bool:
 def pays_to_separate(plan: Plan, image: Array) -> bool:
     """Whether to separate the channels of an image: programs for weights process planes."""
     many = plan.channels >= LEAST or max(method.taps for method in plan.methods) > 2
+    many &= is_plain(image.strides, image.dtype)
     pixels = math.prod(plan.spatial)
     # Memory of one pixel, or of one point, is in runs and in planes alike.
     return many and in_runs(image) and min(plan.points, pixels) > 1 and 4 * plan.points >= pixels
@@ -149,13 +160,14 @@ def join(planes: Array, runs: Array, threads: int) -> None:
     turn(planes, runs, (items, channels, math.prod(shape)), threads)
 
 
-def plain_weights(plan: Plan, weights: Array, image: Array) -> Array:
+def plain_weights(plan: Plan, weights: Array, image: Array, gathers: bool) -> Array:
     """Return weights as a kernel reads them: (N or 1, C, *spatial), copied only if necessary.
 
-    If rows of the image are contiguous, so are those of the weights.
+    If rows of the image are contiguous, so are those of the weights, unless few are read.
     """
-    weights = plain(weights)
-    if weights.strides[-1] != weights.itemsize and image.strides[-1] == image.itemsize:
+    weights = readable(plan, weights) if gathers else plain(weights)
+    beside = weights.strides[-1] == weights.itemsize or image.strides[-1] != image.itemsize
+    if not beside and not (gathers and reads_of(plan) <= weights.size):
         weights = np.ascontiguousarray(weights)
     return np.broadcast_to(weights, (len(weights), plan.channels, *plan.spatial))
 
@@ -218,7 +230,7 @@ def average_backward(
     image = in_order(image, like)
     layout = None
     if weights is not None:
-        weights = plain_weights(plan, weights, image)
+        weights = plain_weights(plan, weights, image, False)
         layout = layout_of(weights)
     grid, values = as_maps(grid, plan) if affine else even(grid), even_values(values)
     needs = need_image or need_weights, need_grid and any(m.powers > 1 for m in plan.methods)

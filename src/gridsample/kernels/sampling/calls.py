@@ -206,10 +206,20 @@ def weighted(
     wide = extent_of(plan, weights, frame.outputs) >= (1 << 31) - 2
     shared = len(weights.starts) > 1 and not np.ptp(weights.starts)
     known = description.layout._replace(wide=description.layout.wide or wide, shared=shared)
+    reading = description.reading
+    if kind_of(weights.kind).packed or (known.beside and weights.strides[0] != 1):
+        # Pixels and weights are read alike.
+        reading, known = SINGLES, known._replace(beside=False)
     frame = frame._replace(
         settings={**frame.settings, **settings}, kept=(*frame.kept, weights.starts)
     )
-    return description._replace(weights=weights.kind, layout=known), frame
+    return description._replace(weights=weights.kind, layout=known, reading=reading), frame
+
+
+def bits_of(kind: str) -> str:
+    """Return the kind as which pixels are copied."""
+    order, _, _ = kind.rpartition(" ")
+    return f"{order} uint{kind_of(kind).bits}".lstrip()
 
 
 def layout_for(
@@ -219,7 +229,7 @@ def layout_for(
 
     ``channels`` are processed together, or read at a time if they are many.
     """
-    beside = source.strides[0] == channels
+    beside = source.strides[0] == channels and not kind_of(source.kind).packed
     # The longest axis may be broadcast.
     extent = max(extent_of(plan, source, outputs), *plan.spatial)
     wide = extent + channels >= (1 << 31) - 2
@@ -307,13 +317,14 @@ def plan_gather(
     alone = plan.votes or (means is not None and not means.runs)
     channels = 1 if alone else channels_together(image, out)
     layout = layout_for(plan, source, frame.outputs, out, block_of(channels, lanes_of(plan)))
-    bits = f"uint{kind_of(source.kind).bits}"
+    bits = bits_of(source.kind)
+    stored = storage_of(target.kind) if plan.votes else target.kind
     description = Description(
         sweep="labels" if plan.votes else "means" if means else "gather",
         axes=rules,
         points=frame.points,
         image=bits if copies else storage_of(source.kind),
-        values=bits if copies else storage_of(target.kind) if plan.votes else target.kind,
+        values=kind_of(bits).loaded.name if copies else stored,
         real=element(plan.real),
         reading=COPIES if copies else reading_for(plan, rules, layout),
         layout=layout,
