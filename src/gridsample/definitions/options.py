@@ -141,9 +141,8 @@ def changed(record: Record, **fields: Any) -> Record:
     Before torch 2.9, `torch.compile` does not support the method `_replace` of named tuples.
     """
     record_type: Any = type(record)
-    return record_type(
-        *[fields.get(k, value) for k, value in zip(record_type._fields, record, strict=True)]
-    )  # type: ignore[no-any-return]
+    values = zip(record_type._fields, record, strict=True)
+    return record_type(*[fields.get(k, value) for k, value in values])  # type: ignore[no-any-return]
 
 
 def keyed(options: Options) -> Options:

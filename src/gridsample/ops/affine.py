@@ -276,7 +276,7 @@ class AffinePoints:
         result = self.backend.affine(image, self.array, self.out, options, dtype)
         if result is None:
             points = through_grid(self.backend, self.array, self.out, options)
-            result = points.cut(self.backend.gather(image, points.grid(), points.how, dtype))
+            result = points.cut(self.backend.gather(image, points.grid(), points.options, dtype))
         return result
 
     def backward(
@@ -288,7 +288,9 @@ class AffinePoints:
         if gradients is None:
             points = through_grid(backend, theta, out, options)
             upstream = points.extend(values)
-            gradients = backend.backward(upstream, image, points.grid(), points.how, needed, dtype)
+            gradients = backend.backward(
+                upstream, image, points.grid(), points.options, needed, dtype
+            )
             if needed[1]:
                 gradients = gradients[0], points.gradient(gradients[1])
         return gradients
