@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 # Names that everybody gives to modules; they count where a file does not say otherwise.
-USUAL = {"F": "torch.nn.functional", "nn": "torch.nn", "np": "numpy", "torch": "torch"}
+IMPORTED_AS = {"F": "torch.nn.functional", "nn": "torch.nn", "np": "numpy", "torch": "torch"}
 
 SAMPLER = ("input", "grid", "mode", "padding_mode", "align_corners")
 INTERPOLATE = (
@@ -55,7 +55,7 @@ class Module:
         if isinstance(node, ast.Name):
             if node.id in self.imports:
                 return self.imports[node.id]
-            return USUAL.get(node.id, node.id)
+            return IMPORTED_AS.get(node.id, node.id)
         if isinstance(node, ast.Attribute):
             before = self.qualify(node.value)
             return before and f"{before}.{node.attr}"
