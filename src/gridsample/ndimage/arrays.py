@@ -31,7 +31,7 @@ def as_image(value: Any, name: str = "input") -> Any:
     return image
 
 
-def given_back(result: Any, like: Any) -> Any:
+def restored(result: Any, like: Any) -> Any:
     """Convert a result to the type and device of the caller's input ``like``."""
     return result if is_foreign(like) else backend_of(like=like).restore(result, like)
 

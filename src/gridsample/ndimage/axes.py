@@ -17,9 +17,9 @@ from gridsample.ndimage.arrays import (
     as_numbers,
     as_real,
     check_rank,
-    given_back,
     new_output,
     one_each,
+    restored,
     store,
 )
 from gridsample.ndimage.modes import Spline, spline_of
@@ -69,7 +69,7 @@ def shift(
     result = new_output(output, image, tuple(image.shape))
     steps = zip(shifts, image.shape, strict=True)
     positions = [as_like(np.arange(n), by) - by for by, n in steps]
-    return given_back(store(separable(image, positions, spline), result), input)
+    return restored(store(separable(image, positions, spline), result), input)
 
 
 def zoom(
@@ -129,7 +129,7 @@ def zoom(
         resized_positions(n, outputs, bool(grid_mode))
         for n, outputs in zip(image.shape, shape, strict=True)
     ]
-    return given_back(store(separable(image, positions, spline), result), input)
+    return restored(store(separable(image, positions, spline), result), input)
 
 
 def separable(image: Any, positions: Sequence[Any], spline: Spline) -> Any:

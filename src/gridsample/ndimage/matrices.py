@@ -17,9 +17,9 @@ from gridsample.ndimage.arrays import (
     as_numbers,
     as_real,
     check_rank,
-    given_back,
     new_output,
     one_each,
+    restored,
     store,
 )
 from gridsample.ndimage.axes import separable
@@ -92,7 +92,7 @@ def affine_transform(
             for name, each in (("matrix", matrix), ("offset", offset))
         )
         positions = [scaled(*each) for each in zip(shape, matrix, offset, strict=True)]
-        return given_back(store(separable(image, positions, spline), result), input)
+        return restored(store(separable(image, positions, spline), result), input)
     matrix, offset = as_real(matrix, image), [as_real(numbers, image) for numbers in offset]
     if goes_to_scipy(image):
         elsewhere = scipy_function("affine_transform", "an input with more than three axes")
@@ -103,7 +103,7 @@ def affine_transform(
         lambda pixels, place: transform_affine(pixels, matrix, offset, shape, spline, place),
         image, result, fresh,
     )  # fmt: skip
-    return given_back(values, input)
+    return restored(values, input)
 
 
 def rotate(
@@ -169,7 +169,7 @@ def rotate(
         flat, as_real(matrix, image), as_real(offset, image), tuple(new.tolist()), spline
     )
     values = backend.permute(values.reshape(*values.shape[:2], *moved.shape[2:]), back)
-    return given_back(store(values, result), input)
+    return restored(store(values, result), input)
 
 
 def transform_affine(

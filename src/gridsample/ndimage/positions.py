@@ -17,9 +17,9 @@ from gridsample.ndimage.arrays import (
     as_like,
     as_real,
     check_rank,
-    given_back,
     kind_of_dtype,
     new_output,
+    restored,
     store,
 )
 from gridsample.ndimage.modes import Spline, spline_of
@@ -101,7 +101,7 @@ def map_coordinates(
     values = transform_whole(
         image, sampled, lambda a, b: positions[:, a:b], shape, spline, result, fresh, finite
     )
-    return given_back(values, input)
+    return restored(values, input)
 
 
 def geometric_transform(
@@ -176,7 +176,7 @@ def geometric_transform(
         table = as_real(np.ascontiguousarray(np.array(positions, np.float64).T), image)
     table = table.reshape(image.ndim, *shape)
     values = transform_plain(image, lambda a, b: table[:, a:b], shape, spline, result)
-    return given_back(values, input)
+    return restored(values, input)
 
 
 # Arbitrary positions ------------------------------------------------------------------------------

@@ -12,9 +12,9 @@ from gridsample.backends import backend_of
 from gridsample.ndimage.arrays import (
     as_image,
     as_like,
-    given_back,
     kind_of_dtype,
     new_output,
+    restored,
     store,
 )
 from gridsample.ndimage.modes import PAD, Spline, check_order, find_mode
@@ -52,10 +52,10 @@ def spline_filter(
     find_mode(mode)
     result = filter_output(output, image)
     if image.ndim == 0:
-        return given_back(store(image, result), input)
+        return restored(store(image, result), input)
     for axis in range(image.ndim):
         image = spline_filter1d(image, order, axis, result, mode)
-    return given_back(image, input)
+    return restored(image, input)
 
 
 def spline_filter1d(
@@ -92,7 +92,7 @@ def spline_filter1d(
         axis = check_axis(axis, image.ndim)
         image = prepared(image, (axis,), Spline(order, boundary._replace(pad=""), 0.0, True))
     if not backend_of(input=image).is_host:
-        return given_back(store(image, result), input)
+        return restored(store(image, result), input)
     result[...] = (
         np.trunc(image) if image.dtype.kind == "f" and kind_of_dtype(result) == "i" else image
     )
