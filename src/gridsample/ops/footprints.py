@@ -98,8 +98,8 @@ def measured(
     if backend.type_name(grid.dtype, "grid") in ("float16", "bfloat16"):
         grid = backend.astype(grid, backend.type("float32"))
     unit = definitions.pixels_per_unit(spatial, *units)
-    edges = [side_of(backend, grid, k, units[0] == "displacement") for k in range(rank)]
-    lengths = [sum((side[..., d] * unit[d]) ** 2 for d in range(rank)) ** 0.5 for side in edges]
+    sides = [side_of(backend, grid, k, units[0] == "displacement") for k in range(rank)]
+    lengths = [sum((side[..., d] * unit[d]) ** 2 for d in range(rank)) ** 0.5 for side in sides]
     longest = functools.reduce(xp.maximum, lengths)
     integer_type = backend.type("int64")
     levels = backend.astype(0 * longest, integer_type)

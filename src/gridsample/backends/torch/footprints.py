@@ -131,13 +131,13 @@ class Footprints(Neighbours):
         self.grid = grid if grid.dtype == torch.float64 else grid.float()
         super().__init__(self.grid)
         self.indices_grid = self.indices() if options.coords == "displacement" else None
-        self.edges = [self.side(self.grid, k) for k in range(self.rank)]
+        self.sides = [self.side(self.grid, k) for k in range(self.rank)]
         if self.indices_grid is not None:
-            for k, side in enumerate(self.edges):
+            for k, side in enumerate(self.sides):
                 apart = (self.before[k] | self.after[k]).to(side.dtype)
                 unit = torch.eye(self.rank, dtype=side.dtype, device=side.device)
-                self.edges[k] = side + apart * unit[self.rank - 1 - k]
-        self.count([side.detach() for side in self.edges])
+                self.sides[k] = side + apart * unit[self.rank - 1 - k]
+        self.count([side.detach() for side in self.sides])
 
     def indices(self) -> Tensor:
         """The indices of the output points, x first: (*out, D)."""
@@ -147,12 +147,12 @@ class Footprints(Neighbours):
         ]
         return torch.stack(torch.meshgrid(*lines, indexing="ij")[::-1], -1)
 
-    def count(self, edges: Sequence[Tensor]) -> None:
+    def count(self, sides: Sequence[Tensor]) -> None:
         """Find the levels and the numbers of samples, all (N, *out, 1)."""
         options, most = self.options, self.options.footprint.most  # type: ignore[union-attr]
         unit = definitions.pixels_per_unit(self.spatial, options.coords, options.align_corners)
         pixels = self.grid.new_tensor(unit)
-        lengths = [(side * pixels).square().sum(-1, keepdim=True).sqrt() for side in edges]
+        lengths = [(side * pixels).square().sum(-1, keepdim=True).sqrt() for side in sides]
         longest = functools.reduce(torch.maximum, lengths)
         # Labels are never halved.
         deepest = 0 if has_labels(options.mode) else definitions.deepest(self.spatial)
@@ -183,7 +183,7 @@ class Footprints(Neighbours):
             gain, shift = (base.new_tensor(numbers) for numbers in (level.gain, level.shift))
             for index in itertools.product(*map(range, self.largest)):
                 here, along, grid = self.level == n, [], base
-                for j, count, side in zip(index, self.counts, self.edges, strict=True):
+                for j, count, side in zip(index, self.counts, self.sides, strict=True):
                     here = here & (count > j)
                     along.append((j + 0.5) / count - 0.5)
                     # A point with one sample keeps its bits.
