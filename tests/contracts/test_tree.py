@@ -93,13 +93,11 @@ def public(tree: ast.Module) -> set[str]:
     return set()
 
 
-PUBLIC = {name for file in FILES if file.startswith("src") for name in public(tree_of(file))}
-
-
 def too_large() -> Iterator[str]:
+    users = {name for file in FILES if file.startswith("src") for name in public(tree_of(file))}
     for file in FILES:
         for name, function in functions(tree_of(file)):
-            many = parameters(function) > PARAMETERS and name.partition(".")[0] not in PUBLIC
+            many = parameters(function) > PARAMETERS and name.partition(".")[0] not in users
             if many or lines(function) > LINES:
                 yield f"{file}::{name}"
 
