@@ -66,6 +66,8 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 def functions(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]:
     """All functions of a tree, by their qualified names."""
     for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):  # in which there is none, but most of a tree
+            continue
         if isinstance(child, Function):
             yield prefix + child.name, child
         inner = f"{prefix}{child.name}." if isinstance(child, (Function, ast.ClassDef)) else prefix
