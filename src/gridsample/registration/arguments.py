@@ -14,6 +14,7 @@ from torch import Tensor
 from gridsample.backends import Backend, backend_of
 from gridsample.definitions.plan import Mode
 from gridsample.registration.pyramid import SMALLEST, Pair
+from gridsample.registration.sums import total
 
 _FLAT = 1e-6
 """The least standard deviation of an image, relative to its largest value."""
@@ -72,13 +73,15 @@ class Inputs:
 
 def _moments(image: Tensor, known: Tensor, name: str) -> tuple[float, float]:
     """The mean and the standard deviation of the valid pixels, or an error."""
-    values = image[:, known > 0].double()
-    if not values.numel():
+    count = float(total(known)) * len(image)
+    if not count:
         raise ValueError(
             f"{name} has no valid pixels: all of them are NaN or infinite, or excluded by "
             f"{name}_mask"
         )
-    mean, width = float(values.mean()), float(values.std(correction=0))
+    values = torch.where(known > 0, image, 0.0).double()
+    mean = float(total(values)) / count
+    width = math.sqrt(float(total(known * (values - mean).square())) / count)
     if width <= _FLAT * max(float(values.abs().max()), 1e-30):
         raise ValueError(f"{name} is constant ({mean:g}), and cannot be aligned")
     return mean, width

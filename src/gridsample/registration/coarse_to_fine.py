@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gridsample.registration.losses import Loss
 from gridsample.registration.models import FIELDS, Field, Matrix, generators
-from gridsample.registration.optimisation import descend
+from gridsample.registration.optimisation import minimize
 from gridsample.registration.penalties import Penalty
 from gridsample.registration.pyramid import Level, Pair, pixels_of_levels
 from gridsample.registration.result import Stage
@@ -120,7 +120,7 @@ def matrices(
     """Find a matrix, at the coarsest level in the groups ``growth``, and then in the last one."""
     for level in levels:
         for name in growth:
-            model, losses = descend(
+            model, losses = minimize(
                 Matrix(matrix, generators(name, len(level.axes.size))), settings.loss, level,
                 settings.iterations, settings.tolerance, work.within,
             )  # fmt: skip
@@ -147,7 +147,7 @@ def fields(
         settings.steps if settings.model == "velocity" else None,
     )  # fmt: skip
     for level in levels:
-        model, losses = descend(
+        model, losses = minimize(
             model.at(level), settings.loss, level, settings.iterations, settings.tolerance,
             work.within,
         )  # fmt: skip

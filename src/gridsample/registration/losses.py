@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from gridsample.fields.arrays import check_name
+from gridsample.registration.sums import total
 
 Images = tuple[Tensor, Tensor, Tensor]
 Measure = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -55,7 +56,7 @@ class Loss:
             return gradient, self.curvature(warped, fixed, weight)
         # For a negative log-likelihood, the sum of the squared gradients estimates the curvature.
         # A loss that is quadratic near 0 has the curvature g² / (2 loss).
-        size = gradient.square().sum()
+        size = total(gradient.square())
         if self.name != "mi":
             size = size / (2 * value.detach().abs() + _TINY)
         return gradient, (size * weight).expand_as(warped)
@@ -81,9 +82,9 @@ def loss_of(given: Any) -> Loss:
     return Loss("callable", value, None)
 
 
-def total(weight: Tensor, images: Tensor) -> Tensor:
+def weight_sum(weight: Tensor, images: Tensor) -> Tensor:
     """The sum of the weights, counted for every channel."""
-    return weight.sum() * len(images) + _TINY
+    return total(weight) * len(images) + _TINY
 
 
 # Differences --------------------------------------------------------------------------------------
@@ -91,22 +92,22 @@ def total(weight: Tensor, images: Tensor) -> Tensor:
 
 def mse(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
     """The mean of the squared differences."""
-    return (weight * (warped - fixed).square()).sum() / total(weight, fixed)
+    return total(weight * (warped - fixed).square()) / weight_sum(weight, fixed)
 
 
 def mse_curvature(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
     """The second derivative of `mse`."""
-    return (2 * weight / total(weight, fixed)).expand_as(warped)
+    return (2 * weight / weight_sum(weight, fixed)).expand_as(warped)
 
 
 def l1(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
     """The mean of the absolute differences."""
-    return (weight * (warped - fixed).abs()).sum() / total(weight, fixed)
+    return total(weight * (warped - fixed).abs()) / weight_sum(weight, fixed)
 
 
 def l1_curvature(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
     """The weights of iteratively reweighted least squares, which majorize `l1`."""
-    return weight / ((warped - fixed).abs() + _ROUGH) / total(weight, fixed)
+    return weight / ((warped - fixed).abs() + _ROUGH) / weight_sum(weight, fixed)
 
 
 # Correlations -------------------------------------------------------------------------------------
@@ -114,24 +115,26 @@ def l1_curvature(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
 
 def centred(image: Tensor, weight: Tensor) -> Tensor:
     """Subtract the mean of each channel."""
-    over = tuple(range(1, image.ndim))
-    mean = (weight * image).sum(over, keepdim=True) / (weight.sum() + _TINY)
+    mean = channel_sums(weight * image) / (total(weight) + _TINY)
     return image - mean
+
+
+def channel_sums(images: Tensor) -> Tensor:
+    """Sum each channel of (C, *spatial), as (C, 1, ...)."""
+    return total(images, images.ndim - 1).reshape(-1, *(1,) * (images.ndim - 1))
 
 
 def ncc(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
     """1 minus the correlation coefficient, averaged over the channels."""
-    over = tuple(range(1, fixed.ndim))
     a, b = centred(warped, weight), centred(fixed, weight)
-    shared = (weight * a * b).sum(over)
-    sizes = (weight * a * a).sum(over) * (weight * b * b).sum(over)
+    shared = channel_sums(weight * a * b)
+    sizes = channel_sums(weight * a * a) * channel_sums(weight * b * b)
     return 1 - (shared * torch.rsqrt(sizes + _TINY)).mean()
 
 
 def ncc_curvature(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
     """The curvature of half the squared distance between normalized images."""
-    over = tuple(range(1, fixed.ndim))
-    size = (weight * centred(warped, weight).square()).sum(over, keepdim=True)
+    size = channel_sums(weight * centred(warped, weight).square())
     return weight / (size + _TINY) / len(fixed)
 
 
@@ -168,7 +171,7 @@ def lncc(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
     """1 minus the mean of the squared correlation coefficients of all windows."""
     _, aa, bb, ab = window_moments(warped, fixed, weight)
     local = ab * ab / ((aa + _FLAT) * (bb + _FLAT))
-    return 1 - (weight * local).sum() / total(weight, fixed)
+    return 1 - total(weight * local) / weight_sum(weight, fixed)
 
 
 def lncc_curvature(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
@@ -176,7 +179,7 @@ def lncc_curvature(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
     known, aa, bb, ab = window_moments(warped, fixed, weight)
     local = ab * ab / ((aa + _FLAT) * (bb + _FLAT))
     each = weight * 2 * local / (aa + _FLAT) / known.clamp_min(_TINY)
-    return weight * window_mean(each) / total(weight, fixed)
+    return weight * window_mean(each) / weight_sum(weight, fixed)
 
 
 # Mutual information -------------------------------------------------------------------------------
@@ -190,7 +193,7 @@ def mi(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
     return -torch.stack(parts).mean()
 
 
-def _places(values: Tensor) -> Tensor:
+def histogram_positions(values: Tensor) -> Tensor:
     """Positions in the histogram: the extremes of the values lie within bins 1 to BINS - 3."""
     low, high = torch.aminmax(values.detach())
     return (values - low) / (high - low + _TINY) * (BINS - 4) + 1
@@ -200,10 +203,10 @@ def _mutual(warped: Tensor, fixed: Tensor, share: Tensor) -> Tensor:
     """Estimate the mutual information by Parzen windows: cubic B-splines along the warped image."""
     if not len(warped):
         return warped.sum()
-    rows = _places(fixed).round().long()
-    places = _places(warped)
-    base = places.detach().floor()
-    t = places - base
+    rows = histogram_positions(fixed).round().long()
+    positions = histogram_positions(warped)
+    base = positions.detach().floor()
+    t = positions - base
     first = rows * BINS + base.long() - 1
     s = 1 - t
     taps = (
@@ -215,7 +218,7 @@ def _mutual(warped: Tensor, fixed: Tensor, share: Tensor) -> Tensor:
     joint = torch.zeros(BINS * BINS, dtype=warped.dtype, device=warped.device)
     for k, tap in enumerate(taps):
         joint = joint.index_add(0, first + k, tap * share)
-    joint = (joint / share.sum()).reshape(BINS, BINS)
+    joint = (joint / total(share)).reshape(BINS, BINS)
     apart = joint.sum(0, keepdim=True) * joint.sum(1, keepdim=True)
     ratio = torch.log(joint.clamp_min(1e-12)) - torch.log(apart.clamp_min(1e-12))
     return (joint * ratio).sum()

@@ -13,12 +13,15 @@ from torch import Tensor
 from gridsample.registration.losses import Loss
 from gridsample.registration.models import Model
 from gridsample.registration.pyramid import Level
+from gridsample.registration.sums import total
 
 _LENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01)
 """The lengths of the steps that are tried."""
 _MIN_OVERLAP = 0.15
 """The least share of the fixed image that must be on the moving image."""
 _STEEPEST, _FLATTEST = 64.0, 1 / 64
+_MEASURED = 24
+"""The number of points along each axis, at least, at which a motion is measured."""
 
 AnyModel = TypeVar("AnyModel", bound=Model)
 
@@ -39,19 +42,22 @@ def evaluate(model: AnyModel, loss: Loss, level: Level) -> State[AnyModel]:
     positions = model.positions(level)
     warped, weight = level.sample(positions)
     value = math.inf
-    if float(weight.sum()) > _MIN_OVERLAP * float(level.weight.sum()):
+    if float(total(weight)) > _MIN_OVERLAP * float(total(level.weight)):
         value = float(loss.value(warped, level.fixed, weight)) + float(model.penalty(level))
     return State(model, positions, warped, weight, value if math.isfinite(value) else math.inf)
 
 
 def motion(before: State[AnyModel], after: State[AnyModel]) -> float:
     """The mean distance by which the points moved, in pixels of the level."""
-    moved = (after.positions - before.positions).square().sum(-1).sqrt()
-    counted = (before.weight > 0).to(moved)
-    return float((moved[0] * counted).sum() / counted.sum().clamp_min(1))
+    size = before.weight.shape
+    sparse = tuple(slice(None, None, max(1, n // _MEASURED)) for n in size)
+    apart = after.positions[0][sparse] - before.positions[0][sparse]
+    distances = apart.square().sum(-1).sqrt()
+    counted = (before.weight[sparse] > 0).to(distances)
+    return float((distances * counted).sum() / counted.sum().clamp_min(1))
 
 
-def descend(
+def minimize(
     model: AnyModel,
     loss: Loss,
     level: Level,
@@ -78,22 +84,22 @@ def descend(
         for iteration in range(iterations):
             gradient, curvature = loss.slopes(state.warped, level.fixed, state.weight)
             step = state.model.step(level, state.positions, gradient, curvature * scale)
-            found = shortened(state, step, loss, level)
-            if found is None:
+            accepted = line_search(state, step, loss, level)
+            if accepted is None:
                 break
-            length, after = found
+            length, after = accepted
             if loss.curvature is None:
                 scale = scale * 4 if length < 1 else scale / 2
                 scale = min(max(scale, _FLATTEST), _STEEPEST)
-            moved, state = motion(state, after), after
+            distance, state = motion(state, after), after
             history.append(state.loss)
             report((iteration + 1) / iterations)
-            if moved < tolerance:
+            if distance < tolerance:
                 break
     return state.model, history
 
 
-def shortened(
+def line_search(
     state: State[AnyModel], step: Tensor, loss: Loss, level: Level
 ) -> tuple[float, State[AnyModel]] | None:
     """Find the first length of a step that decreases the loss; None if none does."""

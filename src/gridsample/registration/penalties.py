@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from gridsample.fields.arrays import check_name
+from gridsample.registration.sums import total
 
 PENALTIES = ("diffusion", "bending")
 
@@ -42,11 +43,11 @@ class Penalty:
             for j in range(i + 1):
                 yield (i, j), 1.0 if i == j else 2.0
 
-    def energy(self, field: Tensor, sides: Tensor) -> Tensor:
-        """The penalty of a field on pixels with these sides along x, y, z."""
-        return (field * self.gradient(field, sides)).sum() / 2
+    def energy(self, field: Tensor, spacings: Tensor) -> Tensor:
+        """The penalty of a field on pixels with these spacings along x, y, z."""
+        return total(field * self.gradient(field, spacings)) / 2
 
-    def gradient(self, field: Tensor, sides: Tensor) -> Tensor:
+    def gradient(self, field: Tensor, spacings: Tensor) -> Tensor:
         """The derivative of `energy`."""
         rank = field.shape[-1]
         found = torch.zeros_like(field)
@@ -55,13 +56,13 @@ class Penalty:
             one, factor = field, count * self.weight / points
             for axis in axes:
                 one = torch.diff(one, dim=rank - axis)
-                factor = factor / float(sides[axis]) ** 2
+                factor = factor / float(spacings[axis]) ** 2
             for axis in reversed(axes):
                 one = adjoint_difference(one, rank - axis)
             found = found + one * factor
         return found
 
-    def spectrum(self, field: Tensor, sides: Tensor) -> Tensor:
+    def spectrum(self, field: Tensor, spacings: Tensor) -> Tensor:
         """(*spatial): the factors by which `gradient` multiplies the cosines of `cosines`.
 
         This is exact for diffusion, and an approximation near the edges for bending.
@@ -72,7 +73,7 @@ class Penalty:
         for axis in range(rank):
             n = size[rank - 1 - axis]
             angle = torch.arange(n, dtype=field.dtype, device=field.device) * (math.pi / n)
-            line = (2 - 2 * torch.cos(angle)) / float(sides[axis]) ** 2
+            line = (2 - 2 * torch.cos(angle)) / float(spacings[axis]) ** 2
             along.append(line.reshape(-1, *(1,) * axis))
         total = torch.zeros(size, dtype=field.dtype, device=field.device)
         for axes, count in self.operators(rank):
@@ -171,22 +172,22 @@ def conjugate_gradients(
     def inverse(residual: Tensor) -> Tensor:
         return uncosines(cosines(residual) / spectrum)
 
-    found, left = torch.zeros_like(right), right
-    ahead = direction = inverse(left)
-    height = first = float((left * ahead).sum(dtype=torch.float64))
+    solution, residual = torch.zeros_like(right), right
+    ahead = direction = inverse(residual)
+    height = first = float(total((residual * ahead).double()))
     for _ in range(iterations):
         if height <= enough**2 * first or height <= 0:
             break
         image = product(direction)
-        slope = float((direction * image).sum(dtype=torch.float64))
+        slope = float(total((direction * image).double()))
         if slope <= 0:
             break
-        found = found + direction * (height / slope)
-        left = left - image * (height / slope)
-        ahead = inverse(left)
-        last, height = height, float((left * ahead).sum(dtype=torch.float64))
+        solution = solution + direction * (height / slope)
+        residual = residual - image * (height / slope)
+        ahead = inverse(residual)
+        last, height = height, float(total((residual * ahead).double()))
         direction = ahead + direction * (height / last)
-    return found
+    return solution
 
 
 def smoothed(field: Tensor, sigma: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from torch import Tensor
 from gridsample.ops.sampling import grid_sample
 from gridsample.registration.losses import Loss
 from gridsample.registration.models import Matrix, generators
-from gridsample.registration.optimisation import descend, evaluate
+from gridsample.registration.optimisation import minimize, evaluate
 from gridsample.registration.pyramid import Level, Pair
 
 _SIDE = {2: 48, 3: 20}
@@ -76,10 +76,10 @@ def candidates(level: Level, model: str, compare_edges: bool) -> list[tuple[floa
     fixed, weight, moving, known = features(level, compare_edges)
     rank = fixed.ndim
     reach = canvas(level)
-    side = torch.tensor(level.axes.steps[::-1], dtype=torch.float64)
+    side = torch.tensor(level.axes.spacings[::-1], dtype=torch.float64)
     shape = [fast_length(a + b - 1) for a, b in zip(fixed.shape, reach, strict=True)]
     mine = spectra(fixed, weight, shape)
-    first = torch.tensor(level.axes.starts[::-1], dtype=torch.float64)
+    first = torch.tensor(level.axes.origin[::-1], dtype=torch.float64)
     corner = -side * (torch.tensor(reach, dtype=torch.float64) - 1) / 2
     lines = [
         torch.arange(n) * float(s) + float(c) for n, s, c in zip(reach, side, corner, strict=True)
@@ -105,11 +105,11 @@ def candidates(level: Level, model: str, compare_edges: bool) -> list[tuple[floa
 
 def canvas(level: Level) -> list[int]:
     """The pixels of the fixed image's size that hold the moving image in every rotation."""
-    sides = zip(level.moving_axes.size[::-1], level.moving_axes.steps, strict=True)
+    sides = zip(level.moving_axes.size[::-1], level.moving_axes.spacings, strict=True)
     across = math.sqrt(sum((n * s) ** 2 for n, s in sides))
     if len(level.axes.size) == 2:
         across /= _SMALLEST_SCALE
-    return [math.ceil(across / s) for s in level.axes.steps[::-1]]
+    return [math.ceil(across / s) for s in level.axes.spacings[::-1]]
 
 
 def fast_length(n: int) -> int:
@@ -164,7 +164,7 @@ def start(pair: Pair, model: str, loss: Loss) -> Tensor:
     with torch.no_grad():
         several = [one for score, one in candidates(level, model, loss.edges) if score > 0]
         for matrix in [*several[:_KEPT], eye]:
-            found, _ = descend(Matrix(matrix, directions), loss, level, 10, 0.05)
+            found, _ = minimize(Matrix(matrix, directions), loss, level, 10, 0.05)
             value = evaluate(found, loss, level).loss
             if value < smallest:
                 best, smallest = found.matrix, value
