@@ -37,14 +37,14 @@ class Loss:
         value: the loss, a number, differentiable in the warped image.
         curvature: an approximate second derivative for each entry of the warped image, which is
             never negative; None if it is estimated from the gradient.
-        edges: whether the search for a start compares edges, because the images may differ in
-            contrast.
+        any_contrast: whether the search for a start allows for inverted contrast, and compares
+            edges, too.
     """
 
     name: str
     value: Measure
     curvature: Measure | None
-    edges: bool = False
+    any_contrast: bool = False
 
     def slopes(self, warped: Tensor, fixed: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Return the gradient along the warped image, and the curvature."""
@@ -229,5 +229,5 @@ LOSSES = {
     "l1": Loss("l1", l1, l1_curvature),
     "ncc": Loss("ncc", ncc, ncc_curvature),
     "lncc": Loss("lncc", lncc, lncc_curvature),
-    "mi": Loss("mi", mi, None, edges=True),
+    "mi": Loss("mi", mi, None, any_contrast=True),
 }

@@ -7,6 +7,7 @@ from the derivatives of the loss along the warped image, to the next model.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
@@ -96,6 +97,10 @@ class Matrix:
         """See `Model`."""
         return mapped(self.matrix, level, level.axes.lines(level.fixed))
 
+    def at(self, level: Level) -> Self:
+        """The model for another level: a matrix of the frame fits all of them."""
+        return self
+
     def penalty(self, level: Level) -> float:
         """See `Model`."""
         return 0.0
@@ -124,6 +129,8 @@ class Matrix:
         left = moves @ quadratic.reshape(linear.size, linear.size) @ moves.T
         right = moves @ linear.ravel()
         left[np.diag_indices_from(left)] += left.diagonal() * _RIDGE + 1e-30
+        if not np.isfinite(left).all():
+            return torch.full((len(right),), math.nan, dtype=torch.float64)
         return torch.from_numpy(np.linalg.lstsq(left, -right)[0])
 
     def homogeneous_slopes(self, level: Level, positions: Tensor) -> list[Tensor]:
@@ -153,8 +160,7 @@ class Matrix:
 
 def moments(values: Tensor, lines: Sequence[Tensor], order: int) -> NDArray[np.float64]:
     """(order + 1, ...): the sums of values times x^i y^j z^k, for all powers up to ``order``."""
-    for axis, line in enumerate(lines):
-        line = line.flatten()
+    for axis, line in enumerate(line.flatten() for line in lines):
         powers = [values.contiguous().sum(-1)]
         for _ in range(order):
             values = values * line

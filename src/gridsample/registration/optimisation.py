@@ -37,12 +37,17 @@ class State(Generic[AnyModel]):
     loss: float
 
 
+def overlaps(weight: Tensor, level: Level) -> bool:
+    """Whether enough of the fixed image is on the moving image to compare them."""
+    return float(total(weight)) > _MIN_OVERLAP * float(total(level.weight))
+
+
 def evaluate(model: AnyModel, loss: Loss, level: Level) -> State[AnyModel]:
     """Compute the loss of a model; it is infinite where the images hardly overlap."""
     positions = model.positions(level)
     warped, weight = level.sample(positions)
     value = math.inf
-    if float(total(weight)) > _MIN_OVERLAP * float(total(level.weight)):
+    if overlaps(weight, level):
         value = float(loss.value(warped, level.fixed, weight)) + float(model.penalty(level))
     return State(model, positions, warped, weight, value if math.isfinite(value) else math.inf)
 
@@ -57,6 +62,29 @@ def motion(before: State[AnyModel], after: State[AnyModel]) -> float:
     return float((distances * counted).sum() / counted.sum().clamp_min(1))
 
 
+@dataclass(frozen=True)
+class Descent(Generic[AnyModel]):
+    """What the optimizer did at one level.
+
+    Attributes:
+        state: the best model, and its loss.
+        losses: the loss before the first and after each step.
+        converged: whether it ended because steps were small or could not decrease the loss.
+        last_step: the mean motion of the last step, in pixels of the level; infinite if a
+            derivative was not finite.
+    """
+
+    state: State[AnyModel]
+    losses: tuple[float, ...]
+    converged: bool
+    last_step: float
+
+    @property
+    def model(self) -> AnyModel:
+        """The best model."""
+        return self.state.model
+
+
 def minimize(
     model: AnyModel,
     loss: Loss,
@@ -64,7 +92,7 @@ def minimize(
     iterations: int,
     tolerance: float,
     report: Callable[[float], None] = lambda share: None,
-) -> tuple[AnyModel, list[float]]:
+) -> Descent[AnyModel]:
     """Minimize the loss at one level of the pyramid.
 
     Args:
@@ -75,36 +103,37 @@ def minimize(
         tolerance: the optimizer stops after a step that moves the points by less, in pixels.
         report: receives the share of the iterations that is done.
 
-    Returns:
-        The best model, and the loss before the first and after each step.
     """
     with torch.no_grad():
         state = evaluate(model, loss, level)
-        history, scale = [state.loss], 1.0
+        losses, scale, distance, converged = [state.loss], 1.0, 0.0, False
         for iteration in range(iterations):
             gradient, curvature = loss.slopes(state.warped, level.fixed, state.weight)
             step = state.model.step(level, state.positions, gradient, curvature * scale)
+            if not bool(torch.isfinite(step).all()):
+                distance = math.inf
+                break
             accepted = line_search(state, step, loss, level)
             if accepted is None:
+                converged = True
                 break
             length, after = accepted
             if loss.curvature is None:
                 scale = scale * 4 if length < 1 else scale / 2
                 scale = min(max(scale, _FLATTEST), _STEEPEST)
             distance, state = motion(state, after), after
-            history.append(state.loss)
+            losses.append(state.loss)
             report((iteration + 1) / iterations)
             if distance < tolerance:
+                converged = True
                 break
-    return state.model, history
+    return Descent(state, tuple(losses), converged, distance)
 
 
 def line_search(
     state: State[AnyModel], step: Tensor, loss: Loss, level: Level
 ) -> tuple[float, State[AnyModel]] | None:
     """Find the first length of a step that decreases the loss; None if none does."""
-    if not bool(torch.isfinite(step).all()):
-        return None
     for length in _LENGTHS:
         model: AnyModel = state.model.moved(step, length)
         after = evaluate(model, loss, level)

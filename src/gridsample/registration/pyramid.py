@@ -7,6 +7,7 @@ numbers are small.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,14 +45,16 @@ class Axes:
 
     def lines(self, like: Tensor) -> list[Tensor]:
         """The coordinates of the pixels in the frame, x first, in shapes that broadcast."""
-        return [
-            (torch.arange(n, dtype=like.dtype, device=like.device) * spacing + start).reshape(
-                -1, *(1,) * axis
-            )
-            for axis, (n, spacing, start) in enumerate(
-                zip(self.size[::-1], self.spacings, self.origin, strict=True)
-            )
-        ]
+        return _lines(self, like.dtype, like.device)
+
+
+@functools.lru_cache(maxsize=32)
+def _lines(axes: Axes, dtype: torch.dtype, device: torch.device) -> list[Tensor]:
+    sizes = zip(axes.size[::-1], axes.spacings, axes.origin, strict=True)
+    return [
+        (torch.arange(n, dtype=dtype, device=device) * spacing + start).reshape(-1, *(1,) * axis)
+        for axis, (n, spacing, start) in enumerate(sizes)
+    ]
 
 
 def axes_of(
