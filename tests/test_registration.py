@@ -368,7 +368,7 @@ def test_inverted_photos_are_found(name: str) -> None:
             assert case.errors(answer.field.astype(np.float64)).mean() < 0.5
 
 
-@pytest.mark.covering
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("model", ["affine", "homography", "displacement"])
 @pytest.mark.parametrize("loss", ["mse", "l1", "ncc", "lncc", "mi"])
 def test_results_do_not_depend_on_the_number_of_threads(model: str, loss: str) -> None:

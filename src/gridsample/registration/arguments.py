@@ -100,21 +100,30 @@ def check_images(
         raise ValueError(f"channel_axis must be 1 or -1, got {channel_axis!r}")
     shapes = {name: backend.shape(array) for name, array in arrays.items()}
     is_unbatched = _check_shapes(shapes["fixed"], shapes["moving"], channel_axis)
-    first, second = (
+    fixed_batch, moving_batch = (
         _batched(_real(arrays[name], name), is_unbatched, channel_axis)
         for name in ("fixed", "moving")
     )
-    if first.shape[1] != second.shape[1]:
+    if fixed_batch.shape[1] != moving_batch.shape[1]:
         raise ValueError(
-            f"fixed has {first.shape[1]} channels and moving {second.shape[1]}; they must "
+            f"fixed has {fixed_batch.shape[1]} channels and moving {moving_batch.shape[1]}; they must "
             f"have the same number; got shapes {shapes['fixed']} and {shapes['moving']}"
         )
-    known = _mask(arrays.get("fixed_mask"), "fixed_mask", first)
-    moving_known = _mask(arrays.get("moving_mask"), "moving_mask", second)
+    known = _mask(arrays.get("fixed_mask"), "fixed_mask", fixed_batch)
+    moving_known = _mask(arrays.get("moving_mask"), "moving_mask", moving_batch)
     original = arrays["moving"]
     if is_unbatched:
         original, channel_axis = original[None, None], 1
-    return Inputs(backend, is_unbatched, channel_axis, first, second, known, moving_known, original)
+    return Inputs(
+        backend,
+        is_unbatched,
+        channel_axis,
+        fixed_batch,
+        moving_batch,
+        known,
+        moving_known,
+        original,
+    )
 
 
 def _check_shapes(fixed: Sequence[int], moving: Sequence[int], channel_axis: int) -> bool:

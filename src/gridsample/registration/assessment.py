@@ -71,8 +71,8 @@ def assess(
 
 def measured_levels(levels: Sequence[Level]) -> list[Level]:
     """The levels at which the relation is measured; coarse ones see through noise."""
-    several = [level for level in levels if _SHORTEST <= max(level.axes.size) <= _LONGEST]
-    return several or [levels[-1]]
+    measured = [level for level in levels if _SHORTEST <= max(level.axes.size) <= _LONGEST]
+    return measured or [levels[-1]]
 
 
 def relation_at(model: Matrix | Field, level: Level) -> float:
@@ -102,7 +102,7 @@ def relation(warped: Tensor, fixed: Tensor, weight: Tensor, fixed_weight: Tensor
         counted = torch.roll(weight, shifts, dims) * fixed_weight
         if float(total(counted)) >= least:
             chances.append(explained(torch.roll(warped, shifts, dims), fixed, counted))
-    chance = max((one for one in chances if math.isfinite(one)), default=1 / 8)
+    chance = max(filter(math.isfinite, chances), default=1 / 8)
     return max(0.0, (share - chance) / max(1 - chance, 1e-6))
 
 

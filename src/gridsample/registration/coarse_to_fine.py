@@ -108,15 +108,15 @@ def align(
     levels = [pair.level(pixel) for pixel in pixels]
     is_field = settings.model in FIELDS
     # A field bends at the fine levels, so that its matrix is found at the others.
-    first = levels[: max(1, len(levels) - 2)] if is_field and initial is None else []
-    climb = Climb(settings, item, Work([*first, *levels], report))
+    coarse = levels[: max(1, len(levels) - 2)] if is_field and initial is None else []
+    climb = Climb(settings, item, Work([*coarse, *levels], report))
     matrix = initial
     models: tuple[str, ...] = (settings.model,)
     if matrix is None:
         group = "affine" if is_field else settings.model
         matrix, models = start(pair, group, settings.loss), _MODELS_OF.get(group, (group,))
-    if first:
-        matrix = climb.matrices(matrix, models, first).model.matrix
+    if coarse:
+        matrix = climb.matrices(matrix, models, coarse).model.matrix
     descent: Descent[Matrix] | Descent[Field]
     if is_field:
         descent = climb.fields(matrix, pair, levels)
@@ -168,7 +168,7 @@ class Climb:
         zeros = torch.zeros(shape, dtype=pair.fixed.dtype, device=pair.fixed.device)
         unit = min(pair.spacing) / pair.unit
         penalty = self.settings.penalty
-        if penalty.kind == "bending":  # second derivatives are per unit of the frame
+        if penalty.name == "bending":  # second derivatives are per unit of the frame
             penalty = replace(penalty, weight=penalty.weight / unit**2)
         steps = self.settings.steps if self.settings.model == "velocity" else None
         model = Field(matrix, zeros, unit, penalty, self.settings.smoothing, steps)

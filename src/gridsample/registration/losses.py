@@ -62,22 +62,22 @@ class Loss:
         return gradient, (size * weight).expand_as(warped)
 
 
-def loss_of(given: Any) -> Loss:
+def loss_of(loss: Any) -> Loss:
     """Return the loss of a name or of the caller's function, or raise an error."""
-    if isinstance(given, str) or not callable(given):
-        return LOSSES[check_name(given, tuple(LOSSES), "loss")]
+    if isinstance(loss, str) or not callable(loss):
+        return LOSSES[check_name(loss, tuple(LOSSES), "loss")]
 
     def value(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
-        found = given(warped[None], fixed[None], weight[None, None])
-        if not isinstance(found, Tensor) or found.numel() != 1 or found.is_complex():
+        result = loss(warped[None], fixed[None], weight[None, None])
+        if not isinstance(result, Tensor) or result.numel() != 1 or result.is_complex():
             raise TypeError(
                 "loss must return a tensor with one real number, the loss of (warped, fixed, "
-                f"weight); got {type(found).__name__}"
-                + (f" of shape {tuple(found.shape)}" if isinstance(found, Tensor) else "")
+                f"weight); got {type(result).__name__}"
+                + (f" of shape {tuple(result.shape)}" if isinstance(result, Tensor) else "")
             )
-        if torch.is_grad_enabled() and warped.requires_grad and not found.requires_grad:
+        if torch.is_grad_enabled() and warped.requires_grad and not result.requires_grad:
             raise ValueError("loss does not depend on the warped image, or is not differentiable")
-        return found.reshape(())
+        return result.reshape(())
 
     return Loss("callable", value, None)
 
@@ -156,7 +156,7 @@ def window_moments(
     """The share of known pixels in each window, both variances, and the covariance."""
     known = window_mean(weight[None])
     share = 1 / known.clamp_min(_TINY)
-    a, b = (window_mean(weight * one) * share for one in (warped, fixed))
+    a, b = (window_mean(weight * image) * share for image in (warped, fixed))
     aa = window_mean(weight * warped * warped) * share - a * a
     bb = window_mean(weight * fixed * fixed) * share - b * b
     ab = window_mean(weight * warped * fixed) * share - a * b
@@ -207,7 +207,7 @@ def _mutual(warped: Tensor, fixed: Tensor, share: Tensor) -> Tensor:
     positions = histogram_positions(warped)
     base = positions.detach().floor()
     t = positions - base
-    first = rows * BINS + base.long() - 1
+    bins = rows * BINS + base.long() - 1
     s = 1 - t
     taps = (
         s * s * s / 6,
@@ -217,10 +217,10 @@ def _mutual(warped: Tensor, fixed: Tensor, share: Tensor) -> Tensor:
     )
     joint = torch.zeros(BINS * BINS, dtype=warped.dtype, device=warped.device)
     for k, tap in enumerate(taps):
-        joint = joint.index_add(0, first + k, tap * share)
+        joint = joint.index_add(0, bins + k, tap * share)
     joint = (joint / total(share)).reshape(BINS, BINS)
-    apart = joint.sum(0, keepdim=True) * joint.sum(1, keepdim=True)
-    ratio = torch.log(joint.clamp_min(1e-12)) - torch.log(apart.clamp_min(1e-12))
+    independent = joint.sum(0, keepdim=True) * joint.sum(1, keepdim=True)
+    ratio = torch.log(joint.clamp_min(1e-12)) - torch.log(independent.clamp_min(1e-12))
     return (joint * ratio).sum()
 
 

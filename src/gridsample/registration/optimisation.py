@@ -56,8 +56,8 @@ def motion(before: State[AnyModel], after: State[AnyModel]) -> float:
     """The mean distance by which the points moved, in pixels of the level."""
     size = before.weight.shape
     sparse = tuple(slice(None, None, max(1, n // _MEASURED)) for n in size)
-    apart = after.positions[0][sparse] - before.positions[0][sparse]
-    distances = apart.square().sum(-1).sqrt()
+    motions = after.positions[0][sparse] - before.positions[0][sparse]
+    distances = motions.square().sum(-1).sqrt()
     counted = (before.weight[sparse] > 0).to(distances)
     return float((distances * counted).sum() / counted.sum().clamp_min(1))
 

@@ -24,20 +24,20 @@ class Penalty:
     """A regularization of fields (1, *spatial, D).
 
     Attributes:
-        kind: "diffusion", the sum of the squared first derivatives, or "bending", of the second.
+        name: "diffusion", the sum of the squared first derivatives, or "bending", of the second.
         weight: its factor in the loss.
     """
 
-    kind: str
+    name: str
     weight: float
 
     def __post_init__(self) -> None:
-        check_name(self.kind, PENALTIES, "regularization")
+        check_name(self.name, PENALTIES, "regularization")
 
     def operators(self, rank: int) -> Iterator[tuple[tuple[int, ...], float]]:
         """The derivatives: the axes along which differences are taken, and how often it counts."""
         for i in range(rank):
-            if self.kind == "diffusion":
+            if self.name == "diffusion":
                 yield (i,), 1.0
                 continue
             for j in range(i + 1):
@@ -50,17 +50,17 @@ class Penalty:
     def gradient(self, field: Tensor, spacings: Tensor) -> Tensor:
         """The derivative of `energy`."""
         rank = field.shape[-1]
-        found = torch.zeros_like(field)
+        gradient = torch.zeros_like(field)
         points = field[0, ..., 0].numel()
         for axes, count in self.operators(rank):
-            one, factor = field, count * self.weight / points
+            differences, factor = field, count * self.weight / points
             for axis in axes:
-                one = torch.diff(one, dim=rank - axis)
+                differences = torch.diff(differences, dim=rank - axis)
                 factor = factor / float(spacings[axis]) ** 2
             for axis in reversed(axes):
-                one = adjoint_difference(one, rank - axis)
-            found = found + one * factor
-        return found
+                differences = adjoint_difference(differences, rank - axis)
+            gradient = gradient + differences * factor
+        return gradient
 
     def spectrum(self, field: Tensor, spacings: Tensor) -> Tensor:
         """(*spatial): the factors by which `gradient` multiplies the cosines of `cosines`.
@@ -75,13 +75,13 @@ class Penalty:
             angle = torch.arange(n, dtype=field.dtype, device=field.device) * (math.pi / n)
             line = (2 - 2 * torch.cos(angle)) / float(spacings[axis]) ** 2
             along.append(line.reshape(-1, *(1,) * axis))
-        total = torch.zeros(size, dtype=field.dtype, device=field.device)
+        spectrum = torch.zeros(size, dtype=field.dtype, device=field.device)
         for axes, count in self.operators(rank):
-            one = torch.full_like(total, count)
+            product = torch.full_like(spectrum, count)
             for axis in axes:
-                one = one * along[axis]
-            total = total + one
-        return total * (self.weight / math.prod(size))
+                product = product * along[axis]
+            spectrum = spectrum + product
+        return spectrum * (self.weight / math.prod(size))
 
 
 def adjoint_difference(differences: Tensor, dim: int) -> Tensor:
@@ -109,8 +109,8 @@ def cosines(field: Tensor) -> Tensor:
             continue
         lines = field.movedim(dim, -1)
         lines = torch.cat([lines[..., ::2], lines[..., 1::2].flip(-1)], -1)
-        turned = torch.fft.fft(lines) * _quarter_turns(lines)
-        field = turned.real.movedim(-1, dim)
+        rotated = torch.fft.fft(lines) * _quarter_turns(lines)
+        field = rotated.real.movedim(-1, dim)
     return field
 
 
@@ -124,20 +124,20 @@ def uncosines(field: Tensor) -> Tensor:
             field = along(field, matrix, dim)
             continue
         lines = field.movedim(dim, -1)
-        other = torch.nn.functional.pad(lines[..., 1:].flip(-1), (1, 0))
-        turned = torch.complex(lines, -other) * _quarter_turns(lines).conj()
-        found = torch.fft.ifft(turned).real
+        reversed_lines = torch.nn.functional.pad(lines[..., 1:].flip(-1), (1, 0))
+        rotated = torch.complex(lines, -reversed_lines) * _quarter_turns(lines).conj()
+        permuted = torch.fft.ifft(rotated).real
         half = (n + 1) // 2
         lines = torch.empty_like(lines)
-        lines[..., ::2], lines[..., 1::2] = found[..., :half], found[..., half:].flip(-1)
+        lines[..., ::2], lines[..., 1::2] = permuted[..., :half], permuted[..., half:].flip(-1)
         field = lines.movedim(-1, dim)
     return field
 
 
 def along(field: Tensor, matrix: Tensor, dim: int) -> Tensor:
     """Multiply the lines along an axis by a matrix."""
-    made: Tensor = torch.tensordot(field, matrix, ([dim], [1]))
-    return made.movedim(-1, dim)
+    product: Tensor = torch.tensordot(field, matrix, ([dim], [1]))
+    return product.movedim(-1, dim)
 
 
 def cosine_matrix(like: Tensor, n: int) -> Tensor:
@@ -157,7 +157,7 @@ def conjugate_gradients(
     right: Tensor,
     spectrum: Tensor,
     iterations: int = 12,
-    enough: float = 0.1,
+    reduction: float = 0.1,
 ) -> Tensor:
     """Solve product(x) = right roughly, from 0.
 
@@ -166,7 +166,7 @@ def conjugate_gradients(
         right: their right side, (1, *spatial, D).
         spectrum: (*spatial, D): what the matrix multiplies the cosines by, approximately.
         iterations: the largest number of iterations.
-        enough: how far to reduce the norm of the residual.
+        reduction: the factor by which the norm of the residual shrinks before it ends.
     """
 
     def inverse(residual: Tensor) -> Tensor:
@@ -174,9 +174,9 @@ def conjugate_gradients(
 
     solution, residual = torch.zeros_like(right), right
     ahead = direction = inverse(residual)
-    height = first = float(total((residual * ahead).double()))
+    height = initial = float(total((residual * ahead).double()))
     for _ in range(iterations):
-        if height <= enough**2 * first or height <= 0:
+        if height <= reduction**2 * initial or height <= 0:
             break
         image = product(direction)
         slope = float(total((direction * image).double()))

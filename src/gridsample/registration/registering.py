@@ -175,9 +175,9 @@ def register(
     transforms = list[Transform]()
     for item in range(inputs.items):
         pair = inputs.pair(item, fixed_spacing, other_spacing, mode)
-        first = None if initials is None else to_frame(pair, initials[item % len(initials)])
+        matrix = None if initials is None else to_frame(pair, initials[item % len(initials)])
         report = reporter(progress, item, inputs.items)
-        transforms.append(to_transform(pair, align(pair, first, settings, item, report)))
+        transforms.append(to_transform(pair, align(pair, matrix, settings, item, report)))
     result = assemble(name, transforms, inputs, mode)
     if not result.success:
         warnings.warn(f"register failed: {result.reason}", RegistrationWarning, stacklevel=2)

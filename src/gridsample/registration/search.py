@@ -102,11 +102,11 @@ def tournament(
     return best
 
 
-def better(one: Candidate, other: Candidate) -> Candidate:
+def better(left: Candidate, right: Candidate) -> Candidate:
     """The candidate with the clearly higher relation, or else with the smaller loss."""
-    if abs(one.relation - other.relation) > _CLEAR:
-        return max(one, other, key=lambda candidate: candidate.relation)
-    return min(one, other, key=lambda candidate: candidate.loss)
+    if abs(left.relation - right.relation) > _CLEAR:
+        return max(left, right, key=lambda candidate: candidate.relation)
+    return min(left, right, key=lambda candidate: candidate.loss)
 
 
 def distinct(pool: Sequence[Candidate], level: Level) -> list[Candidate]:
@@ -116,7 +116,9 @@ def distinct(pool: Sequence[Candidate], level: Level) -> list[Candidate]:
     kept, targets = list[Candidate](), list[Tensor]()
     for candidate in pool:
         moved = corners @ candidate.matrix[:rank, :rank].T + candidate.matrix[:rank, rank]
-        if all(float((moved - other).abs().max()) > max(level.axes.spacings) for other in targets):
+        if all(
+            float((moved - target).abs().max()) > max(level.axes.spacings) for target in targets
+        ):
             kept.append(candidate)
             targets.append(moved)
     return kept
@@ -126,8 +128,10 @@ def refined(matrix: Tensor, group: Tensor, loss: Loss, level: Level) -> Candidat
     """Optimize a candidate at a level."""
     descent = minimize(Matrix(matrix, group), loss, level, 10, 0.05)
     state = descent.state
-    found = relation(state.warped, level.fixed, state.weight, level.weight)
-    return Candidate(state.model.matrix, state.loss, found if math.isfinite(state.loss) else 0.0)
+    agreement = relation(state.warped, level.fixed, state.weight, level.weight)
+    return Candidate(
+        state.model.matrix, state.loss, agreement if math.isfinite(state.loss) else 0.0
+    )
 
 
 def rotations(model: str, rank: int, degrees: float) -> Iterator[Tensor]:
@@ -143,15 +147,15 @@ def rotations(model: str, rank: int, degrees: float) -> Iterator[Tensor]:
     else:
         angles = list(itertools.product((-step, 0.0, step), repeat=3))
     planes = list(itertools.combinations(range(rank), 2))
-    for several in angles:
+    for rotation_angles in angles:
         rotation = eye
-        for angle, (i, j) in zip(several, planes, strict=True):
+        for angle, (i, j) in zip(rotation_angles, planes, strict=True):
             factor = eye.clone()
             factor[i, i] = factor[j, j] = math.cos(angle)
             factor[j, i], factor[i, j] = math.sin(angle), -math.sin(angle)
             rotation = rotation @ factor
         for scale in scales:
-            if scale != 1 or any(several):
+            if scale != 1 or any(rotation_angles):
                 yield rotation * scale
 
 
@@ -179,7 +183,7 @@ def candidates(
     spacings = torch.tensor(level.axes.spacings[::-1], dtype=torch.float64)
     shape = [fast_length(a + b - 1) for a, b in zip(fixed.shape, extent, strict=True)]
     fixed_spectra = spectra(fixed, weight, shape)
-    first = torch.tensor(level.axes.origin[::-1], dtype=torch.float64)
+    origin = torch.tensor(level.axes.origin[::-1], dtype=torch.float64)
     corner = -spacings * (torch.tensor(extent, dtype=torch.float64) - 1) / 2
     lines = [
         torch.arange(n) * float(s) + float(c)
@@ -201,7 +205,7 @@ def candidates(
         for value, index in peaks(torch.where(score.isfinite(), score, -math.inf)):
             # Entry k pairs pixel 0 of the fixed image with pixel k of the canvas.
             offset = [k - n if k >= m else k for k, n, m in zip(index, shape, extent, strict=True)]
-            shift = (corner + spacings * torch.tensor(offset, dtype=torch.float64) - first).flip(0)
+            shift = (corner + spacings * torch.tensor(offset, dtype=torch.float64) - origin).flip(0)
             matrix = torch.eye(rank + 1, dtype=torch.float64)
             matrix[:rank, :rank], matrix[:rank, rank] = rotation, rotation @ shift
             scored.append((value, matrix))
@@ -214,10 +218,10 @@ def peaks(score: Tensor) -> Iterator[tuple[float, list[int]]]:
     pool = torch.nn.functional.max_pool2d if score.ndim == 2 else torch.nn.functional.max_pool3d
     highest = pool(score[None, None], 5, 1, 2)[0, 0]
     maxima = torch.where(score == highest, score, -math.inf).flatten()
-    values, places = maxima.topk(_PEAKS)
-    for value, place in zip(values.tolist(), places, strict=True):
+    values, indices = maxima.topk(_PEAKS)
+    for value, index in zip(values.tolist(), indices, strict=True):
         if value > 0:
-            yield value, [int(k) for k in torch.unravel_index(place, score.shape)]
+            yield value, [int(k) for k in torch.unravel_index(index, score.shape)]
 
 
 def canvas(level: Level) -> list[int]:
