@@ -106,8 +106,8 @@ def check_images(
     )
     if fixed_batch.shape[1] != moving_batch.shape[1]:
         raise ValueError(
-            f"fixed has {fixed_batch.shape[1]} channels and moving {moving_batch.shape[1]}; they must "
-            f"have the same number; got shapes {shapes['fixed']} and {shapes['moving']}"
+            f"fixed has {fixed_batch.shape[1]} channels and moving {moving_batch.shape[1]}; they "
+            f"must have the same number; got shapes {shapes['fixed']} and {shapes['moving']}"
         )
     known = _mask(arrays.get("fixed_mask"), "fixed_mask", fixed_batch)
     moving_known = _mask(arrays.get("moving_mask"), "moving_mask", moving_batch)

@@ -22,6 +22,7 @@ from gridsample.ops.derivatives import grid_gradient
 from gridsample.ops.resizing import interpolate
 from gridsample.registration.penalties import Penalty, conjugate_gradients, smoothed
 from gridsample.registration.pyramid import Level
+from gridsample.registration.sums import total
 
 MATRICES = ("translation", "rigid", "similarity", "affine", "homography")
 FIELDS = ("displacement", "velocity")
@@ -289,7 +290,7 @@ class Field:
             ]
             return torch.stack(rows, -1)[None] + self.penalty_of.gradient(step, spacings)
 
-        means = torch.stack([normal[i][i].mean() for i in range(rank)])
+        means = torch.stack([total(normal[i][i]) / normal[i][i].numel() for i in range(rank)])
         spectrum = means + self.penalty_of.spectrum(self.field, spacings)[..., None]
         step = conjugate_gradients(product, -force, spectrum)
         return smoothed(step, self.smoothing / spacings) if self.smoothing else step

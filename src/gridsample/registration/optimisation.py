@@ -59,7 +59,7 @@ def motion(before: State[AnyModel], after: State[AnyModel]) -> float:
     motions = after.positions[0][sparse] - before.positions[0][sparse]
     distances = motions.square().sum(-1).sqrt()
     counted = (before.weight[sparse] > 0).to(distances)
-    return float((distances * counted).sum() / counted.sum().clamp_min(1))
+    return float(total(distances * counted) / total(counted).clamp_min(1))
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,6 @@ def minimize(
         iterations: the largest number of steps.
         tolerance: the optimizer stops after a step that moves the points by less, in pixels.
         report: receives the share of the iterations that is done.
-
     """
     with torch.no_grad():
         state = evaluate(model, loss, level)

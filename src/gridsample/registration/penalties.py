@@ -136,6 +136,10 @@ def uncosines(field: Tensor) -> Tensor:
 
 def along(field: Tensor, matrix: Tensor, dim: int) -> Tensor:
     """Multiply the lines along an axis by a matrix."""
+    if dim < field.ndim - 2:  # products of small matrices do not depend on the number of threads
+        lead = field.shape[:dim].numel()
+        lines = field.reshape(lead, field.shape[dim], -1)
+        return torch.bmm(matrix.expand(lead, -1, -1), lines).reshape(field.shape)
     product: Tensor = torch.tensordot(field, matrix, ([dim], [1]))
     return product.movedim(-1, dim)
 
