@@ -108,10 +108,9 @@ def relation(warped: Tensor, fixed: Tensor, weight: Tensor, fixed_weight: Tensor
 
 def explained(warped: Tensor, fixed: Tensor, weight: Tensor) -> float:
     """The share of the fixed image's variance in windows that the warped image explains."""
-    count, channels = weight.expand_as(fixed), len(fixed)
-    a, b = weight * warped, weight * fixed
+    count, a, b = weight.expand_as(fixed), weight * warped, weight * fixed
     planes = torch.cat([count, a, b, a * warped, b * fixed, a * fixed])
-    known, a, b, aa, bb, ab = window_means(planes).split(channels)
+    known, a, b, aa, bb, ab = window_means(planes).chunk(6)
     share = 1 / known.clamp_min(1e-6)
     covariance = ab - a * b * share
     variances = [(square - mean * mean * share).clamp_min(0) for square, mean in ((aa, a), (bb, b))]

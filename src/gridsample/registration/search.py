@@ -248,7 +248,8 @@ def fast_length(n: int) -> int:
 def spectra(image: Tensor, known: Tensor, shape: Sequence[int]) -> Tensor:
     """The Fourier transforms of the known pixels, the image, and its square."""
     planes = torch.stack([known, image, image * image])
-    return torch.fft.rfftn(planes, s=tuple(shape), dim=tuple(range(1, planes.ndim)))
+    transforms: Tensor = torch.fft.rfftn(planes, s=tuple(shape), dim=tuple(range(1, planes.ndim)))
+    return transforms
 
 
 def correlations(fixed: Tensor, moving: Tensor, shape: Sequence[int], least: float) -> Tensor:

@@ -19,7 +19,7 @@ def total(values: Tensor, axes: int | None = None) -> Tensor:
         values = values.contiguous()
         if values.shape[-1] > _ROW:
             padded = torch.nn.functional.pad(values, (0, -values.shape[-1] % _ROW))
-            values = padded.unflatten(-1, (-1, _ROW)).sum(-1)
+            values = padded.reshape(*values.shape[:-1], -1, _ROW).sum(-1)
         values = values.sum(-1)
     return values
 
