@@ -305,10 +305,9 @@ class NumPy(Backend):
         shares = empty(plan.shape, plan.real, last) if averaging.shares else None
         if result.size:
             fill = fill_of(how, plan) if how.fill_value else None
-            doubtful = on_cpu().average(
-                plan, image, places, result, averaging, weights=weights[0] if weights else None,
-                shares=shares, fill=fill, affine=out is not None, threads=how.threads,
-            )  # fmt: skip
+            cpu, given = on_cpu(), weights[0] if weights else None
+            samples = cpu.Samples(image, places, given, result, shares, fill)
+            doubtful = cpu.average(plan, samples, averaging, out is not None, how.threads)
         return result, shares, doubtful
 
     def average_backward(
@@ -318,11 +317,12 @@ class NumPy(Backend):
         """Compute the gradients of means in one sweep."""
         image, places, *weights = arrays
         plan: Plan = how.plan
-        found = on_cpu().average_backward(
-            plan, values, image, places, averaging, weights=weights[0] if weights else None,
-            needed=needed, fill=fill_of(how, plan) if how.fill_value else None,
-            affine=out is not None, dtype=image.dtype.newbyteorder("="), threads=how.threads,
-        )  # fmt: skip
+        cpu, given = on_cpu(), weights[0] if weights else None
+        fill = fill_of(how, plan) if how.fill_value else None
+        samples = cpu.Samples(image, places, given, values, fill=fill)
+        needs = cpu.Needs(*needed, image.dtype.newbyteorder("="))
+        affine = out is not None
+        found = cpu.average_backward(plan, samples, averaging, needs, affine, how.threads)
         kind = places.dtype.newbyteorder("=")
         by_places = None if found.grid is None else converted(found.grid, kind)
         return found.image, by_places, found.weights, found.doubtful
