@@ -25,7 +25,7 @@ from gridsample.kernels.memory import (
 from gridsample.kernels.sampling.calls import parts_of_maps, plan_derivatives, plan_gather
 from gridsample.kernels.sampling.channels import channels_together
 from gridsample.kernels.sampling.division import Averages, Sweep
-from gridsample.kernels.sampling.layouts import gradient_layout
+from gridsample.kernels.sampling.layouts import complex_of, gradient_layout
 from gridsample.kernels.sampling.preparing import (
     as_maps,
     dropped_of,
@@ -111,6 +111,9 @@ def average(
             if sums is not None and shares is not None:
                 turn_back(sums, shares[part.items], count)
         return doubtful
+    # Both parts of a complex mean have the same sum.
+    both_parts = shares is not None and out.dtype.kind == "c"
+    sums = np.empty_like(out, complex_of(plan.real)) if both_parts else shares
     weights = plain_weights(plan, arrays.weights, image, out)
     grid = as_maps(arrays.grid, plan) if affine else even(arrays.grid)
     layouts = layout_of(image), layout_of(grid), layout_of(out)
@@ -118,16 +121,16 @@ def average(
     order, filled = (0,) * len(plan.spatial), arrays.fill is not None
     launch = plan_gather(plan, order, *layouts, affine, filled, means)
     outside = numbers_of_planes(plan, (), image.dtype, arrays.fill, averaging)
-    doubtful = np.zeros(1, np.int64)
-    others = [] if weights is None else [weights, doubtful]
-    others += [] if shares is None else [shares]
+    wrong = np.zeros(1, np.int64)
+    others = [] if weights is None else [weights, wrong]
+    others += [] if sums is None else [sums]
     launch.run(addresses_of((image, grid, out, *outside, *others)), count)
-    return bool(doubtful[0])
+    if both_parts and shares is not None and sums is not None:
+        shares[...] = sums.real
+    return bool(wrong[0])
 
 
-def plain_weights(
-    plan: Plan, weights: Array | None, image: Array, values: Array
-) -> Array | None:
+def plain_weights(plan: Plan, weights: Array | None, image: Array, values: Array) -> Array | None:
     """Return weights as a kernel reads them: (N or 1, C, *spatial), copied only if necessary.
 
     If rows of the image are contiguous, so are those of the weights.  If its channels are processed
@@ -233,9 +236,10 @@ def average_backward(
         known = pixels == pixels
         clear(sums, known)
     by_weights = None
-    if of_weights is not None and sums is not None and arrays.weights is not None:
+    given = arrays.weights
+    if of_weights is not None and sums is not None and weights is not None and given is not None:
         by_weights = through_weights(sums, of_weights, image, weights, known)
-        by_weights = summed(by_weights, arrays.weights.shape)
+        by_weights = summed(by_weights, given.shape)
     by_image = None
     if needs.image and sums is not None:
         if weights is not None:
@@ -299,8 +303,11 @@ def through_weights(
     with np.errstate(all="ignore"):
         terms = np.multiply(sums, pixels, dtype=sums.dtype)
         if not np.isfinite(terms.sum()):
-            # A pixel without weight is not read.
-            np.copyto(terms, 0, where=~np.isfinite(pixels) & (as_float(weights) == 0))
+            # A pixel without weight is not read, nor is a part of it.
+            wrong: Array = ~np.isfinite(pixels)
+            if image.dtype.kind == "c":
+                wrong |= wrong[..., ::-1]
+            np.copyto(terms, 0, where=wrong & (as_float(weights) == 0))
         of_weights += terms
     return of_weights.sum(-1) if image.dtype.kind == "c" else of_weights
 

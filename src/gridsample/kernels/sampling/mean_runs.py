@@ -174,7 +174,9 @@ class MeanSums:
             return self.by_order(numbered, counted())
         plain = pixels._replace(ignores=False, numbers=NUMBERS[:1]) if self.folds else None
         prefix = (COUNTED,) if self.folds else ()
-        found = runs.sum(taps, [(*prefix, *order) for order in orders], source, lane, dropped, plain)
+        found = runs.sum(
+            taps, [(*prefix, *order) for order in orders], source, lane, dropped, plain
+        )
         first = found[*prefix, *orders[0]]
         whole = [
             register
@@ -310,7 +312,8 @@ class MeanBackwardRuns(BackwardRuns):
 
     def onto_below(self, run: RunOfPlanes) -> Pointer:
         """Where the gradients of sums of weights are kept, after those of the other sums."""
-        return self.onto_above.at(run.channels * self.function.lanes)
+        below: Pointer = self.onto_above.at(run.channels * self.function.lanes)
+        return below
 
     @property
     def need_products(self) -> bool:
@@ -331,9 +334,7 @@ class MeanBackwardRuns(BackwardRuns):
             below = run._replace(upstream=self.onto_below(run), sums=sums)
             self.scatter(below, group, state, kept)
 
-    def products_of(
-        self, part: PartOfRun, taps: TapList, upstream: Sequence[Value]
-    ) -> Registers:
+    def products_of(self, part: PartOfRun, taps: TapList, upstream: Sequence[Value]) -> Registers:
         """Multiply moments by upstream values, and keep the gradients of both sums."""
         run, plane = part.run, part.run.plane + part.block.first
         weights = self.means.counts.plane(self.item, plane)
@@ -354,9 +355,7 @@ class MeanBackwardRuns(BackwardRuns):
                 sums[COUNTED, *order], sums[WEIGHT, *order], onto_above, onto_below, strict=True
             )
             # Where nothing is missing, the sum of weights has no derivative.
-            products[order] = [
-                a * n + (d == 0.0).select(0.0, b * d) for n, d, a, b in terms
-            ]
+            products[order] = [a * n + (d == 0.0).select(0.0, b * d) for n, d, a, b in terms]
         return products
 
     def keep(self, part: PartOfRun, registers: Sequence[Value], memory: Pointer) -> None:

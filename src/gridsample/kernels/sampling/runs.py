@@ -356,7 +356,7 @@ class Runs:
                     # A fill value of NaN must not count where the weight is 0.
                     fills = [(weight == 0.0).select(0.0, value) for value in dropped]
                     values = [present.select(*both) for both in zip(pixels, fills, strict=True)]
-                products = {(): [value * weight for value in values]}
+                products: Registers = {(): [value * weight for value in values]}
                 if counting is not None:
                     products = counting.terms(values, weight, place, lane)
                 for number, terms in products.items():
@@ -398,7 +398,8 @@ class Runs:
     ) -> Registers:  # fmt: skip
         """Call ``add`` with the sums so far and the place of each tap's numbers in the list.
 
-        The sums have these ``keys``.  Up to ``most`` taps are written out; there is a loop over the rows of more.
+        The sums have these ``keys``.  Up to ``most`` taps are written out; there is a loop over the
+        rows of more.
         """
         function, lanes, run = self.function, self.function.lanes, self.run
         totals: Registers = {}

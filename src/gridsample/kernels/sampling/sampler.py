@@ -79,12 +79,8 @@ class Description(NamedTuple):
 
     @property
     def folds(self) -> bool:
-        """Whether the taps of runs have weights that include those of pixels, or of dropped taps.
-
-        Dropped taps are NaN if NaN counts for nothing.
-        """
-        ignores, drops = self.counts
-        return bool(self.weights) or (drops and not ignores)
+        """Whether taps count differently: by the weights of pixels, or because they are dropped."""
+        return bool(self.weights) or self.counts[1]
 
 
 class KnownStrides(NamedTuple):

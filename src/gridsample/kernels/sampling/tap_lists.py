@@ -148,10 +148,11 @@ def list_taps(
                 places.store(counting.place(both_taps), place, aligned=True)
             elif counting is not None:
                 pixel = counting.weight(both_taps._replace(weights=tap.weights))
+                products = {order: product * pixel for order, product in products.items()}
                 for order, product in products.items():
-                    product, home = product * pixel, sums[order]
-                    total = home.load(0, lanes, aligned=True)
-                    home.store(total + (pixel > 0.0).select(product, 0.0), aligned=True)
+                    total = sums[order].load(0, lanes, aligned=True)
+                    total += (pixel > 0.0).select(product, 0.0)
+                    sums[order].store(total, aligned=True)
                     products[order] = (pixel > 0.0).select(product, math.nan)
             for order, product in products.items():
                 weights[order].store(product, place, aligned=True)
