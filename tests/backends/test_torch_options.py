@@ -169,12 +169,12 @@ def test_filter_of_tensors() -> None:
 
 def test_filter_by_matrices_is_the_filter() -> None:
     """What tensors on a GPU get."""
-    from gridsample.backends.torch.filtering import prefilter_elsewhere
+    from gridsample.backends.torch.filtering import prefilter_by_matrices
 
     image = inputs({})[0].detach()
     pairs = (("mirror", "antisymmetric"), ("border", "zeros"), ("antimirror", "dst1"))
     for adjoint, boundaries in itertools.product((False, True), pairs):
-        ours = prefilter_elsewhere(image, 5, list(boundaries), [2, 3], adjoint)
+        ours = prefilter_by_matrices(image, 5, list(boundaries), [2, 3], adjoint)
         close(ours, gridsample.spline_filter(image.numpy(), 5, boundaries, adjoint=adjoint))
 
 

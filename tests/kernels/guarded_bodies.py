@@ -284,7 +284,7 @@ def differentiate_means(zeros: Any) -> int:
             }  # fmt: skip
             values = case.values(rng)
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("gridsample.ops.means.averaging_of", lambda *_: None)
+                patch.setattr("gridsample.ops.means.resolve_averaging", lambda *_: None)
                 expected = gridsample.grid_sample_vjp(values, case.image, case.grid, **how)
             needed = True, n % 4 < 3, weights is not None
             averaging = Averaging(0.2, (), False, ignores)
