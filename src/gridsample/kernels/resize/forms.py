@@ -87,9 +87,7 @@ class Form:
             half = (one << (shift - 1)).to(self.sums)
             total = (total + half) >> shift.to(self.sums)
             return total.maximum(0).minimum((1 << kind.bits) - 1).to(kind)
-        if kind.is_integer or kind.name == "bool":
-            return total.saturate(kind)
-        return total.to(kind)
+        return total.round_to(kind)
 
     def weights(self, i: Value) -> Pointer:
         """Return the weights of an output's taps."""

@@ -118,12 +118,6 @@ class Line:
         """Return the index of each lane."""
         return self.function.vector(range(self.lanes), "int64")
 
-    def stored(self, total: Value) -> Value:
-        """Convert sums to the type of the result."""
-        kind = kind_named(self.description.target)
-        rounds = kind.is_integer or kind.name == "bool"
-        return total.saturate(kind) if rounds and total.kind.is_float else total.to(kind)
-
     def factor(self, weight: Value) -> Value:
         """Convert a weight to the type of sums."""
         return weight.to(self.sums)
@@ -145,7 +139,7 @@ class Gathered(Line):
         stop = (begin + call.part).minimum(call.outputs) * call.inner
         with function.loop(begin * call.inner, stop, lanes) as loop:
             i, which = self.places((self.lane() + loop.index).minimum(stop - 1))
-            result = self.result(source, i, which)
+            result = self.result(source, i, which).round_to(target.kind)
             with function.when(loop.index + lanes <= stop):
                 target.store(result, loop.index)
             with function.when(loop.index + lanes > stop, rare=True):
@@ -159,8 +153,8 @@ class Gathered(Line):
         if self.description.kind == "copies":
             return self.read(source, self.number(taps.tap(0)[0], which))
         if isinstance(taps.count, int):
-            return self.stored(self.sum_few(source, which, taps))
-        return self.stored(self.sum_any(source, which, taps))
+            return self.sum_few(source, which, taps)
+        return self.sum_any(source, which, taps)
 
     def read(self, source: Pointer, numbers: Value) -> Value:
         """Read a number for each lane."""
@@ -234,7 +228,7 @@ class Averaged(Line):
                 run.carry(*[a + b for a, b in zip(run.carried, sums, strict=True)])
             total, weight = run.carried
             total = divided(total, weight) if taps.divides else total
-            target.store(self.stored(total), loop.index)
+            target.store(total.round_to(target.kind), loop.index)
 
     def sum_run(
         self, source: Pointer, which: Value, taps: Taps, begin: Value, end: Value
@@ -281,11 +275,12 @@ class Transposed(Line):
         count = self.end - begin
         whole = count // self.lanes * self.lanes if self.description.single else count * 0
         with function.loop(0, whole, self.lanes) as loop:
-            target.store(self.stored(self.memory.load(loop.index + 1, self.lanes)), loop.index)
+            totals = self.memory.load(loop.index + 1, self.lanes)
+            target.store(totals.round_to(target.kind), loop.index)
         with function.loop(whole * call.inner, count * call.inner) as loop:
             place, which = self.places(loop.index)
             total = self.memory.load(which * self.plane + place + 1)
-            target.store(self.stored(total), loop.index)
+            target.store(total.round_to(target.kind), loop.index)
 
     def add_rows(self, source: Pointer, start: Value, stop: Value) -> None:
         """Add the products of the rows to which some numbers of a line belong."""

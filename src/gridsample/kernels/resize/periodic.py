@@ -167,7 +167,7 @@ class Periods:
         with function.loop(0, call.count.load(row), carry=none) as tap:
             term = there.load(tap.index).to(self.sums) * weights.load(tap.index).to(self.sums)
             tap.carry(tap.carried[0] + term)
-        return self.stored(tap.carried[0])
+        return tap.carried[0].round_to(self.description.target)
 
     def register(self, window: Pointer) -> Value:
         """Return a register of outputs from their window."""
@@ -182,7 +182,7 @@ class Periods:
         for t in range(taps):
             weights = self.call.period.load(t * lanes, lanes).to(self.sums)
             total = total + self.picked(numbers, starts, t) * weights
-        return self.stored(total)
+        return total.round_to(self.description.target)
 
     def picked(self, numbers: list[Value], starts: list[int], tap: int) -> Value:
         """Return the inputs of a tap, from registers that begin at ``starts`` in the window."""
@@ -193,12 +193,6 @@ class Periods:
         ]
         count = 1 << (len(numbers) - 1).bit_length()
         return joined([*numbers, *numbers[:1] * (count - len(numbers))]).shuffle(lane)
-
-    def stored(self, total: Value) -> Value:
-        """Convert sums to the type of the result."""
-        kind = kind_named(self.description.target)
-        rounds = kind.is_integer or kind.name == "bool"
-        return total.saturate(kind) if rounds else total.to(kind)
 
 
 @functools.lru_cache(maxsize=128)

@@ -18,7 +18,6 @@ from gridsample.kernels.sampling.gradients import (
     Backward,
     DoubleBackward,
     Totals,
-    named_tangents,
 )
 from gridsample.kernels.sampling.points import Group, Strip
 from gridsample.kernels.sampling.sampler import Description, State
@@ -64,8 +63,7 @@ class FootprintBackward(SumsOverFootprints, Backward):
     ) -> State:
         """Return the state of a sample; one that does not exist is not valid."""
         state = self.state_at(at_places(footprint.base, footprint.sides, along), group)
-        state["valid"] = state["valid"] & ~waits
-        return state | {f"along{a}": value for a, value in enumerate(along)}
+        return state._replace(valid=state.valid & ~waits, along=tuple(along))
 
     def add_samples(
         self, group: Group, footprint: Footprint, turns: tuple[Value, Value],
@@ -91,8 +89,8 @@ class FootprintBackward(SumsOverFootprints, Backward):
             state = self.states.load(turn.index)
             slopes = self.slopes_of(turn.index)
             self.slopes.add(0, slopes)
-            for a in range(self.rank):
-                self.slopes.add(1 + a, [x * state[f"along{a}"] for x in slopes])
+            for a, place in enumerate(state.along):
+                self.slopes.add(1 + a, [x * place for x in slopes])
 
     def store_slopes(self, group: Group, footprint: Footprint, turns: Value) -> None:
         """Store the gradients of a group's points and sides, or add them to those of maps."""
@@ -154,7 +152,7 @@ class FootprintDoubleBackward(FootprintBackward, DoubleBackward):
     ) -> State:
         """Return the state of a sample, and its direction."""
         state = super().state_of_sample(group, footprint, along, waits)
-        return state | named_tangents(at_places(*self.directions, along))
+        return state._replace(tangents=tuple(at_places(*self.directions, along)))
 
     def store_planes(self, group: Group, footprint: Footprint, planes: tuple[Value, Value]) -> None:
         """Store the gradient of upstream values."""

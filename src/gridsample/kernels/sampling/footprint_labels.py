@@ -75,7 +75,7 @@ class FootprintLabels(OverFootprints, Labels):
         """Store the votes of a sample; return their number, which is 1 where all taps agree."""
         function, lanes = self.function, self.function.lanes
         keys, weights = self.votes(state, source, fills["dropped"])
-        for name, there in (("outside", state.get("outside")), ("holes", ~state["valid"])):
+        for name, there in (("outside", state.outside), ("holes", ~state.valid)):
             if there is not None:
                 keys = [there.select(as_key(fills[name]), key) for key in keys]
         for k, (key, weight) in enumerate(zip(keys, weights, strict=True)):
@@ -95,7 +95,7 @@ class FootprintLabels(OverFootprints, Labels):
         self, state: State, source: Pointer, dropped: Value
     ) -> tuple[Sequence[Value], Sequence[Value]]:
         """Read the labels of a sample's taps; return them and their weights."""
-        places = self.places(state)
+        places = self.sampler.places(state)
         if not self.all_vote:
             return self.single_votes(state, places, source, dropped)
         begin, distances = self.cells(state, places)

@@ -34,13 +34,13 @@ class Labels(Gather):
     def value(self, state: State, source: Pointer, fills: dict[str, Value]) -> Value:
         """Compute the winners of a group in one plane."""
         winner = self.winner(state, source, fills["dropped"])
-        if "outside" in state:
-            winner = state["outside"].select(as_key(fills["outside"]), winner)
-        return state["valid"].select(winner, as_key(fills["holes"]))
+        if state.outside is not None:
+            winner = state.outside.select(as_key(fills["outside"]), winner)
+        return state.valid.select(winner, as_key(fills["holes"]))
 
     def winner(self, state: State, source: Pointer, dropped: Value) -> Value:
         """Hold the votes of a group's points."""
-        places = self.places(state)
+        places = self.sampler.places(state)
 
         def by_singles() -> list[Value]:
             return [elect(*self.single_votes(state, places, source, dropped))]
@@ -66,11 +66,6 @@ class Labels(Gather):
         """Whether taps vote along all axes; along the others, points copy the nearest pixel."""
         return all(rule.method.votes for rule in self.description.axes)
 
-    def places(self, state: State) -> list[Place]:
-        """Return the places of a state's points along each axis."""
-        positions = [state[f"position{a}"] for a in range(len(self.sampler.axes))]
-        return [Place(position, state["valid"], None, position) for position in positions]
-
     def all_in_cells(self, distances: Sequence[Value]) -> Value:
         """Whether every point is between pixels of the image, given the distances to the first."""
         inside = [(distance >= 0.0) & (distance <= 1.0) for distance in distances]
@@ -79,7 +74,7 @@ class Labels(Gather):
 
     def cells(self, state: State, places: Sequence[Place]) -> tuple[Value, list[Value]]:
         """Return the offset of each point's first pixel, and the distances to it."""
-        begin, distances = state.get("begin"), []
+        begin, distances = state.begin, []
         for axis, place in zip(self.sampler.axes, places, strict=True):
             index, distance = axis.first_of_pair(place)
             offset = axis.offset(index)
@@ -119,7 +114,7 @@ class Labels(Gather):
     ) -> tuple[list[Value], list[Value]]:
         """Read the pixel of every tap by itself; return keys and weights, x fastest."""
         taps = [axis.taps(place) for axis, place in zip(self.sampler.axes, places, strict=True)]
-        reader = SinglePixels(source, state.get("begin"), dropped, True, as_key)
+        reader = SinglePixels(source, state.begin, dropped, True, as_key)
         keys: list[Value] = []
         for outer in itertools.product(*reversed(taps[1:])):
             keys += reader.row(outer, taps[0])

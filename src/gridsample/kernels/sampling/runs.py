@@ -233,9 +233,10 @@ class Runs:
 
     def taps(self, state: State, orders: Sequence[Order]) -> Choice:
         """List the taps of a group, with weights for these orders of derivatives."""
-        sampler, memory, begin = self.sampler, self.call.scratch, state.get("begin")
+        sampler, memory, begin = self.sampler, self.call.scratch, state.begin
         if sampler.description.reading == COPIES:
-            listed = list_taps(memory, None, [[Tap(state["begin"], None, ())]], [], self.last)
+            assert begin is not None
+            listed = list_taps(memory, None, [[Tap(begin, None, ())]], [], self.last)
             return Choice(listed.inside, lambda: listed, lambda: listed)
         most = max(map(max, orders))
         if self.run.row == 1:
@@ -253,14 +254,14 @@ class Runs:
     def list_all(self, state: State, orders: Sequence[Order]) -> TapList:
         """List the taps of a group to add to them."""
         taps = self.sampler.taps(state, max(map(max, orders)))
-        return list_taps(self.call.scratch, state.get("begin"), taps, orders, None)
+        return list_taps(self.call.scratch, state.begin, taps, orders, None)
 
     def list_rows(
         self, state: State, taps: Sequence[Sequence[Tap]], orders: Sequence[Order]
     ) -> TapList:
         """List rows of neighbouring pixels of the image."""
         function, lanes = self.function, self.function.lanes
-        begin, first = state.get("begin"), taps[0][0].offset
+        begin, first = state.begin, taps[0][0].offset
         begin = first if begin is None else begin + first
         outer = [*dict.fromkeys(order[1:] for order in orders)]
         listed = list_taps(self.call.scratch, begin, taps[1:], outer, None)
@@ -422,7 +423,9 @@ class GatherRuns(Gather):
             state = self.states.load(number)
             taps = self.runs.taps(state, self.orders)
             places = self.points.place_of_value(group)
-            marks: dict[str, Value] = {k: state[k] for k in ("valid", "outside") if k in state}
+            marks = {"valid": state.valid}
+            if state.outside is not None:
+                marks["outside"] = state.outside
             usual = taps.inside & marks["valid"].all()
             if "outside" in marks:
                 usual = usual & ~marks["outside"].any()

@@ -29,7 +29,6 @@ from gridsample.kernels.vector.records import Record
 from gridsample.kernels.vector.values import (
     BOOL,
     FLOAT32,
-    FLOAT64,
     INT32,
     INT64,
     UINT32,
@@ -100,25 +99,25 @@ class Function:
         result = llvm_type(kind, lanes)
         types = ", ".join(value.type for value in arguments)
         self.declarations[name] = f"declare {result} @{name}({types})"
-        given = ", ".join(map(str, arguments))
-        return self.emit("call", kind, lanes, f"{result} @{name}({given})")
+        operands = ", ".join(map(str, arguments))
+        return self.emit("call", kind, lanes, f"{result} @{name}({operands})")
 
-    def gather(self, places: Value, condition: Value, otherwise: Value) -> Value:
+    def gather(self, addresses: Value, condition: Value, otherwise: Value) -> Value:
         """Read the elements at addresses where a condition holds; `Pointer.gather` calls it."""
         kind, lanes, size = otherwise.kind, otherwise.lanes, otherwise.kind.size
         result = otherwise.type
         name = f"llvm.masked.gather.{intrinsic_suffix(kind, lanes)}.v{lanes}p0"
         # LLVM 22 made the alignment an attribute of the addresses.
         old = llvm_version() < 22
-        alignment = "i32, " if old else ""
+        alignment_type = "i32, " if old else ""
         self.declarations[name] = (
-            f"declare {result} @{name}(<{lanes} x ptr>, {alignment}<{lanes} x i1>, {result})"
+            f"declare {result} @{name}(<{lanes} x ptr>, {alignment_type}<{lanes} x i1>, {result})"
         )
-        given = f"i32 {size}, " if old else ""
+        alignment = f"i32 {size}, " if old else ""
         attribute = "" if old else f"align {size} "
         operands = (
-            f"{result} @{name}(<{lanes} x ptr> {attribute}{places.text}, "
-            f"{given}{condition}, {otherwise})"
+            f"{result} @{name}(<{lanes} x ptr> {attribute}{addresses.text}, "
+            f"{alignment}{condition}, {otherwise})"
         )
         return self.emit("call", kind, lanes, operands)
 
@@ -145,13 +144,13 @@ class Function:
             text = f"splat ({kind.llvm} {text})"
         elif lanes > 1:
             text = f"<{', '.join([f'{kind.llvm} {text}'] * lanes)}>"
-        return uniform(Value(self, text, kind, lanes))
+        return uniform(Value(self, text, kind, lanes, is_constant=True))
 
     def vector(self, numbers: Sequence[Any], kind: Any) -> Value:
         """Return a constant with a number for each lane."""
         kind = kind_of(kind)
         lanes = ", ".join(f"{kind.llvm} {constant_text(number, kind)}" for number in numbers)
-        return Value(self, f"<{lanes}>", kind, len(numbers))
+        return Value(self, f"<{lanes}>", kind, len(numbers), is_constant=True)
 
     def undefined(self, kind: Any, lanes: int) -> Value:
         """Return a vector whose lanes will be inserted."""
@@ -201,7 +200,7 @@ class Function:
         if kind.family == "half":
             return self._narrow(value.to(FLOAT32), kind)
         if source.llvm == kind.llvm:
-            return Value(self, value.text, kind, value.lanes)
+            return Value(self, value.text, kind, value.lanes, value.is_constant)
         if kind is BOOL:
             return value != 0
         to = llvm_type(kind, value.lanes)
@@ -397,11 +396,8 @@ class Function:
     def spill(self, value: Value) -> Pointer:
         """Store a vector in memory of its own, so that lanes can be read by index.
 
-        Reading a lane from memory is faster than extracting it from a register.  A value that was
-        loaded from memory of its own (`Value.home`) is there already.
+        Reading a lane from memory is faster than extracting it from a register.
         """
-        if value.home is not None:
-            return value.home
         memory = self.scratch(value.kind, 1, value.lanes)
         memory.store(value, aligned=True)
         return memory
@@ -459,6 +455,3 @@ def cast(source: Kind, to: Kind) -> str:
     if source is not BOOL and to.bits < source.bits:
         return "trunc"
     return "sext" if source.family == "signed" else "zext"
-
-
-__all__ = ["FLOAT64", "Function", "Loop"]

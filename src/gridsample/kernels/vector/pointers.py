@@ -72,15 +72,9 @@ class Pointer:
         Raises:
             TypeError: the value has another kind than the memory.
         """
-        self._store(value, index, self.kind.size * (value.lanes if aligned else 1))
-
-    def store_packed(self, value: Value, index: Any = 0) -> None:
-        """Write elements to any address, aligned or not."""
-        self._store(value, index, 1)
-
-    def _store(self, value: Value, index: Any, alignment: int) -> None:
         if value.kind is not self.kind:
             raise TypeError(f"cannot store {value.kind.name} in memory of {self.kind.name}")
+        alignment = self.kind.size * (value.lanes if aligned else 1)
         value, place = value.to(in_memory(self.kind)), self.at(index).address
         self.function.lines.append(f"  store {value}, {place}, align {alignment}")
 
@@ -140,6 +134,3 @@ class Pointer:
             self.store(source.load(loop.index, lanes), loop.index)
         with function.loop(whole, count) as loop:
             self.store(source.load(loop.index), loop.index)
-
-
-__all__ = ["INT64", "Kind", "Pointer"]

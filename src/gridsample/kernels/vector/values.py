@@ -23,7 +23,6 @@ from gridsample.kernels.vector.kinds import KINDS, Kind, kind_of
 
 if TYPE_CHECKING:
     from gridsample.kernels.vector.function import Function
-    from gridsample.kernels.vector.pointers import Pointer
 
 BOOL, FLOAT32, FLOAT64 = KINDS["bool"], KINDS["float32"], KINDS["float64"]
 INT32, INT64, UINT32 = KINDS["int32"], KINDS["int64"], KINDS["uint32"]
@@ -58,6 +57,30 @@ def llvm_type(kind: Kind, lanes: int) -> str:
     return kind.llvm if lanes == 1 else f"<{lanes} x {kind.llvm}>"
 
 
+Operator = Callable[["Value", Any], "Value"]
+
+
+def operators(name: str) -> tuple[Operator, Operator]:
+    """Return the methods that apply an operation of `ARITHMETIC`, to a left and a right operand."""
+
+    def apply(self: Value, other: Any) -> Value:
+        return self.arithmetic(name, other)
+
+    def apply_reflected(self: Value, other: Any) -> Value:
+        return self.arithmetic(name, other, swapped=True)
+
+    return apply, apply_reflected
+
+
+def comparison(name: str) -> Operator:
+    """Return the method that applies a comparison of `CONDITIONS`."""
+
+    def compare(self: Value, other: Any) -> Value:
+        return self.compare(name, other)
+
+    return compare
+
+
 class Value:
     """A number for each of ``lanes`` lanes, in registers.
 
@@ -67,21 +90,18 @@ class Value:
         kind: its element type.
         lanes: how many numbers it holds.
         uniform: whether they are known to be the same.
-        home: the memory that it was loaded from, if that stays as it is (`Function.spill`).
+        is_constant: whether they are known while the program is written.
     """
 
-    __slots__ = ("function", "home", "kind", "lanes", "text", "uniform")
+    __slots__ = ("function", "is_constant", "kind", "lanes", "text", "uniform")
     __hash__ = object.__hash__
 
-    def __init__(self, function: Function, text: str, kind: Kind, lanes: int) -> None:
+    def __init__(
+        self, function: Function, text: str, kind: Kind, lanes: int, is_constant: bool = False
+    ) -> None:
         self.function, self.text, self.kind, self.lanes = function, text, kind, lanes
         self.uniform = lanes == 1
-        self.home: Pointer | None = None
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether it is known while the program is written."""
-        return not self.text.startswith("%")
+        self.is_constant = is_constant
 
     @property
     def type(self) -> str:
@@ -128,23 +148,14 @@ class Value:
             CONDITIONS[name][COLUMN[a.kind.family]], BOOL, a.lanes, f"{a}, {b.text}"
         )
 
-    def __add__(self, other: Any) -> Value:
-        return self.arithmetic("+", other)
-
-    def __radd__(self, other: Any) -> Value:
-        return self.arithmetic("+", other, swapped=True)
-
-    def __sub__(self, other: Any) -> Value:
-        return self.arithmetic("-", other)
-
-    def __rsub__(self, other: Any) -> Value:
-        return self.arithmetic("-", other, swapped=True)
-
-    def __mul__(self, other: Any) -> Value:
-        return self.arithmetic("*", other)
-
-    def __rmul__(self, other: Any) -> Value:
-        return self.arithmetic("*", other, swapped=True)
+    __add__, __radd__ = operators("+")
+    __sub__, __rsub__ = operators("-")
+    __mul__, __rmul__ = operators("*")
+    __and__, __rand__ = operators("&")
+    __or__, __ror__ = operators("|")
+    __xor__, __rxor__ = operators("^")
+    __lshift__, __rlshift__ = operators("<<")
+    __rshift__, __rrshift__ = operators(">>")
 
     def __truediv__(self, other: Any) -> Value:
         if not self.kind.is_float:
@@ -180,36 +191,6 @@ class Value:
     def __rmod__(self, other: Any) -> Value:
         return self.like(other) % self
 
-    def __and__(self, other: Any) -> Value:
-        return self.arithmetic("&", other)
-
-    def __rand__(self, other: Any) -> Value:
-        return self.arithmetic("&", other)
-
-    def __or__(self, other: Any) -> Value:
-        return self.arithmetic("|", other)
-
-    def __ror__(self, other: Any) -> Value:
-        return self.arithmetic("|", other)
-
-    def __xor__(self, other: Any) -> Value:
-        return self.arithmetic("^", other)
-
-    def __rxor__(self, other: Any) -> Value:
-        return self.arithmetic("^", other)
-
-    def __lshift__(self, other: Any) -> Value:
-        return self.arithmetic("<<", other)
-
-    def __rlshift__(self, other: Any) -> Value:
-        return self.arithmetic("<<", other, swapped=True)
-
-    def __rshift__(self, other: Any) -> Value:
-        return self.arithmetic(">>", other)
-
-    def __rrshift__(self, other: Any) -> Value:
-        return self.arithmetic(">>", other, swapped=True)
-
     def __neg__(self) -> Value:
         if self.kind.is_float:
             return self.function.emit("fneg", self.kind, self.lanes, str(self))
@@ -218,23 +199,10 @@ class Value:
     def __invert__(self) -> Value:
         return self.arithmetic("^", True if self.kind is BOOL else -1)
 
-    def __eq__(self, other: object) -> Value:  # type: ignore[override]
-        return self.compare("==", other)
-
-    def __ne__(self, other: object) -> Value:  # type: ignore[override]
-        return self.compare("!=", other)
-
-    def __lt__(self, other: Any) -> Value:
-        return self.compare("<", other)
-
-    def __le__(self, other: Any) -> Value:
-        return self.compare("<=", other)
-
-    def __gt__(self, other: Any) -> Value:
-        return self.compare(">", other)
-
-    def __ge__(self, other: Any) -> Value:
-        return self.compare(">=", other)
+    __eq__ = comparison("==")  # type: ignore[assignment]
+    __ne__ = comparison("!=")  # type: ignore[assignment]
+    __lt__, __le__ = comparison("<"), comparison("<=")
+    __gt__, __ge__ = comparison(">"), comparison(">=")
 
     # Functions ------------------------------------------------------------------------------------
 
@@ -335,6 +303,12 @@ class Value:
         digits, bits = (23, INT32) if self.kind is FLOAT32 else (52, INT64)
         return (number + 1.5 * 2.0**digits).bitcast(bits).to(kind)
 
+    def round_to(self, kind: Any) -> Value:
+        """Convert results to the kind that is stored: floats to integers as `saturate` does."""
+        kind = kind_of(kind)
+        rounds = self.kind.is_float and (kind.is_integer or kind is BOOL)
+        return self.saturate(kind) if rounds else self.to(kind)
+
     def bitcast(self, kind: Any, lanes: int | None = None) -> Value:
         """Read the same bits as another kind, with as many lanes as fill them."""
         kind = kind_of(kind)
@@ -345,7 +319,7 @@ class Value:
             raise ValueError(f"{lanes} lanes of {kind.name} do not have {bits} bits")
         to = llvm_type(kind, lanes)
         if to == self.type:
-            return Value(self.function, self.text, kind, lanes)
+            return Value(self.function, self.text, kind, lanes, self.is_constant)
         return self.function.emit("bitcast", kind, lanes, f"{self} to {to}")
 
     # Lanes ----------------------------------------------------------------------------------------
@@ -358,19 +332,19 @@ class Value:
             raise ValueError(f"cannot broadcast {self.lanes} lanes to {lanes}")
         return self.function.splat(self, lanes)
 
-    def shuffle(self, places: Sequence[int | None], other: Value | None = None) -> Value:
+    def shuffle(self, picked: Sequence[int | None], other: Value | None = None) -> Value:
         """Pick lanes: of this value, then (from index ``lanes`` on) of ``other``; None is any."""
         if self.lanes == 1:
-            return self.splat(len(places))
-        if len(places) == 1:
-            place = places[0] or 0
-            source = self if other is None or place < self.lanes else other
-            return source[place % self.lanes]
+            return self.splat(len(picked))
+        if len(picked) == 1:
+            lane = picked[0] or 0
+            source = self if other is None or lane < self.lanes else other
+            return source[lane % self.lanes]
         second = str(other) if other is not None else f"{self.type} poison"
-        picked = ", ".join("i32 poison" if p is None else f"i32 {p}" for p in places)
-        n = len(places)
+        mask = ", ".join("i32 poison" if lane is None else f"i32 {lane}" for lane in picked)
+        n = len(picked)
         return self.function.emit(
-            "shufflevector", self.kind, n, f"{self}, {second}, <{n} x i32> <{picked}>"
+            "shufflevector", self.kind, n, f"{self}, {second}, <{n} x i32> <{mask}>"
         )
 
     def __getitem__(self, lane: int) -> Value:
