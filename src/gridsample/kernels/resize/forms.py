@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, transpose
+from gridsample.kernels import transposing
+from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined
 
-# The registers of a block of a row; the numbers of a row that are processed before the next output;
-# and the size of the small blocks that are transposed.
-WIDE, LINE, SMALL = 4, 8192, 4
+# The registers of a block of a row, and the numbers of a row that are processed before the next
+# output.
+WIDE, LINE = 4, 8192
 
 
 class Stage(NamedTuple):
@@ -314,13 +315,13 @@ class Turned(Form):
                 begin, end = chunk.index, (chunk.index + fields.chunk).minimum(work.end)
                 low = fields.first.load(begin)
                 high = fields.first.load(end - 1) + fields.count.load(end - 1)
-                self.turn_in((low - work.base) * inner, (high - work.base) * inner)
+                self.read_lines((low - work.base) * inner, (high - work.base) * inner)
                 with function.loop(begin, end) as output:
                     first = fields.first.load(output.index) - low
                     target = self.after.at((output.index - begin) * step)
                     source = self.before.at(first * step)
                     self.sum_lines(output.index, source, step, self.blocks, target.store)
-                self.turn_out((begin - work.begin) * inner, (end - begin) * inner)
+                self.write_lines((begin - work.begin) * inner, (end - begin) * inner)
 
     def locate(self, first: Value) -> None:
         """Store where the lines of a group begin; it repeats the last line if there are too few."""
@@ -339,51 +340,28 @@ class Turned(Form):
         with function.loop(0, self.fields.inner * wide, wide) as loop:
             yield [loop.index], wide
 
-    def turn_in(self, start: Value, stop: Value) -> None:
+    def read_lines(self, start: Value, stop: Value) -> None:
         """Read the numbers from ``start`` to ``stop`` of each line, as rows."""
-        for k, size, part in self.squares(start, stop):
-            source, at = self.work.source.at(k), self.source_at.at(part)
-            lines = [
-                joined([source.load(at.load(lane), size) for lane in range(j, self.lanes, size)])
-                for j in range(size)
-            ]
-            for j, row in enumerate(transpose([line.to(self.sums) for line in lines])):
-                self.before.store(row, (k + j - start) * self.wide + part)
+        function, lanes = self.function, self.lanes
+        convert = functools.partial(Value.to, kind=self.sums)
+        for k, size in transposing.blocks(function, start, stop, lanes):
+            with function.loop(0, self.wide, lanes) as line:
+                memory, offsets = self.work.source.at(k), self.source_at.at(line.index)
+                rows = transposing.read_block(memory, offsets, size, lanes, convert)
+                for j, row in enumerate(rows):
+                    self.before.store(row, (k + j - start) * self.wide + line.index)
 
-    def turn_out(self, to: Value, count: Value) -> None:
-        """Write ``count`` rows to the lines, from ``to`` on."""
-        for k, size, part in self.squares(count * 0, count):
-            target, at = self.work.target.at(to + k), self.target_at.at(part)
-            rows = [self.after.load((k + j) * self.wide + part, self.lanes) for j in range(size)]
-            for j, values in enumerate(transpose(rows)):
-                numbers = self.stored(values)
-                for piece in range(0, self.lanes, size):
-                    target.store(numbers.shuffle(range(piece, piece + size)), at.load(piece + j))
-
-    def squares(self, start: Value, stop: Value) -> Iterator[tuple[Value, int, Value]]:
-        """Yield the squares to transpose: (first number, size, first line); some overlap."""
-        function, lanes, small = self.function, self.lanes, min(SMALL, self.lanes)
-        whole = start
-        if lanes > small:
-            whole = start + (stop - start) // lanes * lanes
-            with (
-                function.loop(start, whole, lanes) as loop,
-                function.loop(0, self.wide, lanes) as part,
-            ):
-                yield loop.index, lanes, part.index
-        enough = stop - start >= small
-        with (
-            function.when(enough),
-            function.loop(whole, stop, small) as loop,
-            function.loop(0, self.wide, lanes) as part,
-        ):
-            yield loop.index.minimum(stop - small), small, part.index
-        with (
-            function.when(~enough),
-            function.loop(start, stop) as loop,
-            function.loop(0, self.wide, lanes) as part,
-        ):
-            yield loop.index, 1, part.index
+    def write_lines(self, start: Value, count: Value) -> None:
+        """Write ``count`` rows to the lines, from number ``start`` on."""
+        function, lanes = self.function, self.lanes
+        for k, size in transposing.blocks(function, count * 0, count, lanes):
+            with function.loop(0, self.wide, lanes) as line:
+                rows = [
+                    self.stored(self.after.load((k + j) * self.wide + line.index, lanes))
+                    for j in range(size)
+                ]
+                memory, offsets = self.work.target.at(start + k), self.target_at.at(line.index)
+                transposing.write_block(memory, offsets, rows)
 
 
 class Gathered(Form):
