@@ -51,6 +51,7 @@ class Work(NamedTuple):
 
     source: Pointer
     target: Pointer
+    scratch: Pointer
     outer: Value
     n: Value
     base: Value
@@ -301,7 +302,7 @@ class Turned(Form):
         super().__init__(function, stage, fields, work)
         self.wide = stage.registers * self.lanes
         self.before, self.after = (
-            fields.scratch.at(at).cast(self.sums) for at in (fields.before, fields.after)
+            work.scratch.at(at).cast(self.sums) for at in (fields.before, fields.after)
         )
         self.source_at, self.target_at = (function.scratch("int64", self.wide) for _ in range(2))
 
