@@ -23,7 +23,7 @@ from gridsample.definitions.plan import type_name
 from gridsample.definitions.tables import KEPT, AxisMap, Band, chosen
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import Layout, addresses_of, layout_of, plain
-from gridsample.kernels.resize import is_packed, pick, planning
+from gridsample.kernels.resize import is_packed, pick_pixels, planning
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.footprint_labels import LabelList
 from gridsample.kernels.sampling.labels import as_key, key_kind
@@ -326,7 +326,7 @@ def resize(maps: Sequence[AxisMap], source: Array, out: Array, threads: int | No
         threads: the maximum number of threads.
     """
     if not is_packed(source):
-        maps, source = pick(maps, source)
+        maps, source = pick_pixels(maps, source)
     vote(maps, source, out, threads)
 
 
