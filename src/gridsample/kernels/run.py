@@ -39,7 +39,7 @@ HEAD = {
     "scratch_bytes": "int64",  # the part of each thread
 }
 # The number of tasks per thread after which Python may handle an interrupt.
-TURN = 16
+BATCH = 16
 
 
 @contextlib.contextmanager
@@ -61,11 +61,11 @@ def entry(
     call = function.arguments(head)
     fields = settings.read(call.settings)
     counters = Pointer(function.argument, "int64")  # the fields `taken` and `working`
-    turn = counters.at(1).fetch_add(1)
-    scratch = call.scratch.at(turn * call.scratch_bytes)
-    given = {name: getattr(call, name) for name in arrays}
+    thread = counters.at(1).fetch_add(1)
+    scratch = call.scratch.at(thread * call.scratch_bytes)
+    pointers = {name: getattr(call, name) for name in arrays}
     with function.tasks(counters, call.first, call.last) as task:
-        yield task, SimpleNamespace(**given, **vars(fields), scratch=scratch)
+        yield task, SimpleNamespace(**pointers, **vars(fields), scratch=scratch)
 
 
 class Launch(NamedTuple):
@@ -94,9 +94,9 @@ class Launch(NamedTuple):
         kind = ctypes.c_int64 * (len(HEAD) + len(addresses))
         worker = self.program.address, self.program.call
         threads = min(threads, self.threads)
-        turn = TURN * threads
-        for first in range(0, self.tasks, turn):
-            last = min(first + turn, self.tasks)
+        batch = BATCH * threads
+        for first in range(0, self.tasks, batch):
+            last = min(first + batch, self.tasks)
             count = min(threads, last - first)
             scratch = lend_scratch(each * count) if each else 0
             record = kind(0, 0, first, last, settings, scratch, each, *addresses)

@@ -3,7 +3,7 @@
 rows      `inner` is long: lanes are neighbours in a row, and all have the same weights
 strided   neighbouring outputs read inputs a fixed step apart: lanes are neighbours in a line
 pixels    `inner` is that of pixels with few channels: lanes are the pixels of a few lines
-turned    `inner` is short: lanes are lines, which are transposed in registers before and after
+transposed   `inner` is short: lanes are lines, which are transposed before and after
 gathered  there are few lines, too: lanes are outputs, each of which reads its own inputs
 """
 
@@ -27,7 +27,7 @@ class Stage(NamedTuple):
     """What a stage is compiled for.
 
     Attributes:
-        form: "rows", "strided", "pixels", "turned" or "gathered".
+        form: "rows", "strided", "pixels", "transposed" or "gathered".
         leading: whether it resizes the first axis, of which a piece may have a part.
         taps: the number of inputs of most outputs if it is small, otherwise 0.
         inner: the contiguous numbers at each place of the axis if they are few, otherwise 0.
@@ -85,8 +85,8 @@ class Form:
         """Convert sums to the type of the target."""
         kind, shift = self.work.target.kind, self.fields.shift
         if self.sums.is_integer:
-            one = self.function.constant(1, "int64")
-            half = (one << (shift - 1)).to(self.sums)
+            unit = self.function.constant(1, "int64")
+            half = (unit << (shift - 1)).to(self.sums)
             total = (total + half) >> shift.to(self.sums)
             return total.maximum(0).minimum((1 << kind.bits) - 1).to(kind)
         return total.round_to(kind)
@@ -272,8 +272,8 @@ class Strided(Form):
             with function.loop(start, stop, pixels) as loop:
                 i = loop.index.minimum(stop - pixels)
                 target.store(self.stored(self.sum_block(source, i)), i * inner)
-            for some in ((work.begin, start.minimum(work.end)), (stop, work.end)):
-                with function.loop(*some) as loop:
+            for outputs_at_end in ((work.begin, start.minimum(work.end)), (stop, work.end)):
+                with function.loop(*outputs_at_end) as loop:
                     self.sum_numbers(loop.index, [(source, target)])
 
     def sum_block(self, source: Pointer, i: Value) -> Value:
@@ -293,7 +293,7 @@ class Strided(Form):
         return self.sum_few(read, self.weights(i))[0]
 
 
-class Turned(Form):
+class TransposedLines(Form):
     """Lanes are lines: number k of each is in row k of scratch memory."""
 
     def __init__(
@@ -304,7 +304,9 @@ class Turned(Form):
         self.before, self.after = (
             work.scratch.at(at).cast(self.sums) for at in (fields.before, fields.after)
         )
-        self.source_at, self.target_at = (function.scratch("int64", self.wide) for _ in range(2))
+        self.source_offsets, self.target_offsets = (
+            function.scratch("int64", self.wide) for _ in range(2)
+        )
 
     def write(self) -> None:
         """Transpose a few lines, sum them together, and transpose the results."""
@@ -329,8 +331,8 @@ class Turned(Form):
         function, work, inner = self.function, self.work, self.fields.inner
         lane = function.vector(range(self.wide), "int64")
         line = (lane + first).minimum(work.outer - 1)
-        self.source_at.store(line * (work.n * inner), aligned=True)
-        self.target_at.store(line * ((work.end - work.begin) * inner), aligned=True)
+        self.source_offsets.store(line * (work.n * inner), aligned=True)
+        self.target_offsets.store(line * ((work.end - work.begin) * inner), aligned=True)
 
     def blocks(self) -> Iterator[tuple[list[Value], int]]:
         """Yield where the registers of a row of scratch memory begin, and their lanes."""
@@ -347,7 +349,7 @@ class Turned(Form):
         convert = functools.partial(Value.to, kind=self.sums)
         for k, size in transposing.blocks(function, start, stop, lanes):
             with function.loop(0, self.wide, lanes) as line:
-                memory, offsets = self.work.source.at(k), self.source_at.at(line.index)
+                memory, offsets = self.work.source.at(k), self.source_offsets.at(line.index)
                 rows = transposing.read_block(memory, offsets, size, lanes, convert)
                 for j, row in enumerate(rows):
                     self.before.store(row, (k + j - start) * self.wide + line.index)
@@ -361,7 +363,7 @@ class Turned(Form):
                     self.stored(self.after.load((k + j) * self.wide + line.index, lanes))
                     for j in range(size)
                 ]
-                memory, offsets = self.work.target.at(start + k), self.target_at.at(line.index)
+                memory, offsets = self.work.target.at(start + k), self.target_offsets.at(line.index)
                 transposing.write_block(memory, offsets, rows)
 
 
@@ -406,4 +408,10 @@ class Gathered(Form):
         return numbers.to(self.sums) * weights
 
 
-FORMS = {"rows": Rows, "strided": Strided, "pixels": Pixels, "turned": Turned, "gathered": Gathered}
+FORMS = {
+    "rows": Rows,
+    "strided": Strided,
+    "pixels": Pixels,
+    "transposed": TransposedLines,
+    "gathered": Gathered,
+}

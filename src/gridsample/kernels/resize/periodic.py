@@ -108,18 +108,18 @@ def period_of(axis: Axis, transposed: bool, lanes: int) -> Period | None:
     step = int(rows if transposed else columns)
     first, count, weights = band.first, band.count, band.weights
     begin, end = HEAD * lanes, band.outputs - (HEAD + 1) * lanes
-    some, next_ = slice(begin, end), slice(begin + lanes, end + lanes)
+    period, next_period = slice(begin, end), slice(begin + lanes, end + lanes)
     repeats = (
-        (count[some] == count[begin]).all()
-        and np.array_equal(first[some] + step, first[next_])
-        and np.array_equal(weights[some], weights[next_])
+        (count[period] == count[begin]).all()
+        and np.array_equal(first[period] + step, first[next_period])
+        and np.array_equal(weights[period], weights[next_period])
     )
-    here, taps = first[begin : begin + lanes], int(count[begin])
-    places = tuple([int(k) for k in here - here[0]])
+    first_of_period, taps = first[begin : begin + lanes], int(count[begin])
+    places = tuple([int(k) for k in first_of_period - first_of_period[0]])
     window = max(places[-1] + taps, lanes)
     if not repeats or not 0 < taps <= TAPS or not window <= min(WINDOW * lanes, HEAD * step):
         return None
-    return Period(band, places, taps, step, int(here[0]) - HEAD * step)
+    return Period(band, places, taps, step, int(first_of_period[0]) - HEAD * step)
 
 
 @functools.lru_cache(maxsize=256)
@@ -154,18 +154,18 @@ class Periods:
             window = source.at(loop.index // self.lanes * call.step + call.origin)
             target.store(self.register(window), loop.index)
         with function.loop(begin.maximum(call.tail), end) as loop:
-            there, row = source.at(call.less_inputs), loop.index - call.less_outputs
-            target.store(self.single(there, row), loop.index)
+            shifted, row = source.at(call.less_inputs), loop.index - call.less_outputs
+            target.store(self.single(shifted, row), loop.index)
 
     def single(self, source: Pointer, row: Value) -> Value:
         """Return one output, given its row in the tables."""
         function, call = self.function, self.call
-        there, weights = source.at(call.first.load(row)), call.weights.at(row * call.taps)
+        inputs, weights = source.at(call.first.load(row)), call.weights.at(row * call.taps)
         if self.description.copies:
-            return there.load()
+            return inputs.load()
         none = [function.constant(0, self.sums)]
         with function.loop(0, call.count.load(row), carry=none) as tap:
-            term = there.load(tap.index).to(self.sums) * weights.load(tap.index).to(self.sums)
+            term = inputs.load(tap.index).to(self.sums) * weights.load(tap.index).to(self.sums)
             tap.carry(tap.carried[0] + term)
         return tap.carried[0].round_to(self.description.target)
 
@@ -186,13 +186,13 @@ class Periods:
 
     def picked(self, numbers: list[Value], starts: list[int], tap: int) -> Value:
         """Return the inputs of a tap, from registers that begin at ``starts`` in the window."""
-        which = [(place + tap) // self.lanes for place in self.description.places]
-        lane = [
+        registers = [(place + tap) // self.lanes for place in self.description.places]
+        lanes = [
             k * self.lanes + place + tap - starts[k]
-            for k, place in zip(which, self.description.places, strict=True)
+            for k, place in zip(registers, self.description.places, strict=True)
         ]
         count = 1 << (len(numbers) - 1).bit_length()
-        return joined([*numbers, *numbers[:1] * (count - len(numbers))]).shuffle(lane)
+        return joined([*numbers, *numbers[:1] * (count - len(numbers))]).shuffle(lanes)
 
 
 @functools.lru_cache(maxsize=128)

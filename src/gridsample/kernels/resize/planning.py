@@ -28,8 +28,8 @@ WORTH = 1 << 20
 # otherwise be larger than two pieces.
 WIDE = 16
 # The cost of transposing a number, in products.
-TURN = 3.0
-# Lines from which on they are transposed, and the outputs between two transpositions, at most and
+TRANSPOSITION = 3.0
+# Lines from which on they are transposed; the outputs between two transpositions, at most and
 # at least; these are fewer only if they need more than so many bytes.
 LINES, CHUNK, LEAST, NEAR, FAR = 4, 64, 16, 1 << 16, 1 << 19
 # The greatest number of inputs for which a stage is compiled.
@@ -108,7 +108,7 @@ def best_order(bands: tuple[Band, ...], inner: int, lanes: int = 16) -> tuple[in
             work: float = band.outputs * (band.taps + 1)
             line = inner * math.prod(shape[axis + 1 :])
             if line < lanes and not regular(band, line, lanes):
-                work += TURN * (band.inputs + band.outputs)
+                work += TRANSPOSITION * (band.inputs + band.outputs)
             total += work * math.prod(shape) / band.outputs
         return total
 
@@ -131,10 +131,10 @@ def order_of(bands: tuple[Band, ...], shape: Shape, numbers: Numbers) -> list[in
 
 def between(bands: Sequence[Band], order: Sequence[int], shape: Shape) -> int:
     """Return the size of the largest result of a plane, in numbers, if the last is not stored."""
-    sizes, now = [], list(shape[1:])
+    sizes, sizes_now = [], list(shape[1:])
     for axis in order:
-        now[axis] = bands[axis].outputs
-        sizes.append(math.prod(now))
+        sizes_now[axis] = bands[axis].outputs
+        sizes.append(math.prod(sizes_now))
     return max(sizes[:-1] or sizes)
 
 
@@ -243,15 +243,15 @@ def plan_stage(
     few = band.taps if band.taps <= FEW else 0
     if inner >= lanes:
         stage = Stage("rows", axis == 0, few)
-    elif run := regular(band, inner, lanes):
-        start, stop, step = run
+    elif pattern := regular(band, inner, lanes):
+        start, stop, step = pattern
         stage = Stage("strided", axis == 0, int(count[start]), inner, step=step)
         fields |= {"start": start, "stop": stop}
     elif lines >= LINES and 1 < inner <= FEW and band.taps <= inner:
         stage = Stage("pixels", axis == 0, few, inner)
     elif lines >= LINES:
         registers = 2 if inner == 1 and lines >= 2 * lanes else 1
-        stage = Stage("turned", axis == 0, few, inner if inner <= FEW else 0, registers)
+        stage = Stage("transposed", axis == 0, few, inner if inner <= FEW else 0, registers)
         wide, size = inner * registers * lanes, np.dtype(numbers.sums).itemsize
         chunk = min(CHUNK, band.outputs)
         while chunk > 1 and reach(band, chunk) * wide * size > (NEAR if chunk > LEAST else FAR):

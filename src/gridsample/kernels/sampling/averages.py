@@ -13,24 +13,26 @@ from gridsample.definitions.plan import BOUNDARIES, Plan
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import addresses_of, as_float, converted, even, layout_of, plain
 from gridsample.kernels.sampling.calls import parts_of_maps, plan_derivatives, plan_gather
-from gridsample.kernels.sampling.channels import channels_together
+from gridsample.kernels.sampling.channels_last import (
+    LEAST,
+    empty_channels_last,
+    parts_of,
+    pays_channels_last,
+    to_channels_first,
+    to_channels_last,
+    transpose_matrices,
+)
 from gridsample.kernels.sampling.division import Averages, Sweep
-from gridsample.kernels.sampling.layouts import gradient_layout
+from gridsample.kernels.sampling.layouts import (
+    channels_together,
+    gradient_layout,
+)
 from gridsample.kernels.sampling.preparing import (
     as_maps,
     dropped_of,
     even_values,
     in_order,
     numbers_of_planes,
-)
-from gridsample.kernels.sampling.turning import (
-    LEAST,
-    empty_runs,
-    parts_of,
-    pays_to_turn,
-    turn,
-    turn_back,
-    turned,
 )
 
 Array = np.ndarray[Any, Any]
@@ -85,14 +87,17 @@ def average(
         out = np.empty_like(out)
     means = Averages(averaging, layout)
     # Wherever nothing is missing, means have the bits of plain samples, which are turned likewise.
-    if means.runs and pays_to_turn(plan, layout_of(image), layout_of(out), True):
+    if means.runs and pays_channels_last(plan, layout_of(image), layout_of(out), True):
         for part in parts_of(plan):
-            runs, values = turned(image[part.items], count), empty_runs(out[part.items])
+            runs, values = (
+                to_channels_last(image[part.items], count),
+                empty_channels_last(out[part.items]),
+            )
             average(
                 part.plan, runs, grid[part.grids], values, averaging, fill=fill, affine=affine,
                 threads=count,
             )  # fmt: skip
-            turn_back(values, out[part.items], count)
+            to_channels_first(values, out[part.items], count)
         return False
     if not means.runs and in_runs(out) and pays_to_separate(plan, image):
         separate = separated(image, count)
@@ -120,7 +125,7 @@ def average(
 def sums_runs(plan: Plan, image: Array, out: Array) -> bool:
     """Whether plain samples are sums of runs of channels."""
     layouts = layout_of(image), layout_of(out)
-    return channels_together(*layouts) > 1 or pays_to_turn(plan, *layouts, True)
+    return channels_together(*layouts) > 1 or pays_channels_last(plan, *layouts, True)
 
 
 def in_runs(array: Array) -> bool:
@@ -139,14 +144,14 @@ def pays_to_separate(plan: Plan, image: Array) -> bool:
 def separated(runs: Array, threads: int) -> Array:
     """Return a copy of runs of channels as planes."""
     planes = np.empty(runs.shape, runs.dtype)
-    turn_back(runs, planes, threads)
+    to_channels_first(runs, planes, threads)
     return planes
 
 
 def join(planes: Array, runs: Array, threads: int) -> None:
     """Copy planes to runs of channels."""
     items, channels, *shape = planes.shape
-    turn(planes, runs, (items, channels, math.prod(shape)), threads)
+    transpose_matrices(planes, runs, (items, channels, math.prod(shape)), threads)
 
 
 def plain_weights(plan: Plan, weights: Array, image: Array) -> Array:

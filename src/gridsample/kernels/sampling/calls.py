@@ -15,7 +15,6 @@ from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import Layout, frozen, spacing
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.axes import AxisRule, rules_of
-from gridsample.kernels.sampling.channels import block_of, channels_together
 from gridsample.kernels.sampling.division import (
     Averages,
     Outputs,
@@ -39,6 +38,8 @@ from gridsample.kernels.sampling.gradients import Backward, DoubleBackward
 from gridsample.kernels.sampling.labels import Labels
 from gridsample.kernels.sampling.layouts import (
     Planes,
+    block_of,
+    channels_together,
     element,
     gradient_layout,
     planes_of,

@@ -49,14 +49,14 @@ class FootprintBackward(SumsOverFootprints, Backward):
             self.finish_maps(strip)
 
     def process(
-        self, group: Group, footprint: Footprint, turns: Value, part: SimpleNamespace
+        self, group: Group, footprint: Footprint, samples: Value, part: SimpleNamespace
     ) -> None:
         """Process a group."""
         for k in range(1 + self.rank if self.need_grid else 0):
             self.slopes.clear(k)
-        super().process(group, footprint, turns, part)
+        super().process(group, footprint, samples, part)
         if self.need_grid:
-            self.store_slopes(group, footprint, turns)
+            self.store_slopes(group, footprint, samples)
 
     def state_of_sample(
         self, group: Group, footprint: Footprint, along: Vectors, waits: Value
@@ -66,39 +66,39 @@ class FootprintBackward(SumsOverFootprints, Backward):
         return state._replace(valid=state.valid & ~waits, along=tuple(along))
 
     def add_samples(
-        self, group: Group, footprint: Footprint, turns: tuple[Value, Value],
+        self, group: Group, footprint: Footprint, samples: tuple[Value, Value],
         planes: tuple[Value, Value],
     ) -> None:  # fmt: skip
-        """Add the gradients of the samples of some turns in some planes."""
+        """Add the gradients of the samples of some rounds in some planes."""
         function, lanes = self.function, self.function.lanes
-        with function.loop(0, turns[1] - turns[0]) as turn:
-            self.totals.clear(turn.index)
+        with function.loop(0, samples[1] - samples[0]) as sample:
+            self.totals.clear(sample.index)
         with function.loop(*planes) as plane:
             memory = self.memory_of(group.item, plane.index)
             g = self.upstream(group, memory) / footprint.total
             sums = self.sums_of(plane.index - planes[0])
-            with function.loop(0, turns[1] - turns[0]) as turn:
-                for result in self.add(turn.index, group, g, memory):
+            with function.loop(0, samples[1] - samples[0]) as sample:
+                for result in self.add(sample.index, group, g, memory):
                     sums.store(sums.load(0, lanes, aligned=True) + result, aligned=True)
         if self.need_grid:
-            self.collect(turns[1] - turns[0])
+            self.collect(samples[1] - samples[0])
 
-    def collect(self, turns: Value) -> None:
+    def collect(self, samples: Value) -> None:
         """Add the slopes of samples to those of the base and the sides."""
-        with self.function.loop(0, turns) as turn:
-            state = self.states.load(turn.index)
-            slopes = self.slopes_of(turn.index)
+        with self.function.loop(0, samples) as sample:
+            state = self.states.load(sample.index)
+            slopes = self.slopes_of(sample.index)
             self.slopes.add(0, slopes)
             for a, place in enumerate(state.along):
                 self.slopes.add(1 + a, [x * place for x in slopes])
 
-    def store_slopes(self, group: Group, footprint: Footprint, turns: Value) -> None:
+    def store_slopes(self, group: Group, footprint: Footprint, samples: Value) -> None:
         """Store the gradients of a group's points and sides, or add them to those of maps."""
         here = footprint.total > 0.0
         base = self.sides.scaled(self.slopes.read(0))
         self.slopes.clear(0)
         # A side with a single sample has no gradient.
-        with self.function.when(turns > 1):
+        with self.function.when(samples > 1):
             sides = [self.slopes.read(1 + a) for a in range(self.rank)]
             sides, own = self.sides.transposed(footprint, sides)
             self.slopes.add(0, own)
@@ -140,12 +140,12 @@ class FootprintDoubleBackward(FootprintBackward, DoubleBackward):
     """Writes the loops over the footprints of points that compute second derivatives."""
 
     def process(
-        self, group: Group, footprint: Footprint, turns: Value, part: SimpleNamespace
+        self, group: Group, footprint: Footprint, samples: Value, part: SimpleNamespace
     ) -> None:
         """Process a group."""
         # Base and sides of the directions in which samples move.
         self.directions = self.sides.of_directions(group, self.call.tangents, footprint)
-        super().process(group, footprint, turns, part)
+        super().process(group, footprint, samples, part)
 
     def state_of_sample(
         self, group: Group, footprint: Footprint, along: Vectors, waits: Value

@@ -34,16 +34,16 @@ class FootprintLabels(OverFootprints, Labels):
         self.list = LabelList(function, call.scratch, self.key)
 
     def process(
-        self, group: Group, footprint: Footprint, turns: Value, part: SimpleNamespace
+        self, group: Group, footprint: Footprint, samples: Value, part: SimpleNamespace
     ) -> None:
         """Find and store the labels of a group, plane by plane."""
         function, call, together = self.function, self.call, self.states.groups
         none = function.constant(0, "int64")
         with function.loop(part.plane, part.plane_end) as plane:
             carried = [none, *self.first_numbers()]
-            with function.loop(0, turns, together, carry=carried) as loop:
+            with function.loop(0, samples, together, carry=carried) as loop:
                 count, *numbers = loop.carried
-                some = loop.index, (loop.index + together).minimum(turns)
+                some = loop.index, (loop.index + together).minimum(samples)
                 numbers = self.locate_samples(group, footprint, some, numbers)
                 count = self.add_samples(group, plane.index, some, footprint.total, count)
                 loop.carry(count, *numbers)
@@ -54,28 +54,28 @@ class FootprintLabels(OverFootprints, Labels):
             self.points.store_values(group, target, self.stored(winner), contiguous)
 
     def add_samples(
-        self, group: Group, plane: Value, turns: tuple[Value, Value], total: Value, count: Value
+        self, group: Group, plane: Value, samples: tuple[Value, Value], total: Value, count: Value
     ) -> Value:
-        """Add the votes of some turns to the list; return its new length."""
+        """Add the votes of some rounds to the list; return its new length."""
         function, lanes = self.function, self.function.lanes
         source = self.image.plane(None if group.listed else group.item, plane)
         fills = self.fills(plane)
-        with function.loop(*turns, carry=[count]) as turn:
-            state = self.states.load(turn.index - turns[0])
+        with function.loop(*samples, carry=[count]) as sample:
+            state = self.states.load(sample.index - samples[0])
             different = self.collect(state, source, fills)
-            active = turn.index.to(function.real) < total
-            with function.loop(0, different, carry=turn.carried) as tap:
+            active = sample.index.to(function.real) < total
+            with function.loop(0, different, carry=sample.carried) as tap:
                 key = self.keys.load(tap.index * lanes, lanes, aligned=True)
                 weight = self.weights.load(tap.index * lanes, lanes, aligned=True)
                 tap.carry(self.list.add(key, weight, active, tap.carried[0]))
-            turn.carry(*tap.carried)
-        return turn.carried[0]
+            sample.carry(*tap.carried)
+        return sample.carried[0]
 
     def collect(self, state: State, source: Pointer, fills: dict[str, Value]) -> Value:
         """Store the votes of a sample; return their number, which is 1 where all taps agree."""
         function, lanes = self.function, self.function.lanes
         keys, weights = self.votes(state, source, fills["dropped"])
-        for name, there in (("outside", state.outside), ("holes", ~state.valid)):
+        for name, there in (("outside", state.outside), ("invalid", ~state.valid)):
             if there is not None:
                 keys = [there.select(as_key(fills[name]), key) for key in keys]
         for k, (key, weight) in enumerate(zip(keys, weights, strict=True)):

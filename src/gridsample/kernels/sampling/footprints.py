@@ -2,9 +2,9 @@
 
 The footprint of an output point is the parallelogram that the differences of the grid along the
 output's axes span.  Its samples are spread evenly over it, n_k = ceil(length - 1/64) along side k,
-with the length in pixels.  W points take the same number of turns: as many as the point with the
-most samples needs.  In every turn each point has its next sample, which is located and read as a
-point of plain sampling is, and added to the point's sum; points without one wait.
+with the length in pixels.  W points take as many samples as the one of them with the most needs.
+Sample k of each point is located and read as a point of plain sampling is, and added to the point's
+sum; points that have fewer wait.
 
 Where a side is too long, the point is sampled in a halved copy of the image, its *level*.  A call
 processes the points of one level, and reports which others there are.
@@ -319,13 +319,13 @@ class OverFootprints:
             self.report(reduce_lanes(bits, operator.or_).to("int64"), task)
         here = footprint.level == self.call.level.to("int32")
         footprint = footprint._replace(total=here.select(footprint.total, 0.0))
-        turns = reduce_lanes(footprint.total, Value.maximum).to("int64")
-        self.report((turns > 1).to("int64") << SHRINKS, task)
-        with self.function.when(turns > 0):
-            self.process(group, footprint, turns, part)
+        samples = reduce_lanes(footprint.total, Value.maximum).to("int64")
+        self.report((samples > 1).to("int64") << SHRINKS, task)
+        with self.function.when(samples > 0):
+            self.process(group, footprint, samples, part)
 
     def process(
-        self, group: Group, footprint: Footprint, turns: Value, part: SimpleNamespace
+        self, group: Group, footprint: Footprint, samples: Value, part: SimpleNamespace
     ) -> None:
         """Compute and store the results of a group."""
         raise NotImplementedError
@@ -335,21 +335,21 @@ class OverFootprints:
         self.call.report.store(self.call.report.load(task) | bits, task)
 
     def locate_samples(
-        self, group: Group, footprint: Footprint, turns: tuple[Value, Value], numbers: Vectors
+        self, group: Group, footprint: Footprint, samples: tuple[Value, Value], numbers: Vectors
     ) -> Vectors:
-        """Save the states of the samples of some turns; return the numbers of the next sample."""
+        """Save the states of the samples of some rounds; return the numbers of the next sample."""
         inverse = [1.0 / count for count in footprint.counts]
-        with self.function.loop(*turns, carry=numbers) as turn:
-            waits = turn.index.to(self.function.real) >= footprint.total
+        with self.function.loop(*samples, carry=numbers) as sample:
+            waits = sample.index.to(self.function.real) >= footprint.total
             with self.function.exactly():
                 along = [
                     waits.select(0.0, (number + 0.5) * by - 0.5)
-                    for number, by in zip(turn.carried, inverse, strict=True)
+                    for number, by in zip(sample.carried, inverse, strict=True)
                 ]
             state = self.state_of_sample(group, footprint, along, waits)
-            self.states.save(turn.index - turns[0], state)
-            turn.carry(*next_numbers(turn.carried, footprint.counts))
-        return turn.carried
+            self.states.save(sample.index - samples[0], state)
+            sample.carry(*next_numbers(sample.carried, footprint.counts))
+        return sample.carried
 
     def state_of_sample(
         self, group: Group, footprint: Footprint, along: Vectors, waits: Value
@@ -372,7 +372,7 @@ class SumsOverFootprints(OverFootprints):
         return self.function.scratch(self.function.real, TOGETHER, self.function.lanes)
 
     def process(
-        self, group: Group, footprint: Footprint, turns: Value, part: SimpleNamespace
+        self, group: Group, footprint: Footprint, samples: Value, part: SimpleNamespace
     ) -> None:
         """Compute and store the results of a group, some planes at a time."""
         function, lanes, together = self.function, self.function.lanes, self.states.groups
@@ -381,17 +381,17 @@ class SumsOverFootprints(OverFootprints):
             planes = loop.index, (loop.index + TOGETHER).minimum(part.plane_end)
             with function.loop(0, planes[1] - planes[0]) as plane:  # 0 is not neutral for -0
                 self.sums_of(plane.index).store(-zero, aligned=True)
-            with function.loop(0, turns, together, carry=self.first_numbers()) as some:
-                here = some.index, (some.index + together).minimum(turns)
+            with function.loop(0, samples, together, carry=self.first_numbers()) as some:
+                here = some.index, (some.index + together).minimum(samples)
                 some.carry(*self.locate_samples(group, footprint, here, some.carried))
                 self.add_samples(group, footprint, here, planes)
             self.store_planes(group, footprint, planes)
 
     def add_samples(
-        self, group: Group, footprint: Footprint, turns: tuple[Value, Value],
+        self, group: Group, footprint: Footprint, samples: tuple[Value, Value],
         planes: tuple[Value, Value],
     ) -> None:  # fmt: skip
-        """Add the samples of some turns, whose states are known, to the sums of some planes."""
+        """Add the samples of some rounds, whose states are known, to the sums of some planes."""
         raise NotImplementedError
 
     def store_planes(self, group: Group, footprint: Footprint, planes: tuple[Value, Value]) -> None:
@@ -420,23 +420,23 @@ class FootprintMeans(SumsOverFootprints, Gather):
     """Writes the loops that average samples."""
 
     def add_samples(
-        self, group: Group, footprint: Footprint, turns: tuple[Value, Value],
+        self, group: Group, footprint: Footprint, samples: tuple[Value, Value],
         planes: tuple[Value, Value],
     ) -> None:  # fmt: skip
-        """Add the samples of some turns, whose states are known, to the sums of some planes."""
+        """Add the samples of some rounds, whose states are known, to the sums of some planes."""
         function, lanes, total = self.function, self.function.lanes, footprint.total
-        hole = function.constant(math.nan, function.real, lanes)
+        nan = function.constant(math.nan, function.real, lanes)
         with function.loop(*planes) as loop:
             source = self.image.plane(None if group.listed else group.item, loop.index)
             # A sample that is not valid is NaN, also where the image has integers.
-            fills = self.fills(loop.index) | {"holes": hole}
+            fills = self.fills(loop.index) | {"invalid": nan}
             sums = self.sums_of(loop.index - planes[0])
             before = sums.load(0, lanes, aligned=True)
-            with function.loop(*turns, carry=[before]) as turn:
-                value = self.value(self.states.load(turn.index - turns[0]), source, fills)
-                waits = turn.index.to(function.real) >= total
-                turn.carry(waits.select(turn.carried[0], turn.carried[0] + value))
-            sums.store(turn.carried[0], aligned=True)
+            with function.loop(*samples, carry=[before]) as sample:
+                value = self.value(self.states.load(sample.index - samples[0]), source, fills)
+                waits = sample.index.to(function.real) >= total
+                sample.carry(waits.select(sample.carried[0], sample.carried[0] + value))
+            sums.store(sample.carried[0], aligned=True)
 
     def store_planes(self, group: Group, footprint: Footprint, planes: tuple[Value, Value]) -> None:
         """Store the means of some planes."""
@@ -447,7 +447,7 @@ class FootprintMeans(SumsOverFootprints, Gather):
         with function.loop(*planes) as plane:
             mean = self.mean(footprint, plane.index - planes[0])
             if not floating:
-                mean = (mean == mean).select(mean, self.fills(plane.index)["holes"])
+                mean = (mean == mean).select(mean, self.fills(plane.index)["invalid"])
             values = self.stored(mean)
             target = call.out.at(call.out_planes.load(plane.index))
             everywhere = here.all()

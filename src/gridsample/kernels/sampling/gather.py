@@ -42,7 +42,7 @@ class Gather:
     def numbers(cls, description: Description) -> dict[str, str]:
         """Return the kinds of the arrays with a number for each plane, by name."""
         kind = description.image if description.reading == COPIES else description.real
-        return dict.fromkeys(("outside", "dropped", "holes"), kind)
+        return dict.fromkeys(("outside", "dropped", "invalid"), kind)
 
     @classmethod
     def others(cls, description: Description) -> dict[str, str]:
@@ -100,7 +100,7 @@ class Gather:
             value = self.total(state, source, fills)
         if state.outside is not None:
             value = state.outside.select(fills["outside"], value)
-        return state.valid.select(value, fills["holes"])
+        return state.valid.select(value, fills["invalid"])
 
     def total(self, state: State, source: Pointer, fills: dict[str, Value]) -> Value:
         """Sum the taps of a group in one plane."""

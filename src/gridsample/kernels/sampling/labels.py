@@ -29,14 +29,14 @@ class Labels(Gather):
     @classmethod
     def numbers(cls, description: Description) -> dict[str, str]:
         """Return the kinds of the arrays with a number for each plane, by name."""
-        return dict.fromkeys(("outside", "dropped", "holes"), description.image)
+        return dict.fromkeys(("outside", "dropped", "invalid"), description.image)
 
     def value(self, state: State, source: Pointer, fills: dict[str, Value]) -> Value:
         """Compute the winners of a group in one plane."""
         winner = self.winner(state, source, fills["dropped"])
         if state.outside is not None:
             winner = state.outside.select(as_key(fills["outside"]), winner)
-        return state.valid.select(winner, as_key(fills["holes"]))
+        return state.valid.select(winner, as_key(fills["invalid"]))
 
     def winner(self, state: State, source: Pointer, dropped: Value) -> Value:
         """Hold the votes of a group's points."""

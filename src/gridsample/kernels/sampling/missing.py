@@ -81,7 +81,7 @@ class Means(Gather):
             if state.outside is not None:
                 mean = state.outside.select(fills["outside"], mean)
                 share = state.outside.select(self.counts.outside, share)
-            mean = state.valid.select(mean, fills["holes"])
+            mean = state.valid.select(mean, fills["invalid"])
             self.points.store_values(group, call.out.at(begin), self.stored(mean), contiguous)
             if self.shares:
                 share = state.valid.select(share, 0.0).splat(function.lanes)

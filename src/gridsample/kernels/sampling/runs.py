@@ -484,7 +484,7 @@ class GatherRuns(Gather):
             outside = notes["outside"].load(lane) != 0
             values = [*map(outside.select, self.fills_of_run("outside", plane), values)]
         valid = notes["valid"].load(lane) != 0
-        return [*map(valid.select, values, self.fills_of_run("holes", plane))]
+        return [*map(valid.select, values, self.fills_of_run("invalid", plane))]
 
     def totals(
         self, taps: TapList, source: Pointer, lane: Value, plane: Value,
