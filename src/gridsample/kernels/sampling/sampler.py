@@ -116,6 +116,43 @@ class KnownStrides(NamedTuple):
     shared: bool = False
 
 
+class Stencil(NamedTuple):
+    """The taps of W points along one axis, wherever their pixels are.
+
+    Attributes:
+        along: the axis.
+        base: the base indices.
+        weights: of each tap, its weight and the derivatives of that.
+    """
+
+    along: Axis
+    base: Value
+    weights: Weights
+
+    @property
+    def first(self) -> Value:
+        """The index of the first tap."""
+        return self.base + self.along.rule.method.first
+
+    def folded(self) -> list[Tap]:
+        """Return the taps, with boundaries."""
+        return self.along.folded(self.base, self.weights)
+
+    def neighbours(self) -> list[Tap]:
+        """Return the taps if all of their pixels are in the image."""
+        offsets = [self.along.offset(self.first + k) for k in range(len(self.weights))]
+        return [Tap(offsets[k], None, w, k) for k, w in enumerate(self.weights)]
+
+
+def all_inside(stencils: Sequence[Stencil], widths: Sequence[int]) -> Value:
+    """Whether so many pixels along each axis are in the image, for all points; one lane."""
+    inside = [
+        stencil.along.inside(stencil.base, width)
+        for stencil, width in zip(stencils, widths, strict=True)
+    ]
+    return functools.reduce(operator.and_, inside).all()
+
+
 class Sampler:
     """Writes how W points are sampled.
 
@@ -217,33 +254,26 @@ class Sampler:
 
         With ``counting``, the weights of all taps sum to one, those of dropped taps included.
         """
-        slopes = self.slopes(state)
         if self.description.reading == PAIRS:
             taps = self.pairs(state, derivatives, counting is not None)
             assert state.begins is not None
             return InPairs(taps, state.begins, self.call.strides[1:], counting)
-        bases, weights = list[Value](), list[Weights]()
-        for along, place, slope in zip(self.axes, self.places(state), slopes, strict=True):
-            base, t = along.split(place)
-            bases.append(base)
-            weights.append(along.weights(t, slope, derivatives))
+        stencils = self.stencils(state, derivatives)
 
         def anywhere() -> Way:
-            taps = [
-                along.folded(base, some)
-                for along, base, some in zip(self.axes, bases, weights, strict=True)
-            ]
             few = self.description.reading == ROWS
-            return Anywhere(tabulate(taps), state.begin, few, counting)
+            taps = tabulate([stencil.folded() for stencil in stencils])
+            return Anywhere(taps, state.begin, few, counting)
 
         if self.description.reading == SINGLES:
             return anywhere()
-        taps_of_point = math.prod(len(some) for some in weights)
+        widths = [len(stencil.weights) for stencil in stencils]
+        row = widths[0] if self.paired else row_length(widths[0])
         return Either(
-            self.all_inside(bases),
-            lambda: self.in_rows(state, bases, weights, counting),
+            all_inside(stencils, [row, *widths[1:]]),
+            lambda: self.in_rows(state, stencils, counting),
             anywhere,
-            taps_of_point <= MOST_SPILLED,
+            math.prod(widths) <= MOST_SPILLED,
         )
 
     def pairs(self, state: State, derivatives: int, partition: bool) -> list[list[Tap]]:
@@ -270,6 +300,14 @@ class Sampler:
             for position, slope in zip(state.positions, slopes, strict=True)
         ]
 
+    def stencils(self, state: State, derivatives: int) -> list[Stencil]:
+        """Return the taps of a state along each axis, wherever their pixels are."""
+        stencils = list[Stencil]()
+        for along, place in zip(self.axes, self.places(state), strict=True):
+            base, t = along.split(place)
+            stencils.append(Stencil(along, base, along.weights(t, place.slope, derivatives)))
+        return stencils
+
     def taps(self, state: State, derivatives: int) -> list[list[Tap]]:
         """Return the taps of a state along each axis, with the derivatives of weights."""
         if self.description.reading == PAIRS:
@@ -278,10 +316,7 @@ class Sampler:
                 [tap._replace(offset=along.stride * tap.number) for tap in pair]
                 for along, pair in zip(self.axes, pairs, strict=True)
             ]
-        return [
-            along.taps(place, derivatives)
-            for along, place in zip(self.axes, self.places(state), strict=True)
-        ]
+        return [stencil.folded() for stencil in self.stencils(state, derivatives)]
 
     def neighbours(self, state: State, derivatives: int) -> tuple[list[list[Tap]], Value]:
         """Return the taps as neighbouring pixels, and whether they are in the image.
@@ -290,16 +325,9 @@ class Sampler:
         """
         if self.description.reading == PAIRS:
             return self.taps(state, derivatives), self.function.constant(True, "bool")
-        taps, conditions = list[list[Tap]](), list[Value]()
-        for along, place in zip(self.axes, self.places(state), strict=True):
-            base, t = along.split(place)
-            weights = along.weights(t, place.slope, derivatives)
-            first = base + along.rule.method.first
-            taps.append([
-                Tap(along.offset(first + k), None, some, k) for k, some in enumerate(weights)
-            ])  # fmt: skip
-            conditions.append(along.inside(base, len(weights)))
-        return taps, functools.reduce(lambda a, b: a & b, conditions).all()
+        stencils = self.stencils(state, derivatives)
+        inside = all_inside(stencils, [len(stencil.weights) for stencil in stencils])
+        return [stencil.neighbours() for stencil in stencils], inside
 
     @property
     def paired(self) -> bool:
@@ -307,32 +335,19 @@ class Sampler:
         widths = [along.rule.method.taps for along in self.axes]
         return widths[0] == 2 and max(widths) == 2
 
-    def all_inside(self, bases: Sequence[Value]) -> Value:
-        """Whether all taps of all points are in the image, a condition with one lane."""
-        widths = [along.rule.method.taps for along in self.axes]
-        if not self.paired:
-            widths[0] = row_length(widths[0])
-        inside = [
-            along.inside(base, width)
-            for along, base, width in zip(self.axes, bases, widths, strict=True)
-        ]
-        return functools.reduce(lambda a, b: a & b, inside).all()
-
-    def in_rows(
-        self, state: State, bases: Sequence[Value], weights: Sequence[Weights],
-        counting: Counting | None,
-    ) -> Way:  # fmt: skip
+    def in_rows(self, state: State, stencils: Sequence[Stencil], counting: Counting | None) -> Way:
         """Prepare taps that are neighbouring pixels of the image."""
-        for along, base in zip(self.axes, bases, strict=True):
-            state = self.moved(state, along, base + along.rule.method.first)
+        for stencil in stencils:
+            state = self.moved(state, stencil.along, stencil.first)
         assert state.begin is not None
         begins = self.function.spill(state.begin)
         if counting is not None:
             counting = counting._replace(begin=state.weights_begin, begins=None)
+        weights = [stencil.weights for stencil in stencils]
         if not self.paired:
             return InRows(weights, begins, self.call.strides, counting)
         zero = self.function.constant(0, self.index, self.function.lanes)
-        taps = [[Tap(zero, None, w, k) for k, w in enumerate(some)] for some in weights]
+        taps = [[Tap(zero, None, w, k) for k, w in enumerate(pair)] for pair in weights]
         return InPairs(taps, begins, self.call.strides[1:], counting)
 
     def moments(self, way: Way, plane: Pointer, dropped: Value, orders: Orders) -> Moments:
