@@ -133,19 +133,19 @@ def write_lists(function: Function, row: Row, x: Value) -> None:
 
     first = read(row.input(row.taps * 0)[0], 0)
     with function.loop(0, row.inputs, carry=[first != first]) as line:
-        source, there = row.input(line.index)[0], labels.at(line.index * row.taps * lanes)
+        source, entries = row.input(line.index)[0], labels.at(line.index * row.taps * lanes)
         with function.loop(0, row.taps, carry=line.carried) as tap:
             label = read(source, tap.index)
-            there.store(label, tap.index * lanes)
+            entries.store(label, tap.index * lanes)
             tap.carry(tap.carried[0] | (label != first))
         line.carry(*tap.carried)
 
     def count() -> list[Value]:
-        none, everywhere = function.constant(0, "int64"), first == first
-        with function.loop(0, row.inputs, carry=[none]) as line:
-            weight, there = row.input(line.index)[1], labels.at(line.index * row.taps * lanes)
+        zero, everywhere = function.constant(0, "int64"), first == first
+        with function.loop(0, row.inputs, carry=[zero]) as line:
+            weight, entries = row.input(line.index)[1], labels.at(line.index * row.taps * lanes)
             with function.loop(0, row.taps, carry=line.carried) as tap:
-                label = there.load(tap.index * lanes, lanes)
+                label = entries.load(tap.index * lanes, lanes)
                 share = weight * call.weights[2].load(row.place(x, tap.index), lanes)
                 tap.carry(votes.add(label, share, everywhere, tap.carried[0]))
             line.carry(*tap.carried)
@@ -169,7 +169,7 @@ def store(function: Function, row: Row, x: Value, labels: Value) -> None:
 
 def write_table(function: Function, row: Row, x: Value) -> None:
     """Find the label of output x; neighbouring inputs mostly agree and vote together."""
-    call, none = row.call, function.constant(0, "int64")
+    call, zero = row.call, function.constant(0, "int64")
     table = Table(call.scratch, call.range)
 
     def read(source: Pointer, tap: Value) -> tuple[Value, Value]:
@@ -177,9 +177,9 @@ def write_table(function: Function, row: Row, x: Value) -> None:
         label = source.load(call.offsets[2].load(place)).to("int64") - call.low
         return label, call.weights[2].load(place)
 
-    with function.loop(0, row.inputs, carry=[none]) as line:
+    with function.loop(0, row.inputs, carry=[zero]) as line:
         source, weight = row.input(line.index)
-        with function.loop(1, row.taps, carry=[*line.carried, *read(source, none)]) as tap:
+        with function.loop(1, row.taps, carry=[*line.carried, *read(source, zero)]) as tap:
             count, label, share = tap.carried
             other, more = read(source, tap.index)
             same = other == label

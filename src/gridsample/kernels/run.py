@@ -90,7 +90,7 @@ class Launch(NamedTuple):
     def run(self, addresses: Sequence[int], threads: int) -> None:
         """Run all tasks on arrays at these addresses, on at most ``threads`` threads."""
         settings: int = self.settings.__array_interface__["data"][0]
-        each = -(-self.scratch // LINE) * LINE
+        scratch_bytes = -(-self.scratch // LINE) * LINE
         kind = ctypes.c_int64 * (len(HEAD) + len(addresses))
         worker = self.program.address, self.program.call
         threads = min(threads, self.threads)
@@ -98,8 +98,8 @@ class Launch(NamedTuple):
         for first in range(0, self.tasks, batch):
             last = min(first + batch, self.tasks)
             count = min(threads, last - first)
-            scratch = lend_scratch(each * count) if each else 0
-            record = kind(0, 0, first, last, settings, scratch, each, *addresses)
+            scratch = lend_scratch(scratch_bytes * count) if scratch_bytes else 0
+            record = kind(0, 0, first, last, settings, scratch, scratch_bytes, *addresses)
             pool.work(worker, ctypes.addressof(record), count)
 
 

@@ -252,12 +252,12 @@ def run_stepwise(
     changed = [not axis_map.is_identity for axis_map in maps]
     axes = [axis for axis in rounded_order(*sizes, rounding) if changed[axis]]
     for axis in axes:
-        alone = [unchanged(n) for n in source.shape[2:-1]]
-        alone[axis] = maps[axis]
+        single_axis = [unchanged(n) for n in source.shape[2:-1]]
+        single_axis[axis] = maps[axis]
         shape = list(source.shape)
         shape[axis + 2] = maps[axis].outputs
         result = target if axis == axes[-1] else np.empty(shape, target.dtype)
-        run(alone, source, result, real, threads)
+        run(single_axis, source, result, real, threads)
         source = result
 
 

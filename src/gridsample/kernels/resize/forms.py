@@ -107,8 +107,8 @@ class Form:
 
     def sum_any(self, read: Read, weights: Pointer, taps: Value, widths: list[int]) -> list[Value]:
         """Return the weighted sums over any number of taps."""
-        none = [self.function.constant(0, self.sums, width) for width in widths]
-        with self.function.loop(0, taps, carry=none) as tap:
+        zeros = [self.function.constant(0, self.sums, width) for width in widths]
+        with self.function.loop(0, taps, carry=zeros) as tap:
             weight = weights.load(tap.index)
             terms = [numbers.to(self.sums) * weight for numbers in read(tap.index)]
             tap.carry(*[a + b for a, b in zip(tap.carried, terms, strict=True)])
@@ -122,18 +122,18 @@ class Form:
         function, few, weights = self.function, self.stage.taps, self.weights(i)
         taps = self.fields.count.load(i)
 
-        def sum_blocks(usual: bool) -> None:
-            lines = [source.at(step * t) for t in range(few if usual else 0)]
+        def sum_blocks(written_out: bool) -> None:
+            lines = [source.at(step * t) for t in range(few if written_out else 0)]
             for places, width in blocks():
 
                 def read(tap: Any, places: Any = places, width: int = width) -> list[Value]:
-                    line = lines[tap] if usual else source.at(step * tap)
+                    line = lines[tap] if written_out else source.at(step * tap)
                     return [line.load(place, width) for place in places]
 
                 widths = [width] * len(places)
                 totals = (
                     self.sum_few(read, weights)
-                    if usual
+                    if written_out
                     else self.sum_any(read, weights, taps, widths)
                 )
                 for total, place in zip(totals, places, strict=True):
@@ -385,20 +385,20 @@ class Gathered(Form):
     def sum(self, source: Pointer, k: Value, lanes: int) -> Value:
         """Return the weighted sums of some outputs' inputs."""
         function, fields, taps = self.function, self.fields, self.stage.taps
-        none = function.constant(0, self.sums, lanes)
+        zero = function.constant(0, self.sums, lanes)
         first = fields.first.load(k, lanes)
         if taps:
             places = function.spill(first)
-            total = none
+            total = zero
             for t in range(taps):
                 place = [places.load(lane) + fields.inner * t for lane in range(lanes)]
                 total = total + self.term(source.load_each(place), k, total, t)
             return total
         count = fields.count.load(k, lanes)
-        with function.loop(0, fields.most, carry=[none]) as tap:
+        with function.loop(0, fields.most, carry=[zero]) as tap:
             taken = count > tap.index
             numbers = source.gather(first + tap.index * fields.inner, taken)
-            total = tap.carried[0] + self.term(numbers, k, none, tap.index)
+            total = tap.carried[0] + self.term(numbers, k, zero, tap.index)
             tap.carry(taken.select(total, tap.carried[0]))
         return tap.carried[0]
 

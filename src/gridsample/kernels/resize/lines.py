@@ -164,7 +164,7 @@ class Gathered(Line):
     def sum_few(self, source: Pointer, component: Value, taps: Taps) -> Value:
         """Return the sums over the inputs around positions."""
         pairs = [taps.tap(t) for t in range(taps.count)]
-        indices, weights = [index for index, _ in pairs], [self.factor(one) for _, one in pairs]
+        indices, weights = [index for index, _ in pairs], [self.factor(w) for _, w in pairs]
         inside = (indices[0] >= 0) & (indices[-1] < self.call.inputs)
 
         def total(numbers: Sequence[Value]) -> list[Value]:
@@ -179,7 +179,7 @@ class Gathered(Line):
 
         def folded() -> list[Value]:
             numbers = [self.offset(self.rows.folded(index), component) for index in indices]
-            return total([source.gather(one) for one in numbers])
+            return total([source.gather(offsets) for offsets in numbers])
 
         return self.function.choose(inside.all(), neighbours, folded, likely=True)[0]
 
@@ -188,15 +188,15 @@ class Gathered(Line):
         offsets = self.function.spill(first)
         begins = [offsets.load(lane) for lane in range(self.lanes)]
         if self.description.single and count in (2, 4):
-            words = joined([source.load(one, count) for one in begins])
+            words = joined([source.load(begin, count) for begin in begins])
             return [words.shuffle(range(t, count * self.lanes, count)) for t in range(count)]
         sources = [source.at(self.call.inner * t) for t in range(count)]
-        return [one.load_each(begins) for one in sources]
+        return [memory.load_each(begins) for memory in sources]
 
     def sum_any(self, source: Pointer, component: Value, taps: Taps) -> Value:
         """Return the sums over any number of inputs."""
-        none = [self.function.constant(0, kind, self.lanes) for kind in (self.sums, "float64")]
-        with self.function.loop(0, taps.most, carry=none) as loop:
+        zeros = [self.function.constant(0, kind, self.lanes) for kind in (self.sums, "float64")]
+        with self.function.loop(0, taps.most, carry=zeros) as loop:
             total, sum_of_weights = loop.carried
             taken = taps.count > loop.index
             index, weight = taps.tap(loop.index)
@@ -221,8 +221,8 @@ class Averaged(Line):
         with function.loop(begin * call.inner, stop) as loop:
             i, component = self.split(loop.index)
             taps = self.rows.taps(i)
-            none = [function.constant(0, "float64")] * 2
-            with function.loop(0, taps.count, BLOCK * self.lanes, carry=none) as block:
+            zeros = [function.constant(0, "float64")] * 2
+            with function.loop(0, taps.count, BLOCK * self.lanes, carry=zeros) as block:
                 end = (block.index + BLOCK * self.lanes).minimum(taps.count)
                 sums = self.sum_block(source, component, taps, block.index, end)
                 block.carry(*[a + b for a, b in zip(block.carried, sums, strict=True)])
@@ -251,7 +251,7 @@ class Averaged(Line):
                 total = loop.carried[0] + numbers.to(self.sums) * self.factor(weight)
                 loop.carry(taken.select(total, loop.carried[0]), loop.carried[1] + weight)
             carry = loop.carried
-        return [one.to("float64").sum() for one in carry]
+        return [total.to("float64").sum() for total in carry]
 
 
 class Transposed(Line):
@@ -326,8 +326,8 @@ class Scattered(Transposed):
 
     def total(self, taps: Taps) -> Value:
         """Return the sum of the weights of each row."""
-        none = self.function.constant(0, "float64", self.lanes)
-        with self.function.loop(0, taps.most, carry=[none]) as loop:
+        zero = self.function.constant(0, "float64", self.lanes)
+        with self.function.loop(0, taps.most, carry=[zero]) as loop:
             total = loop.carried[0] + taps.tap(loop.index)[1]
             loop.carry((taps.count > loop.index).select(total, loop.carried[0]))
         return loop.carried[0]
@@ -366,8 +366,8 @@ class Spread(Transposed):
 
     def total(self, taps: Taps) -> Value:
         """Return the sum of a row's weights."""
-        none = self.function.constant(0, "float64", self.lanes)
-        with self.function.loop(0, taps.count, self.lanes, carry=[none]) as loop:
+        zero = self.function.constant(0, "float64", self.lanes)
+        with self.function.loop(0, taps.count, self.lanes, carry=[zero]) as loop:
             tap = self.lane() + loop.index
             weight = (tap < taps.count).select(taps.tap(tap)[1], 0.0)
             loop.carry(loop.carried[0] + weight)

@@ -163,8 +163,8 @@ class Periods:
         inputs, weights = source.at(call.first.load(row)), call.weights.at(row * call.taps)
         if self.description.copies:
             return inputs.load()
-        none = [function.constant(0, self.sums)]
-        with function.loop(0, call.count.load(row), carry=none) as tap:
+        zero = [function.constant(0, self.sums)]
+        with function.loop(0, call.count.load(row), carry=zero) as tap:
             term = inputs.load(tap.index).to(self.sums) * weights.load(tap.index).to(self.sums)
             tap.carry(tap.carried[0] + term)
         return tap.carried[0].round_to(self.description.target)
@@ -177,7 +177,7 @@ class Periods:
         numbers = [window.load(start, lanes) for start in starts]
         if copies:
             return self.picked(numbers, starts, 0)
-        numbers = [one.to(self.sums) for one in numbers]
+        numbers = [register.to(self.sums) for register in numbers]
         total = numbers[0].like(0)
         for t in range(taps):
             weights = self.call.period.load(t * lanes, lanes).to(self.sums)

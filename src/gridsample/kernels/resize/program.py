@@ -117,8 +117,8 @@ def write_piece(
             rows = end - begin
         else:
             lines = planes * rows * fields.middle
-            none = low * 0
-            work = Work(data, result, call.scratch, lines, fields.n, none, none, fields.outputs)
+            zero = low * 0
+            work = Work(data, result, call.scratch, lines, fields.n, zero, zero, fields.outputs)
         FORMS[stage.form](function, stage, fields, work).write()
         data = result
 
@@ -140,20 +140,21 @@ def copied(
         target = memory.at((plane.index * (high - low) * call.lines + line.index) * length)
         step = call.lines * length
         with function.when(contiguous), function.loop(low, high) as row:
-            there = target.at((row.index - low) * step)
-            there.copy(source.at(row.index * call.row_step), length, function.lanes)
+            place = target.at((row.index - low) * step)
+            place.copy(source.at(row.index * call.row_step), length, function.lanes)
         with (
             function.when(~contiguous),
             # The numbers of a few rows may be neighbours: the image may be transposed.
-            function.loop(low, high, function.lanes) as some,
+            function.loop(low, high, function.lanes) as group,
             function.loop(0, call.pixels) as pixel,
             function.loop(0, call.numbers) as k,
         ):
             number = source.at(pixel.index * call.pixel_step + k.index * call.number_step)
-            there = target.at(pixel.index * call.numbers + k.index)
-            with function.loop(some.index, (some.index + function.lanes).minimum(high)) as row:
+            place = target.at(pixel.index * call.numbers + k.index)
+            last = (group.index + function.lanes).minimum(high)
+            with function.loop(group.index, last) as row:
                 value = number.load(row.index * call.row_step)
-                there.store(value, (row.index - low) * step)
+                place.store(value, (row.index - low) * step)
     return memory
 
 

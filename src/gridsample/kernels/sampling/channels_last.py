@@ -79,9 +79,9 @@ class Part(NamedTuple):
 def parts_of(plan: Plan) -> Iterator[Part]:
     """Divide a call into parts of a few items."""
     size = plan.channels * math.prod(plan.spatial) * plan.real.itemsize
-    some = max(1, AT_ONCE // size)
-    for first in range(0, plan.items, some):
-        items = slice(first, min(first + some, plan.items))
+    step = max(1, AT_ONCE // size)
+    for first in range(0, plan.items, step):
+        items = slice(first, min(first + step, plan.items))
         count, grids = items.stop - first, items if plan.grid_items > 1 else slice(None)
         grid_items = count if plan.grid_items > 1 else 1
         yield Part(replace(plan, image_items=count, grid_items=grid_items), items, grids)
@@ -144,9 +144,9 @@ def transposition_program(kind: str, block: int) -> Any:
             # The last squares overlap the ones before them.
             column = across.index.minimum(call.columns - block)
             row = down.index.minimum(call.rows - block)
-            here = source.at(row * call.columns + column)
-            there = target.at(column * call.rows + row)
-            lines = [here.load(call.columns * k, block) for k in range(block)]
+            square = source.at(row * call.columns + column)
+            transposed = target.at(column * call.rows + row)
+            lines = [square.load(call.columns * k, block) for k in range(block)]
             for k, line in enumerate(transpose(lines)):
-                there.store(line, call.rows * k)
+                transposed.store(line, call.rows * k)
     return compile(function)

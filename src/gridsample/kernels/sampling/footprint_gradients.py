@@ -94,7 +94,7 @@ class FootprintBackward(SumsOverFootprints, Backward):
 
     def store_slopes(self, group: Group, footprint: Footprint, samples: Value) -> None:
         """Store the gradients of a group's points and sides, or add them to those of maps."""
-        here = footprint.total > 0.0
+        in_level = footprint.total > 0.0
         base = self.sides.scaled(self.slopes.read(0))
         self.slopes.clear(0)
         # A side with a single sample has no gradient.
@@ -106,22 +106,24 @@ class FootprintBackward(SumsOverFootprints, Backward):
                 self.add_to_maps(group, self.terms_of_sides(sides))
             else:
                 memories = [getattr(self.call, f"side{a}") for a in range(self.rank)]
-                self.store_vectors(group, here, dict(zip(memories, sides, strict=True)))
+                self.store_vectors(group, in_level, dict(zip(memories, sides, strict=True)))
         base = [x + own for x, own in zip(base, self.slopes.read(0), strict=True)]
         if self.maps:
             self.add_to_maps(group, self.terms_of_maps(group, base))
         else:
-            self.store_vectors(group, here, {self.call.gradient: base})
+            self.store_vectors(group, in_level, {self.call.gradient: base})
 
-    def store_vectors(self, group: Group, here: Value, vectors: Mapping[Pointer, Vectors]) -> None:
-        """Store vectors of the points that are here, each in memory of its own."""
-        function, everywhere = self.function, here.all()
-        with function.when(everywhere):
+    def store_vectors(
+        self, group: Group, in_level: Value, vectors: Mapping[Pointer, Vectors]
+    ) -> None:
+        """Store vectors of the points of the level, each in memory of its own."""
+        function, all_in_level = self.function, in_level.all()
+        with function.when(all_in_level):
             for memory, vector in vectors.items():
                 self.points.store_vectors(group, memory, vector)
-        with function.when(~everywhere, rare=True):
+        with function.when(~all_in_level, rare=True):
             places = self.points.places_of_vectors(group)
-            for lane in self.lanes_of(here):
+            for lane in self.lanes_of(in_level):
                 for memory, vector in vectors.items():
                     for a, x in enumerate(vector):
                         memory.at(a).store(x[lane], places[lane])
@@ -156,11 +158,11 @@ class FootprintDoubleBackward(FootprintBackward, DoubleBackward):
 
     def store_planes(self, group: Group, footprint: Footprint, planes: tuple[Value, Value]) -> None:
         """Store the gradient of upstream values."""
-        places, here = self.places_of_results(group), footprint.total > 0.0
+        places, in_level = self.places_of_results(group), footprint.total > 0.0
         with self.function.loop(*planes if self.need_values else (0, 0)) as plane:
             mean = self.mean(footprint, plane.index - planes[0])
             memory = self.call.results.at(self.call.result_planes.load(plane.index))
-            for lane in self.lanes_of(here):
+            for lane in self.lanes_of(in_level):
                 memory.store(mean[lane], places[lane])
 
 

@@ -38,14 +38,14 @@ class FootprintLabels(OverFootprints, Labels):
     ) -> None:
         """Find and store the labels of a group, plane by plane."""
         function, call, together = self.function, self.call, self.states.groups
-        none = function.constant(0, "int64")
+        zero = function.constant(0, "int64")
         with function.loop(part.plane, part.plane_end) as plane:
-            carried = [none, *self.first_numbers()]
+            carried = [zero, *self.first_numbers()]
             with function.loop(0, samples, together, carry=carried) as loop:
                 count, *numbers = loop.carried
-                some = loop.index, (loop.index + together).minimum(samples)
-                numbers = self.locate_samples(group, footprint, some, numbers)
-                count = self.add_samples(group, plane.index, some, footprint.total, count)
+                block = loop.index, (loop.index + together).minimum(samples)
+                numbers = self.locate_samples(group, footprint, block, numbers)
+                count = self.add_samples(group, plane.index, block, footprint.total, count)
                 loop.carry(count, *numbers)
             tie = call.tie.to(function.real) * footprint.total
             winner = self.list.winner(loop.carried[0], (footprint.total > 1.0).select(tie, 0.0))
@@ -75,9 +75,9 @@ class FootprintLabels(OverFootprints, Labels):
         """Store the votes of a sample; return their number, which is 1 where all taps agree."""
         function, lanes = self.function, self.function.lanes
         keys, weights = self.votes(state, source, fills["dropped"])
-        for name, there in (("outside", state.outside), ("invalid", ~state.valid)):
-            if there is not None:
-                keys = [there.select(as_key(fills[name]), key) for key in keys]
+        for name, condition in (("outside", state.outside), ("invalid", ~state.valid)):
+            if condition is not None:
+                keys = [condition.select(as_key(fills[name]), key) for key in keys]
         for k, (key, weight) in enumerate(zip(keys, weights, strict=True)):
             self.keys.store(key, k * lanes, aligned=True)
             self.weights.store(weight, k * lanes, aligned=True)
@@ -130,10 +130,10 @@ class LabelList:
         function, lanes = self.function, self.function.lanes
         with function.loop(0, count, carry=[active]) as loop:
             keys, sums = self.entry(loop.index)
-            here = (keys.load(0, lanes) == key) & loop.carried[0]
+            same = (keys.load(0, lanes) == key) & loop.carried[0]
             before = sums.load(0, lanes)
-            sums.store(here.select(before + weight, before))
-            loop.carry(loop.carried[0] & ~here)
+            sums.store(same.select(before + weight, before))
+            loop.carry(loop.carried[0] & ~same)
         others = loop.carried[0]
 
         def append() -> list[Value]:
@@ -147,18 +147,18 @@ class LabelList:
     def winner(self, count: Value, margin: Value) -> Value:
         """Return the least label whose sum is within a margin of the greatest."""
         function, lanes = self.function, self.function.lanes
-        none = function.constant(0.0, function.real, lanes)
-        with function.loop(0, count, carry=[none]) as loop:
+        zero = function.constant(0.0, function.real, lanes)
+        with function.loop(0, count, carry=[zero]) as loop:
             loop.carry(loop.carried[0].maximum(self.entry(loop.index)[1].load(0, lanes)))
         least = loop.carried[0] - margin
         first = self.entry(function.constant(0, "int64"))[0].load(0, lanes)
-        found = first != first
-        with function.loop(0, count, carry=[first, found]) as loop:
-            winner, found = loop.carried
+        any_wins = first != first
+        with function.loop(0, count, carry=[first, any_wins]) as loop:
+            winner, any_wins = loop.carried
             keys, sums = self.entry(loop.index)
             key, total = keys.load(0, lanes), sums.load(0, lanes)
-            wins = (total > 0.0) & (total >= least) & (~found | (key < winner))
-            loop.carry(wins.select(key, winner), found | wins)
+            wins = (total > 0.0) & (total >= least) & (~any_wins | (key < winner))
+            loop.carry(wins.select(key, winner), any_wins | wins)
         return loop.carried[0]
 
 

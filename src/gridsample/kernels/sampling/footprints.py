@@ -191,10 +191,10 @@ class Sides:
         table = Table(memory, self.call.points * rank, rank, self.function.constant(1, "int64"))
         base, sides = self.points.vectors(group, memory), []
         for step, exist in zip(self.steps(), footprint.neighbours, strict=True):
-            ways = (way.to(group.place.kind) for way in (-step, step))
+            steps = (offset.to(group.place.kind) for offset in (-step, step))
             before, after = (
-                self.read_each(group, there.select(way, 0), table)
-                for there, way in zip(exist, ways, strict=True)
+                self.read_each(group, exists.select(offset, 0), table)
+                for exists, offset in zip(exist, steps, strict=True)
             )
             sides.append(self.scaled(difference(before, after, exist)))
         return self.scaled(base), sides
@@ -317,8 +317,8 @@ class OverFootprints:
         with self.function.when((footprint.level > 0).any(), rare=True):
             bits = self.function.constant(1, "int32", self.function.lanes) << footprint.level
             self.report(reduce_lanes(bits, operator.or_).to("int64"), task)
-        here = footprint.level == self.call.level.to("int32")
-        footprint = footprint._replace(total=here.select(footprint.total, 0.0))
+        in_level = footprint.level == self.call.level.to("int32")
+        footprint = footprint._replace(total=in_level.select(footprint.total, 0.0))
         samples = reduce_lanes(footprint.total, Value.maximum).to("int64")
         self.report((samples > 1).to("int64") << SHRINKS, task)
         with self.function.when(samples > 0):
@@ -381,10 +381,10 @@ class SumsOverFootprints(OverFootprints):
             planes = loop.index, (loop.index + TOGETHER).minimum(part.plane_end)
             with function.loop(0, planes[1] - planes[0]) as plane:  # 0 is not neutral for -0
                 self.sums_of(plane.index).store(-zero, aligned=True)
-            with function.loop(0, samples, together, carry=self.first_numbers()) as some:
-                here = some.index, (some.index + together).minimum(samples)
-                some.carry(*self.locate_samples(group, footprint, here, some.carried))
-                self.add_samples(group, footprint, here, planes)
+            with function.loop(0, samples, together, carry=self.first_numbers()) as blocks:
+                block = blocks.index, (blocks.index + together).minimum(samples)
+                blocks.carry(*self.locate_samples(group, footprint, block, blocks.carried))
+                self.add_samples(group, footprint, block, planes)
             self.store_planes(group, footprint, planes)
 
     def add_samples(
@@ -406,13 +406,13 @@ class SumsOverFootprints(OverFootprints):
         sums = self.sums_of(number).load(0, self.function.lanes, aligned=True)
         return sums / footprint.total
 
-    def lanes_of(self, here: Value) -> Iterator[int]:
+    def lanes_of(self, in_level: Value) -> Iterator[int]:
         """Yield every lane, for a body that runs if the lane's point belongs to the level.
 
         What belongs to other points is stored by the calls for other levels.
         """
         for lane in range(self.function.lanes):
-            with self.function.when(here[lane]):
+            with self.function.when(in_level[lane]):
                 yield lane
 
 
@@ -443,19 +443,19 @@ class FootprintMeans(SumsOverFootprints, Gather):
         function, call, points = self.function, self.call, self.points
         contiguous = self.description.layout.contiguous
         floating = kind_of(self.description.values).family in ("float", "half")
-        here = footprint.total > 0.0
+        in_level = footprint.total > 0.0
         with function.loop(*planes) as plane:
             mean = self.mean(footprint, plane.index - planes[0])
             if not floating:
                 mean = (mean == mean).select(mean, self.fills(plane.index)["invalid"])
             values = self.stored(mean)
             target = call.out.at(call.out_planes.load(plane.index))
-            everywhere = here.all()
-            with function.when(everywhere):
+            all_in_level = in_level.all()
+            with function.when(all_in_level):
                 points.store_values(group, target, values, contiguous)
-            with function.when(~everywhere, rare=True):
+            with function.when(~all_in_level, rare=True):
                 places = points.places_of_values(group)
-                for lane in self.lanes_of(here):
+                for lane in self.lanes_of(in_level):
                     target.store(values[lane], places[lane])
 
 

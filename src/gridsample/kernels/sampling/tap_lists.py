@@ -77,9 +77,9 @@ def list_taps(
             if both_taps.present is not None:
                 offset = both_taps.present.select(offset, no_pixel(kind))
             offsets.store(offset, place, aligned=True)
-            for order, home in weights.items():
+            for order, memory_of_order in weights.items():
                 share = times(shares.get(order[1:]), tap, order[0])
-                home.store(share.splat(lanes), place, aligned=True)
+                memory_of_order.store(share.splat(lanes), place, aligned=True)
 
     def tails(axis: int) -> list[Order]:
         return [*dict.fromkeys(order[axis:] for order in orders)]

@@ -143,8 +143,8 @@ class Group:
     def offsets(self, line: Value) -> tuple[Value, Value, Value]:
         """Return the windows of some lines, and their offsets in the source and in the target."""
         function, call = self.function, self.call
-        nowhere = function.constant(0, "int64", line.lanes)
-        with function.loop(0, call.axes, carry=[line, nowhere, nowhere]) as loop:
+        zero = function.constant(0, "int64", line.lanes)
+        with function.loop(0, call.axes, carry=[line, zero, zero]) as loop:
             line, source, target = loop.carried
             axis = call.strides.at(loop.index * 3)
             size = axis.load(0)
