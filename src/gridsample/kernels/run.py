@@ -57,6 +57,7 @@ def entry(
         The task's number, an int64; and a namespace with a `Pointer` for each array, the fields of
         the settings, and ``scratch``, the thread's own memory.
     """
+    function.arrays = tuple(arrays)
     head = Record(**HEAD, **{name: f"*{kind}" for name, kind in arrays.items()})
     call = function.arguments(head)
     fields = settings.read(call.settings)
@@ -88,7 +89,17 @@ class Launch(NamedTuple):
     threads: int = sys.maxsize
 
     def run(self, addresses: Sequence[int], threads: int) -> None:
-        """Run all tasks on arrays at these addresses, on at most ``threads`` threads."""
+        """Run all tasks on arrays at these addresses, on at most ``threads`` threads.
+
+        The addresses come in the order in which `entry` was told the arrays; 0 for one that the
+        program does not use.
+
+        Raises:
+            TypeError: there is not one address for each array.
+        """
+        if len(addresses) != len(self.program.arrays):
+            names = ", ".join(self.program.arrays)
+            raise TypeError(f"the program takes {names}; got {len(addresses)} addresses")
         settings: int = self.settings.__array_interface__["data"][0]
         scratch_bytes = -(-self.scratch // LINE) * LINE
         kind = ctypes.c_int64 * (len(HEAD) + len(addresses))

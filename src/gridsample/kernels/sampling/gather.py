@@ -29,7 +29,7 @@ class Gather:
 
     @classmethod
     def arrays(cls, description: Description) -> dict[str, str]:
-        """Return the kinds of the arrays, by name."""
+        """Return the kinds of the arrays, by name, in the order in which calls pass addresses."""
         return {
             "image": description.image,
             "grid": description.points.kind,

@@ -84,7 +84,7 @@ class Backward:
 
     @classmethod
     def arrays(cls, description: Description) -> dict[str, str]:
-        """Return the kinds of the arrays, by name."""
+        """Return the kinds of the arrays, by name, in the order in which calls pass addresses."""
         real = description.real
         return {
             "image": description.image,
@@ -239,7 +239,7 @@ class DoubleBackward(Backward):
 
     @classmethod
     def arrays(cls, description: Description) -> dict[str, str]:
-        """Return the kinds of the arrays, by name."""
+        """Return the kinds of the arrays, by name, in the order in which calls pass addresses."""
         real = description.real
         return {
             "image": description.image,

@@ -54,7 +54,7 @@ class Loop:
         self.following: list[Value] | None = None
 
     def carry(self, *values: Value) -> None:
-        """Set the carried values for the next turn; required once if the loop carries any."""
+        """Set the carried values for the next iteration; required once if the loop carries any."""
         self.following = list(values)
 
 
@@ -67,6 +67,7 @@ class Function:
         real: the kind of Python's floats where no operand says otherwise.
         half_conversions: whether the processor converts float16 itself.
         contracts: whether a product and a sum may become one instruction, with one rounding.
+        arrays: the names of the arrays that it takes, in their order, if `run.entry` wrote it.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Function:
         self.name, self.lanes, self.real = name, lanes, kind_of(real)
         self.half_conversions = half_conversions
         self.contracts = True
+        self.arrays: tuple[str, ...] = ()
         self.lines: list[str] = []
         self.stack: list[str] = []  # allocations, which belong to the beginning
         self.declarations: dict[str, str] = {}
