@@ -6,7 +6,7 @@ which are transposed in registers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from gridsample.kernels.vector import Function, Pointer, Value, joined, transpose
 
@@ -33,9 +33,7 @@ def blocks(
         yield loop.index, 1
 
 
-def read_block(
-    memory: Pointer, offsets: Pointer, size: int, lanes: int, convert: Callable[[Value], Value]
-) -> list[Value]:
+def read_block(memory: Pointer, offsets: Pointer, size: int, lanes: int) -> list[Value]:
     """Read ``size`` neighbouring numbers of each of ``lanes`` lines.
 
     Args:
@@ -43,16 +41,16 @@ def read_block(
         offsets: where each line begins.
         size: how many numbers; it divides ``lanes``.
         lanes: how many lines.
-        convert: converts numbers.
 
     Returns:
         A value for each of the numbers, in which lanes are lines.
     """
-    columns = [
-        joined([memory.load(offsets.load(line), size) for line in range(k, lanes, size)])
-        for k in range(size)
-    ]
-    return transpose([convert(column) for column in columns])
+    return transpose(
+        [
+            joined([memory.load(offsets.load(line), size) for line in range(k, lanes, size)])
+            for k in range(size)
+        ]
+    )
 
 
 def write_block(memory: Pointer, offsets: Pointer, rows: Sequence[Value]) -> None:

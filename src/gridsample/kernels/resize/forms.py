@@ -346,13 +346,12 @@ class TransposedLines(Form):
     def read_lines(self, start: Value, stop: Value) -> None:
         """Read the numbers from ``start`` to ``stop`` of each line, as rows."""
         function, lanes = self.function, self.lanes
-        convert = functools.partial(Value.to, kind=self.sums)
         for k, size in transposing.blocks(function, start, stop, lanes):
             with function.loop(0, self.wide, lanes) as line:
                 memory, offsets = self.work.source.at(k), self.source_offsets.at(line.index)
-                rows = transposing.read_block(memory, offsets, size, lanes, convert)
+                rows = transposing.read_block(memory, offsets, size, lanes)
                 for j, row in enumerate(rows):
-                    self.before.store(row, (k + j - start) * self.wide + line.index)
+                    self.before.store(row.to(self.sums), (k + j - start) * self.wide + line.index)
 
     def write_lines(self, start: Value, count: Value) -> None:
         """Write ``count`` rows to the lines, from number ``start`` on."""

@@ -242,9 +242,9 @@ class Group:
             for k, size in transposing.blocks(function, call.count * 0, call.count, width):
                 with function.loop(0, self.lanes, width) as part:
                     memory, offsets = call.source.at(k), self.source_at.at(part.index)
-                    rows = transposing.read_block(memory, offsets, size, width, converted)
+                    rows = transposing.read_block(memory, offsets, size, width)
                     for j, row in enumerate(rows):
-                        self.rows.store(row, (k + j) * self.lanes + part.index)
+                        self.rows.store(converted(row), (k + j) * self.lanes + part.index)
             return
         with function.when(self.loads_rows), function.loop(0, call.count) as loop:
             row = call.source.at(loop.index * call.source_step)
