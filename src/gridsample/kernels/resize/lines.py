@@ -72,10 +72,8 @@ SETTINGS = Record(
 @functools.lru_cache(maxsize=256)
 def compiled(description: Description) -> Program:
     """Compile the program for a description."""
-    function = Function(
-        f"lines_{description.kind}_{description.source}_{description.target}",
-        host().lanes(description.sums), "float64", half_conversions=host().converts_halves,
-    )  # fmt: skip
+    name = f"lines_{description.kind}_{description.source}_{description.target}"
+    function = Function(name, host().lanes(description.sums), "float64")
     arrays = {"source": description.source, "target": description.target}
     write = {
         (False, False): Gathered, (False, True): Averaged,

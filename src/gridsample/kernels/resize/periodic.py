@@ -125,10 +125,8 @@ def period_of(axis: Axis, transposed: bool, lanes: int) -> Period | None:
 @functools.lru_cache(maxsize=256)
 def compiled(description: Description) -> Program:
     """Compile the program for a description."""
-    function = Function(
-        f"periodic_{description.source}_{description.target}",
-        len(description.places), description.sums, half_conversions=host().converts_halves,
-    )  # fmt: skip
+    name = f"periodic_{description.source}_{description.target}"
+    function = Function(name, len(description.places), description.sums)
     arrays = {"source": description.source, "target": description.target}
     with entry(function, arrays, SETTINGS) as (task, call):
         line = task // call.parts

@@ -81,10 +81,8 @@ def stage_record(sums: str) -> Record:
 @functools.lru_cache(maxsize=256)
 def compiled(description: Description) -> Program:
     """Compile the program for a description."""
-    function = Function(
-        f"resize_{description.source}_{description.target}", host().lanes(description.sums),
-        description.sums, half_conversions=host().converts_halves,
-    )  # fmt: skip
+    name, sums = f"resize_{description.source}_{description.target}", description.sums
+    function = Function(name, host().lanes(sums), sums)
     arrays = {"source": description.source, "target": description.target}
     with entry(function, arrays, SETTINGS) as (task, call):
         write_piece(function, description, call, task)

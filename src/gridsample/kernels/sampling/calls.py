@@ -101,10 +101,8 @@ RUNS: dict[str, type[Gather] | type[Backward]] = {
 def program_for(description: Description) -> Program:
     """Write and compile the program of a description."""
     body = (RUNS if description.layout.channels > 1 else BODIES)[description.sweep]
-    function = Function(
-        description.sweep.replace(" ", "_"), host().lanes(description.real), description.real,
-        half_conversions=host().converts_halves,
-    )  # fmt: skip
+    name, real = description.sweep.replace(" ", "_"), description.real
+    function = Function(name, host().lanes(real), real)
     settings = settings_of(len(description.axes), body.footprints)
     with entry(function, body.arrays(description), settings) as (task, call):
         body(function, description, call).run(task)

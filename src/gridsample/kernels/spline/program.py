@@ -79,10 +79,7 @@ def settings(real: str) -> Record:
 def compiled(description: Description) -> Program:
     """Compile the program for a description."""
     real = description.real
-    function = Function(
-        f"spline_{description.source}_{real}", description.lanes, real,
-        half_conversions=host().converts_halves,
-    )  # fmt: skip
+    function = Function(f"spline_{description.source}_{real}", description.lanes, real)
     memory = "uint8" if description.source == "bool" else description.source
     arrays = {"source": memory, "target": real}
     with entry(function, arrays, settings(real)) as (task, call):

@@ -19,13 +19,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gridsample.kernels.vector.kinds import KINDS, Kind, kind_of
+from gridsample.kernels.vector.conversions import convert, saturate
+from gridsample.kernels.vector.kinds import (
+    BOOL,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    Kind,
+    intrinsic_suffix,
+    kind_of,
+    llvm_type,
+)
 
 if TYPE_CHECKING:
     from gridsample.kernels.vector.function import Function
-
-BOOL, FLOAT32, FLOAT64 = KINDS["bool"], KINDS["float32"], KINDS["float64"]
-INT32, INT64, UINT32 = KINDS["int32"], KINDS["int64"], KINDS["uint32"]
 
 # The instructions of arithmetic for (float, signed, unsigned or bool).
 ARITHMETIC = {
@@ -50,11 +57,6 @@ CONDITIONS = {
     ">=": ("fcmp oge", "icmp sge", "icmp uge"),
 }
 COLUMN = {"float": 0, "signed": 1, "unsigned": 2, "bool": 2, "pointer": 2}
-
-
-def llvm_type(kind: Kind, lanes: int) -> str:
-    """Return LLVM's name of the type of a value."""
-    return kind.llvm if lanes == 1 else f"<{lanes} x {kind.llvm}>"
 
 
 Operator = Callable[["Value", Any], "Value"]
@@ -97,10 +99,11 @@ class Value:
     __hash__ = object.__hash__
 
     def __init__(
-        self, function: Function, text: str, kind: Kind, lanes: int, is_constant: bool = False
-    ) -> None:
+        self, function: Function, text: str, kind: Kind, lanes: int, *,
+        uniform: bool = False, is_constant: bool = False,
+    ) -> None:  # fmt: skip
         self.function, self.text, self.kind, self.lanes = function, text, kind, lanes
-        self.uniform = lanes == 1
+        self.uniform = uniform or lanes == 1
         self.is_constant = is_constant
 
     @property
@@ -257,8 +260,16 @@ class Value:
         return (b == b).select(bounded, b)
 
     def select(self, a: Any, b: Any) -> Value:
-        """Choose a where this condition holds, otherwise b."""
-        return self.function.select(self, a, b)
+        """Choose ``a`` where this condition holds, otherwise ``b``."""
+        function = self.function
+        if not isinstance(a, Value) and not isinstance(b, Value):
+            a = function.constant(a, function.kind_of_numbers(a, b), self.lanes)
+        if not isinstance(a, Value):
+            a = function.constant(a, b.kind, b.lanes)
+        a, b = function.alike(a, b)
+        lanes = max(self.lanes, a.lanes)
+        condition, a, b = self.splat(lanes), a.splat(lanes), b.splat(lanes)
+        return function.emit("select", a.kind, lanes, f"{condition}, {a}, {b}")
 
     # Conversion -----------------------------------------------------------------------------------
 
@@ -271,37 +282,11 @@ class Value:
         kind = kind_of(kind)
         if kind is self.kind:
             return self
-        return self.function.convert(self, kind)
+        return convert(self, kind)
 
     def saturate(self, kind: Any) -> Value:
         """Round to the nearest number (ties to even) that a kind holds; NaN becomes 0 or False."""
-        kind = kind_of(kind)
-        if not self.kind.is_float or not (kind.is_integer or kind is BOOL):
-            raise TypeError(f"saturate turns floats into integers, not {self.kind.name}")
-        if kind.is_integer and kind.bits <= 16:
-            return self._saturate_short(kind)
-        whole = self.rint()
-        if kind is BOOL:
-            return whole > 0
-        if kind.bits < self.kind.bits - 1:
-            # The limits are exact, so clamping first is enough.
-            low, high = integer_range(kind)
-            whole = (whole > low).select(whole, low)  # also where it is NaN
-            whole = (whole < high).select(whole, high)
-            whole = (self == self).select(whole, 0.0)
-            return whole.to(INT64 if kind.bits == 32 else INT32).to(kind)
-        sign = "s" if kind.family == "signed" else "u"
-        to, source = (intrinsic_suffix(k, self.lanes) for k in (kind, self.kind))
-        return self.function.call(f"llvm.fpto{sign}i.sat.{to}.{source}", kind, self.lanes, whole)
-
-    def _saturate_short(self, kind: Kind) -> Value:
-        """Saturate to at most 16 bits: a number of that size rounds by adding a large one."""
-        low, high = integer_range(kind)
-        number = self if low == 0 else (self == self).select(self, 0.0)
-        number = (number > low).select(number, low)  # also where it is NaN
-        number = (number < high).select(number, high)
-        digits, bits = (23, INT32) if self.kind is FLOAT32 else (52, INT64)
-        return (number + 1.5 * 2.0**digits).bitcast(bits).to(kind)
+        return saturate(self, kind_of(kind))
 
     def round_to(self, kind: Any) -> Value:
         """Convert results to the kind that is stored: floats to integers as `saturate` does."""
@@ -319,7 +304,7 @@ class Value:
             raise ValueError(f"{lanes} lanes of {kind.name} do not have {bits} bits")
         to = llvm_type(kind, lanes)
         if to == self.type:
-            return Value(self.function, self.text, kind, lanes, self.is_constant)
+            return Value(self.function, self.text, kind, lanes, is_constant=self.is_constant)
         return self.function.emit("bitcast", kind, lanes, f"{self} to {to}")
 
     # Lanes ----------------------------------------------------------------------------------------
@@ -330,7 +315,10 @@ class Value:
             return self
         if self.lanes != 1:
             raise ValueError(f"cannot broadcast {self.lanes} lanes to {lanes}")
-        return self.function.splat(self, lanes)
+        first = self.function.undefined(self.kind, lanes).insert(self, 0)
+        result = first.shuffle([0] * lanes)
+        result.uniform = True
+        return result
 
     def shuffle(self, picked: Sequence[int | None], other: Value | None = None) -> Value:
         """Pick lanes: of this value, then (from index ``lanes`` on) of ``other``; None is any."""
@@ -433,19 +421,6 @@ UFUNCS: dict[Any, Callable[..., Any]] = {
     np.left_shift: operator.lshift,
     np.right_shift: operator.rshift,
 }
-
-
-def integer_range(kind: Kind) -> tuple[int, int]:
-    """Return the least and the greatest number of an integer kind."""
-    if kind.family == "unsigned":
-        return 0, (1 << kind.bits) - 1
-    return -(1 << (kind.bits - 1)), (1 << (kind.bits - 1)) - 1
-
-
-def intrinsic_suffix(kind: Kind, lanes: int) -> str:
-    """Return how the names of LLVM's intrinsic functions spell a type: "v8f32"."""
-    element = {"float": "f32", "double": "f64", "ptr": "p0"}.get(kind.llvm, kind.llvm)
-    return f"v{lanes}{element}" if lanes > 1 else element
 
 
 def constant_text(number: Any, kind: Kind) -> str:
