@@ -27,21 +27,11 @@ class Outside(NamedTuple):
         return self if times == 1 else Outside(*(np.tile(values, times) for values in self))
 
 
-class Surroundings(NamedTuple):
-    """The values of each plane where there is no image, or no known pixel, for one item."""
+class MeansOutside(NamedTuple):
+    """What else programs that average take of each plane, for one item."""
 
-    out: Array
-    dropped: Array
-    invalid: Array
-    least: Array  # one number
-    absent: Array  # of missing results
-
-    def repeat(self, times: int) -> Surroundings:
-        """Return the values repeated for ``times`` items."""
-        if times == 1:
-            return self
-        tiled = [np.tile(values, times) for values in self]
-        return Surroundings(*tiled)._replace(least=self.least)
+    absent: Array  # the values of missing results
+    least: Array  # sums of weights up to which a result is missing
 
 
 @functools.lru_cache(maxsize=256)
@@ -56,16 +46,16 @@ def numbers_outside(plan: Plan, fill: Array | None, differentiated: bool = False
     return surround(plan, as_parts(fill, plan), invalid_value, differentiated)
 
 
-def means_outside(plan: Plan, fill: Array | None, means: Averaging) -> Surroundings:
+def means_outside(plan: Plan, fill: Array | None, means: Averaging) -> tuple[Outside, MeansOutside]:
     """Return the values for means."""
-    around, number = numbers_outside(plan, fill), plan.real.type
+    around = numbers_outside(plan, fill)
     absent = np.array(np.broadcast_to(means.absent or math.nan, (plan.channels,)), plan.real)
     if not is_differentiable(plan.dtype):
         around = around._replace(invalid=absent)
     if means.drops:
         unknown = np.full(plan.channels, math.nan, plan.real)
         around = around._replace(out=absent, dropped=unknown)
-    return Surroundings(*around, np.array([means.least], number), absent)
+    return around, MeansOutside(absent, np.full(len(absent), means.least, plan.real))
 
 
 def bits_outside(plan: Plan, fill: Array | None, kind: np.dtype[Any]) -> Outside:

@@ -84,12 +84,13 @@ class FootprintLabels(OverFootprints, Labels):
         differ = functools.reduce(operator.or_, [keys[0] ^ key for key in keys[1:]])
 
         def together() -> list[Value]:
-            one = function.constant(1.0, function.real, lanes)
-            self.weights.store(one, 0, aligned=True)
+            self.weights.store(function.constant(1.0, function.real, lanes), 0, aligned=True)
             return [function.constant(1, "int64")]
 
-        several = lambda: [function.constant(self.count, "int64")]  # noqa: E731
-        return function.choose((differ != 0).any(), several, together)[0]
+        def separately() -> list[Value]:
+            return [function.constant(self.count, "int64")]
+
+        return function.choose((differ != 0).any(), separately, together)[0]
 
     def votes(
         self, state: State, source: Pointer, dropped: Value
@@ -98,16 +99,16 @@ class FootprintLabels(OverFootprints, Labels):
         places = self.sampler.places(state)
         if not self.all_vote:
             return self.single_votes(state, places, source, dropped)
-        begin, distances = self.cells(state, places)
+        cells = self.sampler.locate_pairs(places, state)
 
         def by_cells() -> list[Value]:
-            return [*self.keys_of_cells(begin, source), *weights_in_cells(distances)]
+            return [*self.keys_of_cells(cells, source), *weights_in_cells(cells.distances)]
 
         def by_singles() -> list[Value]:
             keys, weights = self.single_votes(state, places, source, dropped)
             return [*keys, *weights]
 
-        inside = self.all_in_cells(distances)
+        inside = self.all_in_cells(cells.distances)
         votes = self.function.choose(inside, by_cells, by_singles, likely=True)
         return votes[: self.count], votes[self.count :]
 
