@@ -48,12 +48,14 @@ def numbers_outside(plan: Plan, fill: Array | None, differentiated: bool = False
 
 def means_outside(plan: Plan, fill: Array | None, means: Averaging) -> tuple[Outside, MeansOutside]:
     """Return the values for means."""
-    around = numbers_outside(plan, fill)
-    absent = np.array(np.broadcast_to(means.absent or math.nan, (plan.channels,)), plan.real)
+    around, is_complex = numbers_outside(plan, fill), plan.dtype.kind == "c"
+    missing: Any = means.absent or (complex(math.nan, math.nan) if is_complex else math.nan)
+    kind = np.dtype(f"c{2 * plan.real.itemsize}") if is_complex else plan.real
+    absent = np.array(np.broadcast_to(missing, (plan.channels,)), kind).view(plan.real)
     if not is_differentiable(plan.dtype):
         around = around._replace(invalid=absent)
     if means.drops:
-        unknown = np.full(plan.channels, math.nan, plan.real)
+        unknown = np.full(len(absent), math.nan, plan.real)
         around = around._replace(out=absent, dropped=unknown)
     return around, MeansOutside(absent, np.full(len(absent), means.least, plan.real))
 
