@@ -92,7 +92,7 @@ def asked_of(
     if not is_bare(options, rule):
         channels = backend.shape(image)[-1 if last else 1]
         fill = fill_numbers(options, True, image.dtype, channels)
-    filled = not how.extrapolate or any([BOUNDARIES[name].filled for name in how.padding_mode])
+    filled = not how.extrapolates() or any([BOUNDARIES[name].filled for name in how.padding_mode])
     ignore = rule.ignore and real
     if ignore or rule.weights is not None or rule.missing is not None:
         check_rule([find_method(one) for one in how.mode], how.padding_mode, how.prefilter)
@@ -230,7 +230,7 @@ def averaging_of(
     if plain or mixed or any([number != number for number in asked.fill]):
         return None
     if not is_bare(options, rule):
-        used = "constant" in names or not options.extrapolate
+        used = "constant" in names or not options.extrapolates()
         how = places.resolve_options(image, options.changed(
             padding_mode=without_missing(options.padding_mode, "constant"),
             fill_value=options.fill_value if used and not drops else 0,
@@ -266,7 +266,7 @@ def plain_weight(backend: Backend, places: SamplePoints, call: Call) -> Array:
     image, how = call.image, call.how
     names = [EVEN.get(one, one) for one in how.padding_mode]
     names = ["constant" if one == "zeros" else one for one in names]
-    fill = 1 if "constant" in names or not how.extrapolate else 0
+    fill = 1 if "constant" in names or not how.extrapolates() else 0
     ones = backend.full((1, 1, *image.shape[2:]), 1, sum_type(backend, image, places.array), image)
     how = places.resolve_options(
         back(backend, ones, call.last),

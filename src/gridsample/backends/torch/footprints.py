@@ -26,6 +26,7 @@ from gridsample.backends.torch import internals
 from gridsample.definitions import footprints as definitions
 from gridsample.definitions.labels import has_labels, without_labels
 from gridsample.definitions.options import Options
+from gridsample.definitions.plan import MARGINS
 
 Maybe = Tensor | None
 Size = Sequence[Any]
@@ -395,8 +396,8 @@ def in_pixels(one: Sample, feet: Footprints) -> Tensor:
         places = (places + 1) * 0.5 * (sizes - 1)
     elif normalized:
         places = ((places + 1) * sizes - 1) * 0.5
-    if feet.how.extrapolate:
+    if feet.how.extrapolates():
         return places
-    rim = 0.5 if normalized and not corners else 0.0
-    inside = ((places >= -rim) & (places <= sizes - 1 + rim)).all(-1, keepdim=True)
+    margin = MARGINS[str(feet.how.extrapolate)]
+    inside = ((places >= -margin) & (places <= sizes - 1 + margin)).all(-1, keepdim=True)
     return torch.where(inside, places, torch.nan)

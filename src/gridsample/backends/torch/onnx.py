@@ -37,7 +37,7 @@ def check_expressible(image: Tensor, grid: Tensor, how: Options) -> tuple[str, s
         len(methods) == len(boundaries) == 1
         and not any(how.order)
         and how.coords == "normalized"
-        and how.extrapolate
+        and how.extrapolates()
         and how.footprint is None
         and rank in ((2,) if "cubic" in methods else (2, 3))
         and methods <= MODES.keys()

@@ -128,7 +128,7 @@ def torchs_numbers(image: Tensor, grid: Tensor, how: Options) -> tuple[int, int]
         and image.is_floating_point()
         and image.dtype == grid.dtype
         and how.coords == "normalized"
-        and how.extrapolate
+        and how.extrapolates()
         and how.footprint is None
     ):
         return None
