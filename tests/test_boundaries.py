@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import gridsample
+from gridsample.kernels import reference
 
 Array = np.ndarray[Any, Any]
 
@@ -141,6 +142,18 @@ def test_a_nan_beside_the_last_pixel_is_no_tap_of_it(
     positions = np.array([[[3, 0], [3, 1.5], [3, 2], [3, 3]]])
     out = gridsample.grid_sample(image, positions, "linear", boundary, aligned, coords="pixel")
     np.testing.assert_array_equal(out[0, 0], [3, value, value, 15])
+
+
+def test_a_linear_axis_between_cubic_ones_in_a_table_of_taps() -> None:
+    """Only its second tap may be dropped: the table must not take the first one for all."""
+    image = np.arange(448.0).reshape(1, 4, 7, 4, 4)
+    grid = np.array([[[1.5, 6, 2.5], [1.5, 9, 2.5], [1.5, -2, 2.5]]])
+    modes, borders = ("cubic", "linear", "cubic"), ("border", "border", "border")
+    found = gridsample.grid_sample(image, grid, modes, borders, coords="pixel", channel_axis=-1)
+    planes = np.moveaxis(image, -1, 1)
+    expected = reference.gather(planes, grid, modes, borders, False, coords="pixel")
+    found = np.moveaxis(found, -1, 1)
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8])
