@@ -13,11 +13,11 @@ from gridsample.definitions.footprints import pixels_per_unit
 from gridsample.definitions.plan import COORDS, Mode, check_flag
 from gridsample.fields.arrays import (
     Array,
+    as_wide_arrays,
     check_name,
     check_size,
     components,
-    give_back,
-    take_wide,
+    restore_dtype,
 )
 from gridsample.ops.sampling import grid_sample, grid_sample_vjp
 
@@ -61,11 +61,11 @@ def grid_distance(
     """
     if is_overridden(grid, target):
         return hand_over(grid_distance, locals(), grid, target)
-    backend, (mine, other) = take_wide(grid=grid, target=target)
+    backend, (mine, other) = as_wide_arrays(grid=grid, target=target)
     factors = pixel_factors(backend, mine, other, size, align_corners, coords)
     apart, count = differences(backend, mine, other, factors)
     total = sum(backend.xp.sum(one * one) for one in apart)
-    return give_back(backend, total / count, grid)
+    return restore_dtype(backend, total / count, grid)
 
 
 def grid_distance_vjp(
@@ -104,14 +104,14 @@ def grid_distance_vjp(
     """
     if is_overridden(grid, target):
         return hand_over(grid_distance_vjp, locals(), grad_output, grid, target)
-    backend, (mine, other) = take_wide(grid=grid, target=target)
+    backend, (mine, other) = as_wide_arrays(grid=grid, target=target)
     factors = pixel_factors(backend, mine, other, size, align_corners, coords)
     apart, count = differences(backend, mine, other, factors)
     parts = [
         one * (2 * factor) * grad_output / count for one, factor in zip(apart, factors, strict=True)
     ]
     found = backend.xp.stack(parts, -1)
-    return give_back(backend, summed_to(backend, found, mine), grid)
+    return restore_dtype(backend, summed_to(backend, found, mine), grid)
 
 
 def rectified_distance(
@@ -160,8 +160,8 @@ def rectified_distance(
     how = (mode, padding_mode, align_corners)
     mine, other = (grid_sample(image, one, *how, coords=coords) for one in (grid, target))
     apart, count = sample_differences(mine, other)
-    backend, (given,) = take_wide(apart=apart)
-    return give_back(backend, backend.xp.sum(given * given) / count, mine)
+    backend, (given,) = as_wide_arrays(apart=apart)
+    return restore_dtype(backend, backend.xp.sum(given * given) / count, mine)
 
 
 def rectified_distance_vjp(
