@@ -44,12 +44,19 @@ def ready_for_torch() -> None:
 
     A compiler cannot trace through the lock, but imports what the code after this call imports.
     """
-    if "gridsample.backends.torch" in sys.modules:
-        return
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.compiler.is_compiling():
+    if not is_traced() and "gridsample.backends.torch" not in sys.modules:
         with forks.held():
             importlib.import_module("gridsample.backends.torch")
+
+
+def is_traced() -> bool:
+    """Whether torch.compile or torch.export traces this code.
+
+    Traced code must neither change this module's variables nor depend on what has been imported:
+    the compiled program would be valid only until the first import.
+    """
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.compiler.is_compiling())
 
 
 # The loaders, by the name of the package that defines the array's class or one of its base classes.
@@ -110,10 +117,12 @@ def is_overridden(*arrays: Any) -> bool:
     """Whether a `__torch_function__`, of an argument or of a mode, overrides a call."""
     for array in arrays:
         if type(array) is not np.ndarray and hasattr(type(array), "__torch_function__"):
-            if not CHECK:
+            if is_traced() or not CHECK:
                 ready_for_torch()
                 from gridsample.backends.torch import internals
 
+                if is_traced():
+                    return bool(internals.has_torch_function(arrays))
                 CHECK.append(internals.has_torch_function)
             return CHECK[0](arrays)
     return False
