@@ -1,9 +1,9 @@
-"""The names of `jax.scipy.ndimage` and `jax.image`, with splines, all of SciPy's modes, and gradients.
+"""The names of `jax.scipy.ndimage` and `jax.image`, with splines and all of SciPy's modes.
 
     from gridsample.jax import affine_transform, map_coordinates, resize, zoom
 
-The functions accept JAX arrays, under every transform of JAX.  The operations of `gridsample`
-itself accept JAX arrays, too.
+The functions accept JAX arrays, under every transform of JAX, and have derivatives of any order.
+The operations of `gridsample` itself accept JAX arrays, too.
 
 JAX and SciPy use two names for different modes.  Here they mean what they mean in JAX, and SciPy's
 modes of these names have names of their own:
@@ -232,8 +232,7 @@ def zoom(
     factors = np.asarray(zoom, np.float64)
     if factors.shape not in ((), (image.ndim,)):
         raise ValueError(
-            f"zoom must be a number or one for each of the input's {image.ndim} axes, "
-            f"got {zoom!r}"
+            f"zoom must be a number or one for each of the input's {image.ndim} axes, got {zoom!r}"
         )
     factors = np.broadcast_to(factors, (image.ndim,))
     sizes = [round(n * factor) for n, factor in zip(image.shape, factors.tolist(), strict=True)]

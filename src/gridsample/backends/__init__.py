@@ -113,8 +113,8 @@ def backend_of(**arrays: Any) -> Backend:
         elif source in FOREIGN:
             raise TypeError(
                 f"{name} is a {type(array).__module__}.{type(array).__qualname__}; "
-                "accepted: NumPy arrays, torch tensors, JAX arrays and, where torch is installed, CuPy "
-                "arrays"
+                "accepted: NumPy arrays, torch tensors, JAX arrays and, where torch is installed, "
+                "CuPy arrays"
             )
     return NUMPY if found == "numpy" else LOADERS[found]()
 

@@ -1,7 +1,7 @@
 """The B-spline prefilter on JAX arrays.
 
-Each recursion y[k] = x[k] + z y[k - 1] is a sum of powers of z times earlier entries.  Sums of 1, 2,
-4, ... entries are doubled until further powers are lost in rounding, so that a line takes a few
+Each recursion y[k] = x[k] + z y[k - 1] is a sum of earlier entries times powers of z.  Sums of 1,
+2, 4, ... entries are computed, until further powers are lost in rounding, so that a line takes few
 operations on whole arrays instead of one step per entry.
 """
 

@@ -147,9 +147,9 @@ def fraction(coordinate: Array, t: Array, steep: Array) -> Array:
 
 @fraction.defjvp
 def fraction_along(primals: Any, tangents: Any) -> Any:
-    """Differentiate `fraction`."""
-    _, t, steep = primals
-    return t, tangents[0] * steep
+    """Differentiate `fraction`; its value can be differentiated again."""
+    steep = primals[-1]
+    return fraction(*primals), tangents[0] * steep
 
 
 def taps_of(coordinate: Array, axis: Axis) -> tuple[Taps, Array, Array]:
