@@ -253,8 +253,9 @@ def resize(
         shape: the shape of the result.
         method: "nearest", "linear", "cubic", "lanczos3", "lanczos5", another of JAX's names or a
             `jax.image.ResizeMethod`.
-        antialias: whether the weights are stretched along axes that shrink.  If not, "cubic" and
-            the Lanczos methods repeat the edge pixels outside, where JAX leaves pixels out.
+        antialias: whether the weights are stretched along axes that shrink.  If they are not, and
+            an axis shrinks, "cubic" and the Lanczos methods repeat the edge pixels outside, where
+            JAX leaves pixels out.
 
     Returns:
         The resized image.  Integers become floating point, unless the method is "nearest".
@@ -289,9 +290,11 @@ def resize(
     others = [k for k in range(pixels.ndim) if k not in axes]
     planes = pixels.transpose(*others, *axes)
     rest, spatial = planes.shape[: len(others)], planes.shape[len(others) :]
+    # Antialiasing leaves out pixels that are outside, and changes nothing else along other axes.
+    cuts = bool(antialias) or all(size[k] > pixels.shape[k] for k in axes)
     made = interpolate(
         planes.reshape(1, -1, *spatial), tuple(size[k] for k in axes), mode=chosen,
-        antialias=bool(antialias) and chosen != "nearest-exact",
+        antialias=cuts and chosen != "nearest-exact",
     )  # fmt: skip
     made = made.reshape(*rest, *made.shape[2:])
     return made.transpose([*np.argsort([*others, *axes])])

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +20,7 @@ jnp = jax.numpy
 
 from jax.test_util import check_grads  # noqa: E402
 
+SLOW = pytest.mark.slow
 BOUNDARIES = (
     *("zeros", "constant", "border", "reflection", "symmetric", "mirror", "wrap"),
     *("antisymmetric", "antimirror", "dst1"),
@@ -26,13 +30,11 @@ BOUNDARIES = (
 @pytest.fixture(autouse=True)
 def settings() -> Iterator[None]:
     """Double precision, and programs that are compiled quickly."""
-    names = {"jax_enable_x64": True, "jax_disable_most_optimizations": True}
-    before = {name: getattr(jax.config, name) for name in names}
-    for name, value in names.items():
-        jax.config.update(name, value)
+    jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_disable_most_optimizations", True)
     yield
-    for name, value in before.items():
-        jax.config.update(name, value)
+    jax.config.update("jax_enable_x64", False)
+    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def as_jax(one: Any) -> Any:
@@ -64,7 +66,7 @@ def pair(function: str, *arrays: Any, tolerance: float = 1e-12, **options: Any) 
 # Values -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.covering(slow=2, ordinary=1)
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("coords", ["normalized", "pixel", "displacement"])
 @pytest.mark.parametrize("align_corners", [False, True])
 @pytest.mark.parametrize("boundary", BOUNDARIES)
@@ -121,7 +123,10 @@ def test_missing_pixels_and_weights() -> None:
     pair("interpolate", image, (5, 3), mode="linear", missing="ignore", return_weight=True)
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int16", "int64", "uint64", "bool"])
+@pytest.mark.parametrize(
+    "dtype",
+    ["uint8", "int64", *[pytest.param(one, marks=SLOW) for one in ("bool", "int16", "uint64")]],
+)
 def test_integers_and_labels(dtype: str) -> None:
     rng = cases.generator("jax", dtype)
     image, grid = cases.pixels(rng, (2, 1, 4, 5), dtype), rng.uniform(-1.3, 1.3, (2, 3, 2, 2))
@@ -175,13 +180,24 @@ def test_bytes_are_rounded_after_each_axis(rounding: str) -> None:
     pair("interpolate", image, (9, 6), mode="bicubic", antialias=True, rounding=rounding)
 
 
+@pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("boundary", BOUNDARIES)
-def test_prefilter(boundary: str) -> None:
+@pytest.mark.parametrize(("order", "axes"), [(3, (0, 1)), (6, (0,))])
+@pytest.mark.parametrize("adjoint", [True, False])
+def test_prefilter(adjoint: bool, order: int, axes: tuple[int, ...], boundary: str) -> None:
     image = cases.pixels(cases.generator("jax", boundary), (40, 3))
-    for order, adjoint in ((3, False), (6, True)):
-        pair("spline_filter", image, order, boundary, axes=(0, 1), adjoint=adjoint)
+    pair("spline_filter", image, order, boundary, axes=axes, adjoint=adjoint)
 
 
+def test_footprints_in_a_trace() -> None:
+    rng = cases.generator("jax", "footprints")
+    image, grid = cases.pixels(rng, (1, 1, 9, 8)), rng.uniform(-1.3, 1.3, (1, 2, 2, 2))
+    few = {"antialias": True, "max_samples": 2}
+    traced = jax.jit(lambda image, grid: gridsample.grid_sample(image, grid, **few))
+    close(traced(image, grid), gridsample.grid_sample(image, grid, **few))
+
+
+@pytest.mark.slow
 def test_footprints() -> None:
     rng = cases.generator("jax", "footprints")
     image, grid = cases.pixels(rng, (1, 1, 21, 20)), rng.uniform(-1.3, 1.3, (2, 3, 2, 2))
@@ -193,8 +209,6 @@ def test_footprints() -> None:
     detached = {"coords": "displacement", "footprint": "detach"}
     pair("grid_sample_vjp", values, image, 8 * grid, **detached, **few)
     pair("splat", values, grid, (21, 20), **few)
-    traced = jax.jit(lambda image, grid: gridsample.grid_sample(image, grid, **few))
-    close(traced(image, grid), gridsample.grid_sample(image, grid, **few))
 
 
 # Transforms ---------------------------------------------------------------------------------------
@@ -204,8 +218,8 @@ def test_footprints() -> None:
     ("mode", "boundary", "rank"),
     [
         ("cubic", "wrap", 1),
-        pytest.param("cubic", "border", 2, marks=pytest.mark.slow),
-        pytest.param("spline3", "constant", 2, marks=pytest.mark.slow),
+        pytest.param("cubic", "border", 2, marks=SLOW),
+        pytest.param("spline3", "constant", 2, marks=SLOW),
     ],
 )
 def test_derivatives_of_second_order(mode: str, boundary: str, rank: int) -> None:
@@ -291,12 +305,50 @@ def test_single_precision() -> None:
     np.testing.assert_allclose(found, expected, atol=2e-6)
 
 
-def test_sharded_images() -> None:
-    devices = np.array(jax.devices("cpu")[:1])
-    mesh = jax.sharding.Mesh(devices, ("batch",))
-    rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("batch"))
-    image, grid = jnp.ones((2, 1, 3, 3)), jnp.zeros((2, 1, 2))
-    assert (gridsample.grid_sample(jax.device_put(image, rows), grid) == 1).all()
+THREADS = """
+import threading
+import jax, numpy as np
+import gridsample
+
+assert len(jax.devices()) == 2
+mesh = jax.sharding.Mesh(np.array(jax.devices()), ("batch",))
+rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("batch"))
+image = jax.device_put(np.arange(24.0, dtype="f4").reshape(2, 1, 3, 4), rows)
+grid = np.zeros((2, 1, 2), "f4")
+call = jax.jit(gridsample.grid_sample)
+slope = jax.jit(jax.grad(lambda image: gridsample.grid_sample(image, grid).sum()))
+done = []
+
+def work():
+    for k in range(40):
+        assert call(image, grid).reshape(-1).tolist() == [5.5, 17.5]
+        assert slope(image).sum() == 2
+        try:
+            call(image, grid[..., :1])
+        except ValueError:
+            pass
+    done.append(1)
+
+def back(image):
+    return gridsample.grid_sample(image, grid)
+
+@jax.jit
+def nested(image):
+    shape = jax.ShapeDtypeStruct((2, 1, 1), image.dtype)
+    return jax.pure_callback(back, shape, image) + call(image, grid)
+
+threads = [threading.Thread(target=work) for _ in range(8)]
+[one.start() for one in threads]
+[one.join() for one in threads]
+assert len(done) == 8
+assert nested(np.asarray(image)).reshape(-1).tolist() == [11, 35]
+"""
+
+
+@pytest.mark.slow
+def test_threads_devices_and_callbacks() -> None:
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
+    subprocess.run([sys.executable, "-c", THREADS], env={**os.environ, **flags}, check=True)
 
 
 # Errors -------------------------------------------------------------------------------------------

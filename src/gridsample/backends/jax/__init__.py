@@ -15,7 +15,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import get_opaque_trace_state
 
 from gridsample.backends.base import Backend
 from gridsample.backends.jax import filtering, footprints, resizing, sampling
@@ -233,10 +232,8 @@ def as_jax(given: Any, name: str) -> Array:
 
 def is_known(array: Array) -> bool:
     """Whether the values of an array can be inspected: it is on a CPU, and nothing is traced."""
-    if isinstance(array, jax.core.Tracer):
-        return False
-    with jax.ensure_compile_time_eval():
-        untraced = get_opaque_trace_state()
-    if get_opaque_trace_state() != untraced:
+    # Within jit, what is computed from constants is traced, too.
+    computed = jax.lax.neg(np.float32(0))
+    if any(isinstance(one, jax.core.Tracer) for one in (array, computed)):
         return False
     return all(one.platform == "cpu" for one in array.devices())

@@ -235,7 +235,7 @@ def vote(image: Array, grid: Array, call: Call) -> Array:
         [(*place, *corner) for place in itertools.product(*map(range, call.bounds.most))
          for corner in bits], np.int32,
     )  # fmt: skip
-    margin = definitions.tie(plan.spatial, float(jnp.finfo(real).eps))
+    margin = definitions.tie(plan.spatial, float(np.finfo(real).eps))
     margins = jnp.where(feet.share < 1, margin, 0.0).astype(real)[:, np.newaxis]
     nearest = tuple([METHODS["nearest"] if one.votes else one for one in plan.methods])
     single = call._replace(

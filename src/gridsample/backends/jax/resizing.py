@@ -116,7 +116,7 @@ def vote(image: Array, maps: Sequence[AxisMap]) -> Array:
     """
     shape = (*image.shape[:2], *[one.outputs for one in maps])
     axes, real = range(len(maps)), jax.dtypes.canonicalize_dtype(np.float64)
-    tie = TIE * float(jnp.finfo(real).eps)
+    tie = TIE * float(np.finfo(real).eps)
 
     def weight(label: Array) -> Array:
         return applied((image == label).astype(real), axes, maps)
