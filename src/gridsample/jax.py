@@ -35,7 +35,7 @@ from gridsample.definitions.methods import lanczos
 from gridsample.definitions.plan import unknown
 from gridsample.ndimage import modes
 from gridsample.ndimage.arrays import store
-from gridsample.ndimage.axes import separable, stretched
+from gridsample.ndimage.axes import resized_positions, separable
 from gridsample.ndimage.matrices import transform_affine
 from gridsample.ndimage.modes import Mode, Spline
 from gridsample.ndimage.positions import transform_plain
@@ -236,7 +236,9 @@ def zoom(
         )
     factors = np.broadcast_to(factors, (image.ndim,))
     sizes = [round(n * factor) for n, factor in zip(image.shape, factors.tolist(), strict=True)]
-    places = [stretched(n, m, bool(grid_mode)) for n, m in zip(image.shape, sizes, strict=True)]
+    places = [
+        resized_positions(n, m, bool(grid_mode)) for n, m in zip(image.shape, sizes, strict=True)
+    ]
     return store(separable(image, places, spline), image.dtype)
 
 

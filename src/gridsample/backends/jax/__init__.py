@@ -37,11 +37,12 @@ Array = Any
 DType = np.dtype[Any]
 
 
-def plan_of(image: Shape, kind: DType, grid: Array, how: Options) -> Plan:
+def plan_of(image: Shape, kind: DType, grid: Array, options: Options) -> Plan:
     """Create the plan for an image (N, C, *spatial) that is sampled in a dtype."""
     return make_plan(
-        image, kind, tuple(grid.shape), grid.dtype, how.mode, how.padding_mode, how.align_corners,
-        False, coords=how.coords, extrapolate=how.extrapolate, footprint=how.footprint,
+        image, kind, tuple(grid.shape), grid.dtype, options.mode, options.padding_mode,
+        options.align_corners, False, coords=options.coords, extrapolate=options.extrapolate,
+        footprint=options.footprint,
     )  # fmt: skip
 
 
@@ -138,45 +139,45 @@ class Jax(Backend):
     def resolve_options(self, image: Array, grid: Array, options: Options) -> Options:
         """Return the checked options, with the fill value."""
         shape = self.shape(image)
-        how = checked(options, shape, self.shape(grid))
-        last = how.channels_last()
+        resolved = checked(options, shape, self.shape(grid))
+        last = resolved.channels_last()
         size = (shape[0], shape[-1], *shape[1:-1]) if last else shape
         self.type_name(image.dtype)
         self.type_name(grid.dtype, "grid")
-        plan = plan_of(size, image.dtype, grid, how)
+        plan = plan_of(size, image.dtype, grid, resolved)
         fill = fill_numbers(options, plan.filled, image.dtype, plan.channels)
-        return how.changed(fill_value=fill)
+        return resolved.changed(fill_value=fill)
 
     def gather(
-        self, image: Array, grid: Array, how: Options, dtype: Any, out: Array | None = None
+        self, image: Array, grid: Array, options: Options, dtype: Any, out: Array | None = None
     ) -> Array:
         """Sample an image."""
-        plan = plan_of(self.shape(image), np.dtype(dtype), grid, how)
-        return sampling.gather(image, grid, call_of(plan, grid, how), np.dtype(dtype))
+        plan = plan_of(self.shape(image), np.dtype(dtype), grid, options)
+        return sampling.gather(image, grid, call_of(plan, grid, options), np.dtype(dtype))
 
     def scatter(
-        self, values: Array, grid: Array, spatial: Shape, how: Options, dtype: Any
+        self, values: Array, grid: Array, spatial: Shape, options: Options, dtype: Any
     ) -> Array:
         """Apply the transpose of gather."""
         size = (*self.shape(values)[:2], *spatial)
         check_extent("the result", size, np.dtype(dtype).itemsize)
-        plan = plan_of(size, np.dtype(dtype), grid, how)
-        call = call_of(plan, grid, how)._replace(fill=())
+        plan = plan_of(size, np.dtype(dtype), grid, options)
+        call = call_of(plan, grid, options)._replace(fill=())
         return sampling.scatter(values, grid, call, np.dtype(dtype))
 
     def backward(
-        self, values: Array, image: Array, grid: Array, how: Options, needed: tuple[bool, bool],
+        self, values: Array, image: Array, grid: Array, options: Options, needed: tuple[bool, bool],
         dtype: Any,
     ) -> tuple[Array | None, Array | None]:  # fmt: skip
         """Compute both gradients of gather."""
-        plan = plan_of(self.shape(image), np.dtype(dtype), grid, how)
-        call = call_of(plan, grid, how)
+        plan = plan_of(self.shape(image), np.dtype(dtype), grid, options)
+        call = call_of(plan, grid, options)
         found = sampling.backward(values, image, grid, call, needed, np.dtype(dtype))
         return found[0], found[1]
 
-    def fill(self, image: Array, how: Options) -> Array:
+    def fill(self, image: Array, options: Options) -> Array:
         """The fill value as an array that broadcasts over an image."""
-        numbers = np.array(how.fill_value).astype(image.dtype)
+        numbers = np.array(options.fill_value).astype(image.dtype)
         return jnp.asarray(numbers).reshape(1, -1, *(1,) * (image.ndim - 2))
 
     def prefilter(
@@ -191,19 +192,19 @@ class Jax(Backend):
         extended = tuple(extension(one, align_corners) for one in boundaries) if order > 1 else ()
         return filtering.coefficients(image.astype(kind), order, extended, tuple(axes), adjoint)
 
-    def resize(self, image: Array, how: Resizing, transposed: bool) -> Array:
+    def resize(self, image: Array, options: Resizing, transposed: bool) -> Array:
         """Resize by one matrix per axis, or by their transposes."""
         self.type_name(image.dtype)
-        check_extent("the result", (*image.shape[:2], *how.size), image.dtype.itemsize)
-        return resizing.resize(image, how._replace(threads=None), transposed)
+        check_extent("the result", (*image.shape[:2], *options.size), image.dtype.itemsize)
+        return resizing.resize(image, options._replace(threads=None), transposed)
 
 
 BACKEND = Jax()
 
 
-def call_of(plan: Plan, grid: Array, how: Options) -> Call:
+def call_of(plan: Plan, grid: Array, options: Options) -> Call:
     """Describe a call."""
-    call = Call(plan, tuple(how.order), tuple(how.fill_value))
+    call = Call(plan, tuple(options.order), tuple(options.fill_value))
     if plan.footprint is None:
         return call
     return call._replace(bounds=footprints.bounds_of(grid, call, is_known(grid)))

@@ -25,23 +25,29 @@ TIE = 64
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2))
-def resize(image: Array, how: Resizing, transposed: bool) -> Array:
+def resize(image: Array, options: Resizing, transposed: bool) -> Array:
     """Resize (N, C, *spatial) by one matrix per axis, or by their transposes, in its dtype."""
     if 0 in image.shape:
-        return jnp.zeros((*image.shape[:2], *how.size), image.dtype)
+        return jnp.zeros((*image.shape[:2], *options.size), image.dtype)
     if is_complex(image.dtype):
-        parts = [resize(one, how, transposed) for one in (jnp.real(image), jnp.imag(image))]
+        parts = [resize(one, options, transposed) for one in (jnp.real(image), jnp.imag(image))]
         return jax.lax.complex(*parts)
-    inputs, outputs = tuple(image.shape[2:]), tuple(how.size)
+    inputs, outputs = tuple(image.shape[2:]), tuple(options.size)
     if transposed:
         inputs, outputs = outputs, inputs
     maps = tables.axis_maps(
-        inputs, outputs, how.methods, how.align_corners, how.antialias, how.scales, transposed
+        inputs,
+        outputs,
+        options.methods,
+        options.align_corners,
+        options.antialias,
+        options.scales,
+        transposed,
     )
-    if tables.votes(how.methods):
+    if tables.votes(options.methods):
         return vote(image, maps)
-    if how.rounding != "exact" and is_integer(image.dtype):
-        for axis in tables.rounded_order(inputs, outputs, how.rounding):
+    if options.rounding != "exact" and is_integer(image.dtype):
+        for axis in tables.rounded_order(inputs, outputs, options.rounding):
             image = applied(image, [axis], maps)
         return image
     # Axes that shrink come first, because less is left to do for the others.
