@@ -252,7 +252,7 @@ def test_transforms() -> None:
     grids = jnp.asarray(rng.uniform(-0.9, 0.9, (3, 2, 3, 2, 2)))
 
     def sampled(image: Any, grid: Any) -> Any:
-        return gridsample.grid_sample(image, grid, "cubic", "border")
+        return gridsample.grid_sample(image, grid, "linear", "border")
 
     each = jnp.stack([sampled(image, one) for one in grids])
     close(jax.jit(jax.vmap(sampled, (None, 0)))(image, grids), np.asarray(each))

@@ -25,11 +25,9 @@ def vote(image: Array, grid: Array, call: Call) -> Array:
     dropped = fill if call.plan.filled else jnp.zeros_like(fill)
     ballots = []
     for places in rows_of(points):
-        row = row_of(points, places)
-        pixels = read(image, row.pixels)
-        for k in range(pixels.shape[-1]):
-            label = jnp.where(row.kept[:, jnp.newaxis, ..., k], pixels[..., k], dropped)
-            ballots.append((label, row.weights[:, jnp.newaxis, ..., k]))
+        for pixels, kept, weights in row_of(points, places):
+            label = jnp.where(kept[:, jnp.newaxis], read(image, pixels), dropped)
+            ballots.append((label, weights[:, jnp.newaxis]))
     winner = ballots[0][0]
     most = weight_of(winner, ballots)
     for label, _ in ballots[1:]:
