@@ -239,12 +239,12 @@ class NumPy(Backend):
         # The result has the layout of the image, which is not read.
         sums = np.result_type(plan.real, np.complex64 if plan.dtype.kind == "c" else plan.real)
         like = zeros(size, sums, how.channels_last())
-        grad_image: Array | None
-        grad_image, _ = on_cpu().backward(
-            plan, values, like, grid, need_grid=False, order=how.order, dtype=plan.dtype,
-            threads=how.threads,
+        cpu = on_cpu()
+        gradients = cpu.backward(
+            plan, cpu.Samples(like, grid, values), cpu.Needs(True, False, dtype=plan.dtype),
+            order=how.order, threads=how.threads,
         )  # fmt: skip
-        assert grad_image is not None
+        grad_image: Array = gradients.image
         return grad_image
 
     def backward(
@@ -283,12 +283,14 @@ class NumPy(Backend):
                 np.zeros(image.shape, dtype.newbyteorder("=")) if needed[0] else None,
                 np.zeros(places.shape, kind) if needed[1] else None,
             )
-        grad_image, gradient = on_cpu().backward(
-            plan, values, image, places, need_image=needed[0], need_grid=needed[1],
-            order=how.order, fill=fill_of(how, plan), affine=places is not grid,
-            dtype=dtype.newbyteorder("="), threads=how.threads,
+        cpu = on_cpu()
+        gradients = cpu.backward(
+            plan, cpu.Samples(image, places, values, fill=fill_of(how, plan)),
+            cpu.Needs(*needed, dtype=dtype.newbyteorder("=")), order=how.order,
+            affine=places is not grid, threads=how.threads,
         )  # fmt: skip
-        return grad_image, None if gradient is None else converted(gradient, kind)
+        by_places = None if gradients.grid is None else converted(gradients.grid, kind)
+        return gradients.image, by_places
 
     def averages(self, arrays: Sequence[Array], how: Options, bare: bool) -> bool:
         """Whether the kernels average."""
@@ -306,7 +308,7 @@ class NumPy(Backend):
         if result.size:
             fill = fill_of(how, plan) if how.fill_value else None
             cpu, given = on_cpu(), weights[0] if weights else None
-            samples = cpu.Samples(image, places, given, result, shares, fill)
+            samples = cpu.Samples(image, places, result, given, shares, fill)
             doubtful = cpu.average(plan, samples, averaging, out is not None, how.threads)
         return result, shares, doubtful
 
@@ -319,8 +321,8 @@ class NumPy(Backend):
         plan: Plan = how.plan
         cpu, given = on_cpu(), weights[0] if weights else None
         fill = fill_of(how, plan) if how.fill_value else None
-        samples = cpu.Samples(image, places, given, values, fill=fill)
-        needs = cpu.Needs(*needed, image.dtype.newbyteorder("="))
+        samples = cpu.Samples(image, places, values, given, fill=fill)
+        needs = cpu.Needs(*needed, dtype=image.dtype.newbyteorder("="))
         affine = out is not None
         found = cpu.average_backward(plan, samples, averaging, needs, affine, how.threads)
         kind = places.dtype.newbyteorder("=")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +25,9 @@ from gridsample.kernels.sampling.channels import channels_together
 from gridsample.kernels.sampling.division import Averages, Sweep
 from gridsample.kernels.sampling.layouts import complex_of, gradient_layout
 from gridsample.kernels.sampling.preparing import (
+    Gradients,
+    Needs,
+    Samples,
     as_maps,
     dropped_of,
     even_values,
@@ -34,12 +35,10 @@ from gridsample.kernels.sampling.preparing import (
     numbers_of_planes,
 )
 from gridsample.kernels.sampling.turning import (
-    Part,
+    backward_turned,
     empty_runs,
-    parts_of,
+    gather_turned,
     pays_to_turn,
-    turn_back,
-    turned,
 )
 
 Array = np.ndarray[Any, Any]
@@ -49,37 +48,6 @@ def averages(plan: Plan) -> bool:
     """Whether `average` has programs: no boundary with signs, no labels, no footprints."""
     odd = any(BOUNDARIES[name].odd for name in plan.boundaries)
     return not (odd or plan.votes or plan.footprint)
-
-
-class Samples(NamedTuple):
-    """The arrays of means.
-
-    Attributes:
-        image: the image, (N, C, *spatial).
-        grid: the grid, or affine maps, as in `gather`.
-        weights: how much pixels count, (N or 1, 1 or C, *spatial), or None.
-        out: the array of the means, (N, C, *out), or their upstream gradient.
-        shares: the array of the sums of weights, (N, C, *out), in the dtype of sums, with the
-            strides of ``out``; for ``averaging.shares``.
-        fill: the fill value of each channel, or None.
-    """
-
-    image: Array
-    grid: Array
-    weights: Array | None
-    out: Array
-    shares: Array | None = None
-    fill: Array | None = None
-
-    def turned(self, part: Part, threads: int) -> Samples:
-        """Copy the image and the weights of a part, so that channels are neighbours."""
-        weights = self.weights
-        if weights is not None:
-            weights = weights[part.items] if len(weights) > 1 else weights
-            if weights.shape[1] > 1:
-                weights = turned(np.ascontiguousarray(weights), threads)
-        image, grid = turned(self.image[part.items], threads), self.grid[part.grids]
-        return self._replace(image=image, grid=grid, weights=weights)
 
 
 def average(
@@ -98,19 +66,12 @@ def average(
         Whether some weight that was read may be negative or not finite.
     """
     arrays, count = arrays._replace(image=plain(arrays.image)), threads or pool.cores()
-    image, out, shares = arrays.image, arrays.out, arrays.shares
+    image, out, shares = arrays.image, arrays.values, arrays.shares
     # Wherever nothing is missing, means have the bits of plain samples, which are turned likewise.
     if pays_to_turn(plan, layout_of(image), layout_of(out), True):
-        doubtful = False
-        for part in parts_of(plan):
-            values = empty_runs(out[part.items])
-            sums = None if shares is None else empty_runs(shares[part.items])
-            runs = arrays.turned(part, count)._replace(out=values, shares=sums)
-            doubtful |= average(part.plan, runs, averaging, affine, count)
-            turn_back(values, out[part.items], count)
-            if sums is not None and shares is not None:
-                turn_back(sums, shares[part.items], count)
-        return doubtful
+        return gather_turned(
+            plan, arrays, lambda part, runs: average(part, runs, averaging, affine, count), count
+        )
     # Both parts of a complex mean have the same sum.
     both_parts = shares is not None and out.dtype.kind == "c"
     sums = np.empty_like(out, complex_of(plan.real)) if both_parts else shares
@@ -151,38 +112,6 @@ def plain_weights(plan: Plan, weights: Array | None, image: Array, values: Array
     return np.broadcast_to(weights, (len(weights), plan.channels, *plan.spatial))
 
 
-class Gradients(NamedTuple):
-    """The gradients of means; None where they are not needed.
-
-    Attributes:
-        image: that of the image.
-        grid: that of the grid or of affine maps, in the dtype of sums.
-        weights: that of the weights, in the dtype of sums.
-        doubtful: whether some weight that was read may be negative or not finite.
-    """
-
-    image: Array | None
-    grid: Array | None
-    weights: Array | None
-    doubtful: bool
-
-
-class Needs(NamedTuple):
-    """Which gradients of means are needed.
-
-    Attributes:
-        image: whether that of the image is.
-        grid: whether that of the grid or of affine maps is.
-        weights: whether that of the weights is.
-        dtype: the dtype of the image's gradient.
-    """
-
-    image: bool
-    grid: bool
-    weights: bool
-    dtype: np.dtype[Any]
-
-
 def average_backward(
     plan: Plan, arrays: Samples, averaging: Averaging, needs: Needs, affine: bool,
     threads: int | None,
@@ -191,7 +120,7 @@ def average_backward(
 
     Args:
         plan: the plan.
-        arrays: the arrays, of which ``out`` is the upstream gradient.
+        arrays: the arrays, of which ``values`` is the upstream gradient.
         averaging: which pixels count.
         needs: which gradients are needed.
         affine: whether the grid contains affine maps.
@@ -201,10 +130,12 @@ def average_backward(
     if weights is not None and len(weights) > len(image):
         image = np.broadcast_to(image, (plan.items, *image.shape[1:]))
         plan = replace(plan, image_items=plan.items)
-    like, values = gradient_layout(plan, layout_of(image)), even_values(arrays.out)
+    like, values = gradient_layout(plan, layout_of(image)), even_values(arrays.values)
     if pays_to_turn(plan, layout_of(image), layout_of(values), False):
-        arrays = arrays._replace(image=image, out=values)
-        return backward_turned(plan, arrays, averaging, needs, affine, count)
+        return backward_turned(
+            plan, arrays._replace(image=image, values=values), needs,
+            lambda part, runs: average_backward(part, runs, averaging, needs, affine, count), count,
+        )  # fmt: skip
     image = in_order(image, like)
     weights = plain_weights(plan, weights, image, values)
     grid = as_maps(arrays.grid, plan) if affine else even(arrays.grid)
@@ -245,36 +176,8 @@ def average_backward(
         if weights is not None:
             with np.errstate(all="ignore"):  # a weight may turn out to be wrong
                 np.multiply(sums, as_float(weights), out=sums, casting="unsafe")
-        by_image = converted(summed(sums, arrays.image.shape), needs.dtype)
+        by_image = converted(summed(sums, arrays.image.shape), needs.dtype or sums.dtype)
     return Gradients(by_image, gradient, by_weights, bool(doubtful[0]))
-
-
-def backward_turned(
-    plan: Plan, arrays: Samples, averaging: Averaging, needs: Needs, affine: bool, threads: int
-) -> Gradients:
-    """Compute `average_backward` of planes as runs of channels, a few items at a time."""
-    grad_image = np.empty(arrays.image.shape, needs.dtype) if needs.image else None
-    by_grid, by_weights, doubtful = list[Array](), list[Array](), False
-    for part in parts_of(plan):
-        runs = arrays.turned(part, threads)
-        runs = runs._replace(out=turned(arrays.out[part.items], threads))
-        gradients = average_backward(part.plan, runs, averaging, needs, affine, threads)
-        if grad_image is not None and gradients.image is not None:
-            turn_back(gradients.image, grad_image[part.items], threads)
-        by_grid += [] if gradients.grid is None else [gradients.grid]
-        by_weights += [] if gradients.weights is None else [gradients.weights]
-        doubtful |= gradients.doubtful
-    shared = arrays.weights is not None and len(arrays.weights) == 1
-    return Gradients(
-        grad_image, joined(by_grid, plan.grid_items == 1), joined(by_weights, shared), doubtful
-    )
-
-
-def joined(parts: Sequence[Array], shared: bool) -> Array | None:
-    """Join the gradients of some items, or sum those of what all items share."""
-    if not parts:
-        return None
-    return functools.reduce(np.add, parts) if shared else np.concatenate(parts)
 
 
 def through_weights(
