@@ -24,7 +24,7 @@ from strategies import examples
 
 import gridsample
 from gridsample import ndimage
-from gridsample.backends.torch.filtering import prefilter_elsewhere
+from gridsample.backends.torch.filtering import prefilter_by_matrices
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
@@ -96,7 +96,7 @@ def test_filters_run_along_their_axis_in_every_layout(rank: int) -> None:
                     ndimage.spline_filter1d(laid_out, order, axis),
                     gridsample.spline_filter(laid_out, order, axes=axis),
                     of_tensor.numpy(),
-                    prefilter_elsewhere(tensor, order, ["mirror"], [axis], False).numpy(),
+                    prefilter_by_matrices(tensor, order, ["mirror"], [axis], False).numpy(),
                 ):
                     np.testing.assert_allclose(
                         found, expected[axis], rtol=0, atol=1e-12, err_msg=f"{shape, axes, axis}"

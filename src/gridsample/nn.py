@@ -45,7 +45,7 @@ __all__ = [
 
 
 # The defaults of the keyword-only options of `GridSample`.
-USUAL = {
+DEFAULTS = {
     name: getattr(Options(), name)
     for name in ("coords", "fill_value", "extrapolate", "prefilter", "channel_axis")
 } | {"missing": "propagate", "min_weight": 0.0, "antialias": False, "max_samples": MOST}
@@ -150,11 +150,11 @@ class GridSample(nn.Module):
     def extra_repr(self) -> str:
         """Return the options; keyword-only options are shown if they differ from the default."""
         first = ("mode", "padding_mode", "align_corners")
-        shown = {name: getattr(self, name) for name in (*first, *USUAL)}
+        shown = {name: getattr(self, name) for name in (*first, *DEFAULTS)}
         return ", ".join(
             f"{name}={value!r}"
             for name, value in shown.items()
-            if name in first or repr(value) != repr(USUAL[name])
+            if name in first or repr(value) != repr(DEFAULTS[name])
         )
 
 

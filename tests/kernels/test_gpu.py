@@ -226,14 +226,14 @@ def test_affine_maps_are_as_their_grids(rank: int, corners: bool) -> None:
     kind = np.dtype(float)
     names = ("linear",) * rank, ("border",) * rank
     plan = make_plan(tuple(image.shape), kind, tuple(grid.shape), kind, *names, corners, False)
-    how = gpu.How(affine=True, interpreted=True)
+    how = gpu.LaunchOptions(affine=True, interpreted=True)
     out = torch.full((2, 3, plan.points), torch.nan, dtype=torch.float64)
-    gpu.gather(plan, image, theta.detach(), out, (0,) * rank, how=how)
+    gpu.gather(plan, image, theta.detach(), out, (0,) * rank, options=how)
     torch.testing.assert_close(out.reshape(size), expected.detach(), rtol=0, atol=DOUBLE)
     grad_image = torch.zeros_like(image)
     partial = gpu.backward(
-        plan, upstream.reshape(2, 3, -1), image, theta.detach(), grad_image, (0,) * rank, how=how,
-        empty=lambda shape: torch.full(shape, torch.nan, dtype=torch.float64),
+        plan, upstream.reshape(2, 3, -1), image, theta.detach(), grad_image, (0,) * rank,
+        options=how, empty=lambda shape: torch.full(shape, torch.nan, dtype=torch.float64),
     )  # fmt: skip
     assert partial is not None
     torch.testing.assert_close(grad_image, by_image, rtol=0, atol=DOUBLE)

@@ -119,6 +119,7 @@ WEIGHTED = [
 ]
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("call", WEIGHTED, ids=str)
 @pytest.mark.parametrize("missing", ["ignore", "propagate"])
 def test_kernels_do_what_two_images_of_sums_do(call: Any, missing: str) -> None:

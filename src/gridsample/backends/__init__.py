@@ -74,8 +74,8 @@ def library(array: Any) -> str:
     """The package of an array's type, if it has a backend or is foreign; otherwise "numpy"."""
     if type(array) is np.ndarray:
         return "numpy"
-    for kind in type(array).__mro__:
-        name: str = kind.__module__.partition(".")[0]
+    for cls in type(array).__mro__:
+        name: str = cls.__module__.partition(".")[0]
         if name in LOADERS or name in FOREIGN:
             return name
     return "numpy"
@@ -93,23 +93,23 @@ def backend_of(**arrays: Any) -> Backend:
     Raises:
         TypeError: an array is from a library that has no backend.
     """
-    found = "numpy"
+    package = "numpy"
     for name, array in arrays.items():
         source = library(array)
         if source in LOADERS:
-            found = source
+            package = source
         elif source in FOREIGN:
             raise TypeError(
                 f"{name} is a {type(array).__module__}.{type(array).__qualname__}; "
                 "accepted: NumPy arrays, torch tensors and, where torch is installed, CuPy arrays"
             )
-    return NUMPY if found == "numpy" else LOADERS[found]()
+    return NUMPY if package == "numpy" else LOADERS[package]()
 
 
 def is_overridden(*arrays: Any) -> bool:
     """Whether a `__torch_function__`, of an argument or of a mode, overrides a call."""
-    for one in arrays:
-        if type(one) is not np.ndarray and hasattr(type(one), "__torch_function__"):
+    for array in arrays:
+        if type(array) is not np.ndarray and hasattr(type(array), "__torch_function__"):
             if not CHECK:
                 ready_for_torch()
                 from gridsample.backends.torch import internals
@@ -119,15 +119,15 @@ def is_overridden(*arrays: Any) -> bool:
     return False
 
 
-def hand_over(function: Callable[..., Any], given: dict[str, Any], *arrays: Any) -> Any:
+def hand_over(function: Callable[..., Any], arguments: dict[str, Any], *arrays: Any) -> Any:
     """Pass a call of a public function to `__torch_function__`.
 
     Args:
         function: the public function.
-        given: its arguments by name, in order; the value of ``locals()`` at its beginning.
+        arguments: its arguments by name, in order; the value of ``locals()`` at its beginning.
         arrays: its first arguments, which may override the function.
     """
     from gridsample.backends.torch import internals
 
-    options = [*given.items()][len(arrays) :]
+    options = [*arguments.items()][len(arrays) :]
     return internals.handle_torch_function(function, arrays, *arrays, **dict(options))

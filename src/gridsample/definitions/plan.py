@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -76,6 +77,13 @@ BOUNDARIES = {
         # -b -a 0 | a b c d | 0 -d -c
         Boundary("dst1", axis.REFLECTION, edge=2, odd=True),
     )
+}
+
+# The even boundary that folds like an odd one, of each that has one.
+EVEN = {
+    odd.name: even.name
+    for odd, even in itertools.product(BOUNDARIES.values(), repeat=2)
+    if odd.odd and not even.odd and (odd.code, odd.edge) == (even.code, even.edge)
 }
 
 # The name of the boundary under which what is outside counts for nothing.  Sampling with missing
@@ -173,10 +181,10 @@ class Plan:
     @functools.cached_property
     def _hash(self) -> int:
         sizes = (self.spatial, self.image_items, self.grid_items, self.channels, self.out)
-        how = (
+        options = (
             self.boundaries, self.align_corners, self.coords, self.extrapolate, self.footprint
         )  # fmt: skip
-        return hash((self.methods, how, sizes, self.dtype))
+        return hash((self.methods, options, sizes, self.dtype))
 
     @property
     def items(self) -> int:
@@ -265,37 +273,37 @@ def coordinates(size: int, align_corners: bool, dtype: Any = np.float64) -> Any:
     return steps.astype(dtype)
 
 
-def per_axis(given: Any, rank: int, name: str) -> tuple[Any, ...]:
+def per_axis(value: Any, rank: int, name: str) -> tuple[Any, ...]:
     """Expand an option to one entry per axis, in x, y, z order.
 
     An entry is a name.  If ``name`` is "mode", it may also be a `Method`.
     """
     kinds, expected = ((str, Method), "string or a Method") if name == "mode" else (str, "string")
-    if isinstance(given, kinds):
-        return (given,) * rank
-    if not isinstance(given, (tuple, list)) or not all(isinstance(one, kinds) for one in given):
+    if isinstance(value, kinds):
+        return (value,) * rank
+    if not isinstance(value, (tuple, list)) or not all(isinstance(entry, kinds) for entry in value):
         raise TypeError(
-            f"{name} must be a {expected}, or a tuple with one per axis (x, y, z), got {given!r}"
+            f"{name} must be a {expected}, or a tuple with one per axis (x, y, z), got {value!r}"
         )
-    if len(given) != rank:
+    if len(value) != rank:
         raise ValueError(
             f"{name} needs one entry per axis of the image: {rank} ({', '.join(AXES[:rank])}), "
-            f"got {len(given)}: {tuple(given)!r}"
+            f"got {len(value)}: {tuple(value)!r}"
         )
-    return tuple(given)
+    return tuple(value)
 
 
-def listed(given: Mode) -> Sequence[Any]:
+def listed(mode: Mode) -> Sequence[Any]:
     """Return a single name or method as a list, and several unchanged."""
-    return [given] if isinstance(given, (str, Method)) else given
+    return [mode] if isinstance(mode, (str, Method)) else mode
 
 
-def unknown(name: str, given: str, accepted: Sequence[str], remark: str = "") -> ValueError:
+def unknown(name: str, name_given: str, accepted: Sequence[str], remark: str = "") -> ValueError:
     """Create the error for an unknown name; it suggests the most similar accepted name."""
-    close = difflib.get_close_matches(given.lower(), accepted, n=1)
+    close = difflib.get_close_matches(name_given.lower(), accepted, n=1)
     hint = f"; did you mean {close[0]!r}?" if close and not remark else ""
     end = f"{', '.join(map(repr, accepted))}{hint}{about(name)}"
-    return ValueError(f"{name} {given!r} {remark or 'is not known'}; accepted: {end}")
+    return ValueError(f"{name} {name_given!r} {remark or 'is not known'}; accepted: {end}")
 
 
 def find_method(name: str | Method, resizing: bool = False) -> Method:
@@ -308,13 +316,15 @@ def find_method(name: str | Method, resizing: bool = False) -> Method:
     Raises:
         ValueError: there is no method of that name, or it only resizes.
     """
-    found = name if isinstance(name, Method) else METHODS.get(ALIASES.get(name, name))
-    if found is not None and (resizing or found.samples):
-        return found
-    given = found.name if found else str(name)
-    accepted = [one for one in METHODS if resizing or METHODS[one].samples]
-    remark = f"only resizes, in {RESIZERS}" if found else ""
-    raise unknown("mode", given, [*accepted, *ALIASES], remark)
+    method = name if isinstance(name, Method) else METHODS.get(ALIASES.get(name, name))
+    if method is not None and (resizing or method.samples):
+        return method
+    method_name = method.name if method else str(name)
+    accepted = [
+        accepted_name for accepted_name in METHODS if resizing or METHODS[accepted_name].samples
+    ]
+    remark = f"only resizes, in {RESIZERS}" if method else ""
+    raise unknown("mode", method_name, [*accepted, *ALIASES], remark)
 
 
 # The functions that accept every method, for messages.
@@ -468,9 +478,9 @@ def check_shapes(image: Shape, grid: Shape, last: bool) -> int:
 def check_size(size: Any, grid: Shape) -> Shape:
     """Return the spatial shape to splat to, or raise an error if it does not match the grid."""
     try:
-        one = hasattr(size, "__index__") and not getattr(size, "ndim", 0)
-        given = (size,) if one else size
-        spatial = tuple([as_whole(n) for n in given])
+        is_number = hasattr(size, "__index__") and not getattr(size, "ndim", 0)
+        sizes = (size,) if is_number else size
+        spatial = tuple([as_whole(n) for n in sizes])
     except TypeError:
         raise TypeError(f"size must be a tuple of integers, *spatial, got {size!r}") from None
     if not 1 <= len(spatial) <= 3 or min(spatial) < 1:
@@ -547,14 +557,14 @@ def make_plan(
     )
 
 
-def hashable(given: Mode) -> Mode:
+def hashable(value: Mode) -> Mode:
     """Make an option a key of a cache: convert a list to a tuple, and reject unhashable values."""
-    given = tuple(given) if isinstance(given, list) else given
+    value = tuple(value) if isinstance(value, list) else value
     try:
-        hash(given)
+        hash(value)
     except TypeError:
-        raise TypeError(f"expected a string or a tuple of strings, got {given!r}") from None
-    return given
+        raise TypeError(f"expected a string or a tuple of strings, got {value!r}") from None
+    return value
 
 
 def check_threads(threads: Any) -> None:

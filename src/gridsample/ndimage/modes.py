@@ -48,7 +48,7 @@ def mirror(xp: Any, x: Any, n: int) -> Any:
     return xp.where(x < 0, below, above)
 
 
-def turn(xp: Any, x: Any, n: int) -> Any:
+def wrap_between_centres(xp: Any, x: Any, n: int) -> Any:
     """Wrap positions with the period n - 1, in which the last pixel is also the first."""
     if n == 1:
         return x * 0
@@ -86,7 +86,9 @@ MODES = {
     "nearest": Mode("border", "symmetric", clamp, pad="edge"),  # a a a | a b c d | d d d
     "mirror": Mode("mirror", "mirror", mirror),  # d c b | a b c d | c b a
     "grid-wrap": Mode("wrap", "wrap", stay),  # b c d | a b c d | a b c
-    "wrap": Mode("mirror", "mirror", turn, folds=True),  # b c d | a b c d | b c d: d is a
+    "wrap": Mode(
+        "mirror", "mirror", wrap_between_centres, folds=True
+    ),  # b c d | a b c d | b c d: d is a
 }
 
 # SciPy rounds ties up, not to the even pixel.
@@ -137,7 +139,7 @@ class Spline(NamedTuple):
         """Convert positions, or an offset of positions, to positions in the padded image."""
         return x + self.pad if self.pad else x
 
-    def settle(self, xp: Any, x: Any, n: int) -> Any:
+    def sampled_positions(self, xp: Any, x: Any, n: int) -> Any:
         """Convert positions along an axis to those that are sampled; n includes padded pixels."""
         x = self.padded(x)
         inside = self.inside(x, n)
@@ -169,9 +171,9 @@ def check_number(cval: Any) -> Any:
     check_dense(cval=cval)
     check_constant(cval=cval)
     if getattr(cval, "shape", None) == ():
-        found = cval.item()
-        if isinstance(found, (int, float, complex, np.number)):
-            return found
+        number = cval.item()
+        if isinstance(number, (int, float, complex, np.number)):
+            return number
     shape = getattr(cval, "shape", None)
     got = f"shape {tuple(shape)}" if shape else repr(cval)
     raise TypeError(f"cval must be a number, got {got}")

@@ -103,7 +103,7 @@ def point_taps(
     order: Sequence[int],
     *,
     coords: str = "normalized",
-    own: Sequence[int] | None = None,
+    indices: Sequence[int] | None = None,
     extrapolate: bool = True,
 ) -> list[tuple[Index | None, float]] | None:
     """List the taps of one point of the grid: every combination of one tap from each axis.
@@ -120,7 +120,7 @@ def point_taps(
         align_corners: what -1 and 1 mean; see `position`.
         order: the order of derivative per axis, in the order x, y, z.
         coords: the units of coordinates; see `locate`.
-        own: the indices of the output's own position, for displacements, in the order x, y, z.
+        indices: the indices of the output's own position, for displacements, in the order x, y, z.
         extrapolate: False if a position outside the image has the fill value and no other tap.
 
     Returns:
@@ -137,10 +137,10 @@ def point_taps(
     >>> point_taps((-1.0,), (2,), ("linear",), ("constant",), False, (0,))
     [(None, 0.5), ((0,), 0.5)]
     """
-    sizes, own = spatial[::-1], own or [0] * len(spatial)
+    sizes, indices = spatial[::-1], indices or [0] * len(spatial)
     positions = [
         locate(x, place, size, align_corners, coords)[0]
-        for x, place, size in zip(point, own, sizes, strict=True)
+        for x, place, size in zip(point, indices, sizes, strict=True)
     ]
     if any(math.isnan(p) for p in positions):
         return None
@@ -150,9 +150,9 @@ def point_taps(
         return [] if any(order) else [(None, 1)]
 
     axes = [
-        axis_taps(x, size, mode, boundary, align_corners, k, coords=coords, own=place)
+        axis_taps(x, size, mode, boundary, align_corners, k, coords=coords, index=place)
         for x, size, mode, boundary, k, place in zip(
-            point, sizes, modes, boundaries, order, own, strict=True
+            point, sizes, modes, boundaries, order, indices, strict=True
         )
     ]
     defined = [taps for taps in axes if taps is not None]
@@ -422,10 +422,10 @@ def walk(
     """Yield each point of a grid: its item n, its index in `out`, and its taps."""
     for n, *point in np.ndindex(grid.shape[:-1]):
         coordinates = grid[n, *point].tolist()
-        own = point[::-1] if coords == "displacement" else None
+        indices = point[::-1] if coords == "displacement" else None
         taps = point_taps(
             coordinates, spatial, modes, boundaries, align_corners, order,
-            coords=coords, own=own, extrapolate=extrapolate,
+            coords=coords, indices=indices, extrapolate=extrapolate,
         )  # fmt: skip
         yield n, tuple(point), taps
 

@@ -60,10 +60,10 @@ def vote(
     image, grid = broadcast_items(image, grid)
     out = np.empty((*image.shape[:2], *grid.shape[1:-1]), image.dtype)
     for n, point, taps in walk(grid, spatial, weights, listing, align_corners, order, coords, True):
-        own = point[::-1] if coords == "displacement" else (0,) * len(sizes)
+        indices = point[::-1] if coords == "displacement" else (0,) * len(sizes)
         beyond = any(
             outside(locate(x, place, size, align_corners, coords)[0], size, align_corners, coords)
-            for x, place, size in zip(grid[n, *point].tolist(), own, sizes, strict=True)
+            for x, place, size in zip(grid[n, *point].tolist(), indices, sizes, strict=True)
         )
         for c, known in enumerate(fills):
             if taps is None or (beyond and not extrapolate):

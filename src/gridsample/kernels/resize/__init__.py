@@ -233,7 +233,7 @@ def resize_rest(
     maps: Sequence[AxisMap], given: Array, result: Array, numbers: Numbers, threads: int
 ) -> None:
     """Resize the axes that are not long, whose prefilters have been applied."""
-    bare = [AxisMap(None, None, one.axis, one.transposed, one.given) for one in maps]
+    bare = [AxisMap(None, None, one.axis, one.transposed, one.table) for one in maps]
     run(bare, given, result, np.dtype(numbers.sums), threads)
 
 

@@ -94,7 +94,7 @@ def halving_map(n: int, times: int) -> AxisMap:
         weights = shares[..., np.newaxis] * band.weights[rows]
         index = np.where(weights > 0, index, index[:, :1, :1])
         band = collect(index.reshape(len(rows), -1), weights.reshape(len(rows), -1), n)
-    return AxisMap(None, None, given=band)
+    return AxisMap(None, None, table=band)
 
 
 def copy_type(dtype: np.dtype[Any], level: int, real: np.dtype[Any]) -> np.dtype[Any]:
