@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import (
     addresses_of,
     as_float,
-    as_parts,
     converted,
     even,
     layout_of,
@@ -163,14 +163,13 @@ def average_backward(
         gradient = gradient.sum(1).astype(plan.real)
     known = None
     if averaging.ignores and image.dtype.kind not in "biu" and sums is not None:
-        pixels = as_float(image)
-        known = pixels == pixels
+        known = mask_of_known(image, plan.real)
         clear(sums, known)
     by_weights = None
-    given = arrays.weights
-    if of_weights is not None and sums is not None and weights is not None and given is not None:
-        by_weights = through_weights(sums, of_weights, image, weights, known)
-        by_weights = summed(by_weights, given.shape)
+    if of_weights is not None and sums is not None and weights is not None:
+        assert arrays.weights is not None
+        weighted = Pixels(image, weights, known)
+        by_weights = weighted.through_weights(sums, of_weights, arrays.weights.shape)
     by_image = None
     if needs.image and sums is not None:
         if weights is not None:
@@ -180,47 +179,73 @@ def average_backward(
     return Gradients(by_image, gradient, by_weights, bool(doubtful[0]))
 
 
-def through_weights(
-    sums: Array, of_weights: Array, image: Array, weights: Array, known: Array | None
-) -> Array:
-    """Compute the gradient of weights, for each channel, from those of m v and m.
+class Pixels(NamedTuple):
+    """The pixels of an image with weights, (N, C, *spatial).
 
-    Args:
-        sums: the gradient of m v, 0 where a pixel is missing.
-        of_weights: the gradient of m, which is overwritten.
+    Attributes:
         image: the image.
-        weights: the weights.
-        known: where no pixel is missing, or None for everywhere.
+        weights: their weights.
+        known: the mask of those that are not missing, or None for all.
+    """
+
+    image: Array
+    weights: Array
+    known: Array | None
+
+    def through_weights(self, sums: Array, of_weights: Array, shape: tuple[int, ...]) -> Array:
+        """Compute the gradient of weights from those of m v and m.
+
+        Args:
+            sums: the gradient of m v, 0 where a pixel is missing.
+            of_weights: the gradient of m, which is overwritten.
+            shape: the shape of the weights, (N or 1, 1 or C, *spatial).
+        """
+        values, known = as_float(self.image), self.known
+        if known is not None:
+            clear(of_weights, known)
+            values = values.astype(sums.dtype)
+            clear(values, known)
+        with np.errstate(all="ignore"):
+            total = summed_products((sums, values), shape)
+            if not np.isfinite(total.sum()):
+                # A pixel without weight is not read.
+                unread = ~np.isfinite(values) & (as_float(self.weights) == 0)
+                total = summed_products((sums, np.where(unread, 0, values)), shape)
+            total += summed_products((of_weights,), shape)
+        return total
+
+
+def summed_products(factors: Sequence[Array], shape: tuple[int, ...]) -> Array:
+    """Sum products (N, C, *spatial) to a shape (N or 1, 1 or C, *spatial).
+
+    Those of complex numbers are products of their parts, which are summed, too.
+    """
+    if factors[0].dtype.kind == "c":
+        of_real = summed_products([array.real for array in factors], shape)
+        return of_real + summed_products([array.imag for array in factors], shape)
+    kept = [axis for axis, n, m in zip("nc", factors[0].shape, shape, strict=False) if n == m]
+    terms, result = ",".join(["nc..."] * len(factors)), f"{''.join(kept)}..."
+    kind = factors[0].dtype
+    sums: Array = np.einsum(f"{terms}->{result}", *factors, dtype=kind, casting="unsafe")
+    return sums.reshape(shape)
+
+
+def mask_of_known(image: Array, real: np.dtype[Any]) -> Array:
+    """Return integers of the size of reals: all bits are set where no pixel is missing, else none.
+
+    Bits are faster than choices, of which a processor guesses many wrong.
     """
     pixels = as_float(image)
-    if image.dtype.kind == "c":
-        # The sum over both parts, of which each is a plane.
-        sums, of_weights, pixels = as_parts(sums), as_parts(of_weights), as_parts(pixels)
-        weights, known = weights[..., None], None if known is None else known[..., None]
-    if known is not None:
-        clear(of_weights, known)
-        # Bits are faster than choices, of which a processor guesses many wrong.
-        kind = f"i{pixels.dtype.itemsize}"
-        mask = np.negative(known.view(np.int8)).astype(kind)
-        pixels = np.bitwise_and(pixels.view(kind), mask).view(pixels.dtype)
-    with np.errstate(all="ignore"):
-        terms = np.multiply(sums, pixels, dtype=sums.dtype)
-        if not np.isfinite(terms.sum()):
-            # A pixel without weight is not read, nor is a part of it.
-            wrong: Array = ~np.isfinite(pixels)
-            if image.dtype.kind == "c":
-                wrong |= wrong[..., ::-1]
-            np.copyto(terms, 0, where=wrong & (as_float(weights) == 0))
-        of_weights += terms
-    return of_weights.sum(-1) if image.dtype.kind == "c" else of_weights
+    mask: Array = (pixels == pixels).astype(f"i{real.itemsize}")
+    return np.negative(mask, out=mask)
 
 
-def clear(numbers: Array, known: Array) -> None:
-    """Set numbers to 0, except where they are ``known``."""
-    with np.errstate(all="ignore"):
-        np.multiply(numbers, known, out=numbers)
-        if not np.isfinite(numbers.sum()):
-            np.copyto(numbers, 0, where=~known)
+def clear(numbers: Array, mask: Array) -> None:
+    """Set numbers to 0 where a mask has no bits; elsewhere, it has all."""
+    parts = (numbers.real, numbers.imag) if numbers.dtype.kind == "c" else (numbers,)
+    for part in parts:
+        bits = part.view(mask.dtype)
+        np.bitwise_and(bits, mask, out=bits)
 
 
 def summed(gradient: Array, shape: tuple[int, ...]) -> Array:
