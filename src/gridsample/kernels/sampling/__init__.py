@@ -39,6 +39,11 @@ from gridsample.kernels.sampling.calls import (
     plan_derivatives,
     plan_gather,
 )
+from gridsample.kernels.sampling.channels_last import (
+    backward_channels_last,
+    gather_channels_last,
+    pays_channels_last,
+)
 from gridsample.kernels.sampling.division import Averages, Sweep
 from gridsample.kernels.sampling.layouts import complex_of, gradient_layout
 from gridsample.kernels.sampling.preparing import Gradients as Gradients
@@ -49,10 +54,11 @@ from gridsample.kernels.sampling.preparing import (
     dropped_of,
     even_values,
     in_order,
+    is_readable,
     numbers_of_planes,
+    readable,
     vanishes,
 )
-from gridsample.kernels.sampling.turning import backward_turned, gather_turned, pays_to_turn
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
@@ -86,7 +92,7 @@ def gather(
     if fill is None and not affine:
         layouts = layout_of(image), layout_of(grid), layout_of(out)
         ready = ready_gather(plan, order, *layouts, count)
-        if ready and image.flags.aligned and grid.flags.aligned and out.flags.aligned:
+        if ready:
             ready.run(*addresses_of((image, grid, out)))
             return
     if vanishes(plan, order):
@@ -97,8 +103,8 @@ def gather(
         gather(plan, image, grid, values, order=order, fill=fill, affine=affine, threads=threads)
         out[...] = values
         return
-    image = plain(image)
-    if pays_to_turn(plan, layout_of(image), layout_of(out), True):
+    image = readable(plan, image)
+    if pays_channels_last(plan, layout_of(image), layout_of(out), True):
 
         def compute(part: Plan, runs: Samples) -> None:
             gather(
@@ -106,7 +112,7 @@ def gather(
                 threads=count,
             )  # fmt: skip
 
-        gather_turned(plan, Samples(image, grid, out), compute, count)
+        gather_channels_last(plan, Samples(image, grid, out), compute, count)
         return
     grid = as_maps(grid, plan) if affine else even(grid)
     layouts = layout_of(image), layout_of(grid), layout_of(out)
@@ -177,11 +183,11 @@ def ready_gather(
     means: Averaging | None = None,
 ) -> Ready | None:
     """Prepare a call of gather without a fill, for some layouts; None if a copy is needed."""
-    ready = is_plain(*image[1:]) and is_plain(*grid[1:]) and is_even_layout(out)
+    ready = is_readable(plan, image) and is_plain(*grid[1:]) and is_even_layout(out)
     if not ready or spacing(grid) is None or vanishes(plan, order) or plan.footprint is not None:
         return None
     special = None if means is None else Averages(means)
-    if pays_to_turn(plan, image, out, True) or (means and means.shares):
+    if pays_channels_last(plan, image, out, True) or (means and means.shares):
         return None
     launch = plan_gather(plan, order, image, grid, out, False, False, special)
     outside = numbers_of_planes(plan, order, image[2], None, means)
@@ -207,7 +213,7 @@ def ready_backward(
     ready &= like.layout[2] == image[2] and plan.real == grid[2] and orders[0] == orders[1]
     if not ready or plan.nearest or vanishes(plan, order) or plan.footprint is not None:
         return None
-    if pays_to_turn(plan, image, values, False):
+    if pays_channels_last(plan, image, values, False):
         return None
     sweep = Sweep(image, grid, values, False, False, needed, threads)
     launches = plan_derivatives("backward", plan, order, sweep)
@@ -241,8 +247,8 @@ def backward(
     if like is not None and needs.dtype is not None and needs.dtype != like.layout[2]:
         result = like.of(needs.dtype)
         return backward_stored(plan, arrays, needs, result, order, affine, count)
-    if pays_to_turn(plan, layout, layout_of(values), False):
-        return backward_turned(
+    if pays_channels_last(plan, layout, layout_of(values), False):
+        return backward_channels_last(
             plan, arrays._replace(image=image), needs,
             lambda part, runs: backward(
                 part, runs, needs, order=order, affine=affine, threads=count

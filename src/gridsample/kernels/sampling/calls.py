@@ -15,11 +15,11 @@ from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import Layout, frozen, spacing
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.axes import AxisRule, rules_of
-from gridsample.kernels.sampling.channels import block_of, channels_with_weights
 from gridsample.kernels.sampling.division import (
     Averages,
     Outputs,
     Sweep,
+    block_length,
     divide,
     divide_points,
     divide_sums,
@@ -38,6 +38,8 @@ from gridsample.kernels.sampling.gradients import Backward, DoubleBackward
 from gridsample.kernels.sampling.labels import Labels
 from gridsample.kernels.sampling.layouts import (
     Planes,
+    block_of,
+    channels_with_weights,
     element,
     gradient_layout,
     planes_of,
@@ -52,8 +54,8 @@ from gridsample.kernels.sampling.points import (
     AFFINE,
     INTERLEAVED,
     PLANAR,
-    SHORT_STRIP,
     STRIDED,
+    STRIP,
     PointSource,
 )
 from gridsample.kernels.sampling.reading import PAIRS
@@ -102,10 +104,8 @@ RUNS: dict[str, type[Gather] | type[Backward]] = {
 def program_for(description: Description) -> Program:
     """Write and compile the program of a description."""
     body = (RUNS if description.layout.channels > 1 else BODIES)[description.sweep]
-    function = Function(
-        description.sweep.replace(" ", "_"), host().lanes(description.real), description.real,
-        half_conversions=host().converts_halves,
-    )  # fmt: skip
+    name, real = description.sweep.replace(" ", "_"), description.real
+    function = Function(name, host().lanes(real), real)
     settings = settings_of(len(description.axes), body.footprints)
     with entry(function, body.arrays(description), settings) as (task, call):
         body(function, description, call).run(task)
@@ -169,6 +169,7 @@ def frame_of(
         "columns": outputs.columns,
         "points": plan.points,
         "strip": strip_length(len(target.starts)),
+        **rows_of_blocks(outputs, len(target.starts)),
         "sizes": plan.spatial[::-1],
         "strides": source.strides,
         "channels": 1,
@@ -193,6 +194,12 @@ def frame_of(
     return Frame(outputs, points, settings, (source.starts, target.starts))
 
 
+def rows_of_blocks(outputs: Outputs, planes: int) -> dict[str, int]:
+    """Return the points of a block of a row, and the distance to those below if rows are cut."""
+    block = block_length(planes)
+    return {"block": block, "below": outputs.columns if block < outputs.columns else 0}
+
+
 def weighted(
     description: Description, frame: Frame, plan: Plan, layout: Layout | None, channels: int
 ) -> tuple[Description, Frame]:
@@ -213,8 +220,18 @@ def weighted(
     alike = starts.reshape(-1, len(starts) if known.channels == 1 else channels)
     shared = alike.shape[1] > 1 and not np.ptp(alike, 1).any()
     known = known._replace(wide=known.wide or wide, weights=weights.kind, shared=shared)
+    reading, together = description.reading, known.channels > 1
+    if not together and (kind_of(weights.kind).packed or weights.strides[0] != 1):
+        # Pixels and weights are read alike.
+        reading, known = SINGLES, known._replace(beside=False)
     frame = frame._replace(settings={**frame.settings, **settings}, kept=(*frame.kept, starts))
-    return description._replace(layout=known), frame
+    return description._replace(layout=known, reading=reading), frame
+
+
+def bits_of(kind: str) -> str:
+    """Return the kind as which pixels are copied."""
+    order, _, _ = kind.rpartition(" ")
+    return f"{order} uint{kind_of(kind).bits}".lstrip()
 
 
 def layout_for(
@@ -224,7 +241,7 @@ def layout_for(
 
     ``channels`` are processed together, or read at a time if they are many.
     """
-    beside = source.strides[0] == channels
+    beside = source.strides[0] == channels and not kind_of(source.kind).packed
     # The longest axis may be broadcast.
     extent = max(extent_of(plan, source, outputs), *plan.spatial)
     wide = extent + channels >= (1 << 31) - 2
@@ -306,13 +323,14 @@ def plan_gather(
     if not plan.votes:
         channels = channels_with_weights(means.weights if means else None, image, out)
     layout = layout_for(plan, source, frame.outputs, out, block_of(channels, lanes_of(plan)))
-    bits = f"uint{kind_of(source.kind).bits}"
+    bits = bits_of(source.kind)
+    stored = storage_of(target.kind) if plan.votes else target.kind
     description = Description(
         sweep="labels" if plan.votes else "means" if means else "gather",
         axes=rules,
         points=frame.points,
         image=bits if copies else storage_of(source.kind),
-        values=bits if copies else storage_of(target.kind) if plan.votes else target.kind,
+        values=kind_of(bits).loaded.name if copies else stored,
         real=element(plan.real),
         reading=COPIES if copies else reading_for(plan, rules, layout),
         layout=layout,
@@ -391,7 +409,7 @@ def launch_backward(
         scratch,
         **run_settings(plan, source, frame.outputs, description, channels),
         sums_item=sums.item, sums_planes=sums.starts.ctypes.data,
-        strip=strip_length(2 * planes), result_item=planes * plan.points,
+        strip=STRIP, **rows_of_blocks(frame.outputs, 2 * planes), result_item=planes * plan.points,
         result_planes=results.ctypes.data, **settings,
     )  # fmt: skip
 
@@ -399,7 +417,7 @@ def launch_backward(
 def parts_of_maps(plan: Plan) -> tuple[int, int, int, int]:
     """Return the shape of what strips of points add to the gradient of affine maps."""
     outputs, rank = divide_points(plan, lanes_of(plan)), len(plan.spatial)
-    strips = plan.points if outputs.listed else outputs.rows * -(-outputs.columns // SHORT_STRIP)
+    strips = plan.points if outputs.listed else outputs.rows * -(-outputs.columns // STRIP)
     return plan.grid_items, strips, rank, rank + 1
 
 
