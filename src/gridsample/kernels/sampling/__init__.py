@@ -41,7 +41,7 @@ from gridsample.kernels.sampling.calls import (
     plan_derivatives,
     plan_gather,
 )
-from gridsample.kernels.sampling.division import Averages, Sweep
+from gridsample.kernels.sampling.division import Averages, Sweep, with_own_grids
 from gridsample.kernels.sampling.layouts import complex_of, gradient_layout
 from gridsample.kernels.sampling.preparing import (
     as_maps,
@@ -50,7 +50,9 @@ from gridsample.kernels.sampling.preparing import (
     in_order,
     is_readable,
     numbers_of_planes,
+    own_grids,
     readable,
+    sum_of_grids,
     vanishes,
 )
 from gridsample.kernels.sampling.turning import (
@@ -213,6 +215,8 @@ def ready_backward(
     ready &= like.layout[2] == image[2] and plan.real == grid[2] and orders[0] == orders[1]
     if not ready or plan.nearest or vanishes(plan, order) or plan.footprint is not None:
         return None
+    if with_own_grids(plan, grid, False)[0] is not plan:
+        return None  # whose gradients are summed
     if pays_to_turn(plan, image, values, False):
         return None
     sweep = Sweep(image, grid, values, False, False, needed, threads)
@@ -250,7 +254,8 @@ def backward(
         options = {"order": order, "fill": fill, "affine": affine, "threads": count}
         return backward_turned(plan, values, image, grid, (need_image, need_grid), options)
     grad_image = None if like is None else like.zeros()
-    needs = (need_image, need_grid and not plan.nearest)
+    needs, shared = (need_image, need_grid and not plan.nearest), plan
+    plan, grid = own_grids(plan, grid, affine)
     gradient, sides = None, list[Array]()
     if need_grid and affine:
         gradient = np.zeros(parts_of_maps(plan))
@@ -274,6 +279,7 @@ def backward(
         gradient = gradient.sum(1).astype(plan.real)
     elif gradient is not None:
         antialiasing.add_sides(sides, grid, gradient, count)
+        gradient = sum_of_grids(gradient, shared)
     return grad_image, gradient
 
 
@@ -390,11 +396,13 @@ def backward_twice(
     results = None
     if need_values:
         results = np.zeros((*plan.shape[:2], *parts, *plan.out), plan.real)
-    grad_image = like.zeros() if need_image else None
+    grad_image, shared = like.zeros() if need_image else None, plan
+    plan, grid = own_grids(plan, grid, False)
     gradient = np.zeros((plan.grid_items, *plan.out, len(plan.spatial)), plan.real)
     if not (vanishes(plan, order) or plan.nearest):
         image, grid = in_order(image, like), even(grid)
-        grid_tangent = np.ascontiguousarray(converted(grid_tangent, plan.real))
+        tangents = np.broadcast_to(converted(grid_tangent, plan.real), grid.shape)
+        tangents = np.ascontiguousarray(tangents)
         other = None
         if upstream is not None:
             other = in_order(upstream.astype(kind, copy=False), like)
@@ -403,7 +411,7 @@ def backward_twice(
         layouts = layout_of(image), layout_of(grid), layout_of(values)
         sweep = Sweep(*layouts, False, False, needs, count)
         arrays = {
-            "image": image, "upstream": other, "grid": grid, "tangents": grid_tangent,
+            "image": image, "upstream": other, "grid": grid, "tangents": tangents,
             "values": values, "results": results, "sums": grad_image, "gradient": gradient,
         }  # fmt: skip
         if plan.footprint is not None:
@@ -414,4 +422,4 @@ def backward_twice(
                 launch.run(addresses_of(arrays.values()), count)
     if results is not None and parts:
         results = np.ascontiguousarray(np.moveaxis(results, 2, -1)).view(kind)[..., 0]
-    return results, grad_image, gradient if need_grid else None
+    return results, grad_image, sum_of_grids(gradient, shared) if need_grid else None

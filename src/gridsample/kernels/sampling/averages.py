@@ -32,8 +32,10 @@ from gridsample.kernels.sampling.preparing import (
     even_values,
     in_order,
     numbers_of_planes,
+    own_grids,
     readable,
     reads_of,
+    sum_of_grids,
 )
 from gridsample.kernels.sampling.turning import (
     Part,
@@ -216,7 +218,9 @@ def average_backward(
         return backward_turned(plan, arrays, averaging, needs, affine, count)
     image = in_order(image, like)
     weights = plain_weights(plan, weights, image, values)
-    grid = as_maps(arrays.grid, plan) if affine else even(arrays.grid)
+    shared = plan
+    plan, grid = own_grids(plan, arrays.grid, affine)
+    grid = as_maps(grid, plan) if affine else even(grid)
     gradient = None
     if needs.grid:
         points = (plan.grid_items, *plan.out, len(plan.spatial))
@@ -239,6 +243,8 @@ def average_backward(
             launch.run(places, count)
     if gradient is not None and affine:
         gradient = gradient.sum(1).astype(plan.real)
+    elif gradient is not None:
+        gradient = sum_of_grids(gradient, shared)
     known = None
     if averaging.ignores and image.dtype.kind not in "biu" and sums is not None:
         pixels = as_float(image)
