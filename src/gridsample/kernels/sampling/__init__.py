@@ -41,6 +41,13 @@ from gridsample.kernels.sampling.calls import (
     plan_derivatives,
     plan_gather,
 )
+from gridsample.kernels.sampling.channels_last import (
+    empty_channels_last,
+    parts_of,
+    pays_channels_last,
+    to_channels_first,
+    to_channels_last,
+)
 from gridsample.kernels.sampling.division import Averages, Sweep, with_own_grids
 from gridsample.kernels.sampling.layouts import complex_of, gradient_layout
 from gridsample.kernels.sampling.preparing import (
@@ -54,13 +61,6 @@ from gridsample.kernels.sampling.preparing import (
     readable,
     sum_of_grids,
     vanishes,
-)
-from gridsample.kernels.sampling.turning import (
-    empty_runs,
-    parts_of,
-    pays_to_turn,
-    turn_back,
-    turned,
 )
 
 Array = np.ndarray[Any, Any]
@@ -107,14 +107,17 @@ def gather(
         out[...] = values
         return
     image = readable(plan, image)
-    if pays_to_turn(plan, layout_of(image), layout_of(out), True):
+    if pays_channels_last(plan, layout_of(image), layout_of(out), True):
         for part in parts_of(plan):
-            runs, values = turned(image[part.items], count), empty_runs(out[part.items])
+            runs, values = (
+                to_channels_last(image[part.items], count),
+                empty_channels_last(out[part.items]),
+            )
             gather(
                 part.plan, runs, grid[part.grids], values, order=order, fill=fill, affine=affine,
                 threads=count,
             )  # fmt: skip
-            turn_back(values, out[part.items], count)
+            to_channels_first(values, out[part.items], count)
         return
     grid = as_maps(grid, plan) if affine else even(grid)
     layouts = layout_of(image), layout_of(grid), layout_of(out)
@@ -189,7 +192,7 @@ def ready_gather(
     if not ready or spacing(grid) is None or vanishes(plan, order) or plan.footprint is not None:
         return None
     special = None if means is None else Averages(means)
-    if pays_to_turn(plan, image, out, True) or (means and means.shares):
+    if pays_channels_last(plan, image, out, True) or (means and means.shares):
         return None
     launch = plan_gather(plan, order, image, grid, out, False, False, special)
     outside = numbers_of_planes(plan, order, image[2], None, means)
@@ -217,7 +220,7 @@ def ready_backward(
         return None
     if with_own_grids(plan, grid, False)[0] is not plan:
         return None  # whose gradients are summed
-    if pays_to_turn(plan, image, values, False):
+    if pays_channels_last(plan, image, values, False):
         return None
     sweep = Sweep(image, grid, values, False, False, needed, threads)
     launches = plan_derivatives("backward", plan, order, sweep)
@@ -250,9 +253,9 @@ def backward(
     if like is not None and dtype is not None and dtype != like.layout[2]:
         options = {"order": order, "fill": fill, "affine": affine, "threads": threads}
         return backward_stored(plan, values, image, grid, like.of(dtype), need_grid, options)
-    if pays_to_turn(plan, layout, layout_of(values), False):
+    if pays_channels_last(plan, layout, layout_of(values), False):
         options = {"order": order, "fill": fill, "affine": affine, "threads": count}
-        return backward_turned(plan, values, image, grid, (need_image, need_grid), options)
+        return backward_channels_last(plan, values, image, grid, (need_image, need_grid), options)
     grad_image = None if like is None else like.zeros()
     needs, shared = (need_image, need_grid and not plan.nearest), plan
     plan, grid = own_grids(plan, grid, affine)
@@ -283,21 +286,21 @@ def backward(
     return grad_image, gradient
 
 
-def backward_turned(
+def backward_channels_last(
     plan: Plan, values: Array, image: Array, grid: Array, needs: tuple[bool, bool], options: Any
 ) -> tuple[Array | None, Array | None]:
     """Compute `backward` of planes as runs of channels, a few items at a time."""
     grad_image = np.empty(image.shape, plan.real) if needs[0] else None
     gradients, threads = list[Array](), options["threads"]
     for part in parts_of(plan):
-        planes, upstream = image[part.items], turned(values[part.items], threads)
-        runs = turned(planes, threads) if needs[1] else empty_runs(planes)
+        planes, upstream = image[part.items], to_channels_last(values[part.items], threads)
+        runs = to_channels_last(planes, threads) if needs[1] else empty_channels_last(planes)
         sums, gradient = backward(
             part.plan, upstream, runs, grid[part.grids], need_image=needs[0], need_grid=needs[1],
             **options,
         )  # fmt: skip
         if grad_image is not None and sums is not None:
-            turn_back(sums, grad_image[part.items], threads)
+            to_channels_first(sums, grad_image[part.items], threads)
         if gradient is not None:
             gradients.append(gradient)
     if not needs[1]:

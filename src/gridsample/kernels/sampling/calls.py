@@ -15,7 +15,6 @@ from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import Layout, frozen, spacing
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.axes import AxisRule, rules_of
-from gridsample.kernels.sampling.channels import block_of, channels_with_weights
 from gridsample.kernels.sampling.division import (
     Averages,
     Outputs,
@@ -40,6 +39,8 @@ from gridsample.kernels.sampling.gradients import Backward, DoubleBackward
 from gridsample.kernels.sampling.labels import Labels
 from gridsample.kernels.sampling.layouts import (
     Planes,
+    block_of,
+    channels_with_weights,
     element,
     gradient_layout,
     planes_of,
@@ -104,10 +105,8 @@ RUNS: dict[str, type[Gather] | type[Backward]] = {
 def program_for(description: Description) -> Program:
     """Write and compile the program of a description."""
     body = (RUNS if description.layout.channels > 1 else BODIES)[description.sweep]
-    function = Function(
-        description.sweep.replace(" ", "_"), host().lanes(description.real), description.real,
-        half_conversions=host().converts_halves,
-    )  # fmt: skip
+    name, real = description.sweep.replace(" ", "_"), description.real
+    function = Function(name, host().lanes(real), real)
     settings = settings_of(len(description.axes), body.footprints)
     with entry(function, body.arrays(description), settings) as (task, call):
         body(function, description, call).run(task)

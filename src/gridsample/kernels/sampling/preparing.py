@@ -25,9 +25,8 @@ def numbers_of_planes(
     """Return the arrays with a number for each plane, in the order of `Gather.numbers`."""
     times = plan.items if plan.grid_items == 1 else 1
     if means is not None:
-        *outside, least, absent = means_outside(plan, fill, means)
-        planes = *outside, absent, least.repeat(len(absent))
-        return tuple([np.tile(numbers, times) for numbers in planes])
+        outside, others = means_outside(plan, fill, means)
+        return tuple([np.tile(numbers, times) for numbers in (*outside, *others)])
     copies = plan.nearest and not any(order) and plan.footprint is None
     if plan.votes or copies:
         size = dtype.itemsize // (2 if dtype.kind == "c" else 1)
