@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.kernels import threads as pool
-from gridsample.kernels.vector import Function, Packed, Pointer, Program, Record, Value
+from gridsample.kernels.vector import Function, Pointer, Program, Record, StoredRecord, Value
 
 Array = np.ndarray[Any, Any]
 
@@ -81,7 +81,7 @@ class Launch(NamedTuple):
     """
 
     program: Program
-    settings: Packed
+    settings: StoredRecord
     tasks: int
     scratch: int = 0
     threads: int = sys.maxsize

@@ -25,7 +25,7 @@ from gridsample.kernels.vector.compiler import (
 from gridsample.kernels.vector.function import Function, Loop
 from gridsample.kernels.vector.kinds import KINDS, Kind, kind_of
 from gridsample.kernels.vector.pointers import Pointer
-from gridsample.kernels.vector.records import Packed, Record, side_by_side
+from gridsample.kernels.vector.records import Record, StoredRecord, side_by_side
 from gridsample.kernels.vector.shuffles import joined, transpose
 from gridsample.kernels.vector.values import Value
 
@@ -34,10 +34,10 @@ __all__ = [
     "Function",
     "Kind",
     "Loop",
-    "Packed",
     "Pointer",
     "Program",
     "Record",
+    "StoredRecord",
     "Target",
     "Value",
     "assembly",

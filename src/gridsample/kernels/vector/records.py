@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gridsample.kernels.vector.kinds import KINDS, kind_of
+from gridsample.kernels.vector.kinds import KINDS, PACKED, kind_of
 
 if TYPE_CHECKING:
     from gridsample.kernels.vector.pointers import Pointer
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-class Packed(NamedTuple):
+class StoredRecord(NamedTuple):
     """A record in memory, or several, one after the other.
 
     Attributes:
@@ -45,10 +45,10 @@ class Packed(NamedTuple):
         return size
 
 
-def side_by_side(records: Sequence[Packed]) -> Packed:
+def side_by_side(records: Sequence[StoredRecord]) -> StoredRecord:
     """Return records that follow each other in memory."""
     slots = np.concatenate([record.slots for record in records])
-    return Packed(slots, tuple([array for record in records for array in record.arrays]))
+    return StoredRecord(slots, tuple([array for record in records for array in record.arrays]))
 
 
 class Record:
@@ -73,7 +73,7 @@ class Record:
         self.size = 0
         for name, declared in fields.items():
             kind, count = declared if isinstance(declared, tuple) else (declared, None)
-            is_pointer = kind.startswith("*") and kind[1:] in KINDS
+            is_pointer = kind.startswith("*") and kind[1:] in {**KINDS, **PACKED}
             if kind not in ("int64", "float64") and not is_pointer:
                 raise TypeError(
                     f"field {name} is {kind!r}; accepted: int64, float64, *float32, ..."
@@ -81,7 +81,7 @@ class Record:
             self.slots[name] = self.size, kind, count
             self.size += 1 if count is None else count
 
-    def pack(self, **values: Any) -> Packed:
+    def pack(self, **values: Any) -> StoredRecord:
         """Return a record with these values.
 
         Raises:
@@ -98,7 +98,9 @@ class Record:
             slot, kind, count = self.slots[name]
             entries = [value] if count is None else value
             if kind.startswith("*"):
-                arrays += [entry for entry in entries if isinstance(entry, (np.ndarray, Packed))]
+                arrays += [
+                    entry for entry in entries if isinstance(entry, (np.ndarray, StoredRecord))
+                ]
                 entries = [address_of(entry, name, kind[1:]) for entry in entries]
             numbers = np.asarray(entries)
             if numbers.shape != (count or 1,):
@@ -109,7 +111,7 @@ class Record:
                 row[slot : slot + numbers.size] = numbers
             else:
                 raise TypeError(f"{name} is int64, got {value}")
-        return Packed(row, tuple(arrays))
+        return StoredRecord(row, tuple(arrays))
 
     def read(self, memory: Pointer) -> SimpleNamespace:
         """Write the instructions that read all fields; a pointer becomes a `Pointer`."""
@@ -122,7 +124,7 @@ class Record:
 
 def address_of(pointer: Any, name: str, kind: str) -> Any:
     """Return the address of an array or a record for a field that points to a kind."""
-    if isinstance(pointer, Packed):
+    if isinstance(pointer, StoredRecord):
         return pointer.address
     if not isinstance(pointer, np.ndarray):
         return pointer
