@@ -39,6 +39,16 @@ def load_cupy() -> Backend:
     return dlpack.BACKEND
 
 
+def load_jax() -> Backend:
+    """Load the backend of JAX arrays; a fork in another thread waits until that is done."""
+    if "gridsample.backends.jax" not in sys.modules:
+        with forks.held():
+            importlib.import_module("gridsample.backends.jax")
+    from gridsample.backends import jax
+
+    return jax.BACKEND
+
+
 def ready_for_torch() -> None:
     """Import the backend of torch's tensors; a fork in another thread waits until that is done.
 
@@ -60,9 +70,11 @@ def is_traced() -> bool:
 
 
 # The loaders, by the name of the package that defines the array's class or one of its base classes.
-LOADERS: dict[str, Loader] = {"torch": load_torch, "cupy": load_cupy}
+LOADERS: dict[str, Loader] = {
+    "torch": load_torch, "cupy": load_cupy, "jax": load_jax, "jaxlib": load_jax
+}  # fmt: skip
 # Packages whose arrays are rejected instead of being converted to NumPy arrays.
-FOREIGN = ["jax", "jaxlib", "dask", "tensorflow"]
+FOREIGN = ["dask", "tensorflow"]
 # Torch's `has_torch_function` after its first use, because importing it takes longer than a call.
 CHECK: list[Callable[..., bool]] = []
 
@@ -108,7 +120,8 @@ def backend_of(**arrays: Any) -> Backend:
         elif source in FOREIGN:
             raise TypeError(
                 f"{name} is a {type(array).__module__}.{type(array).__qualname__}; "
-                "accepted: NumPy arrays, torch tensors and, where torch is installed, CuPy arrays"
+                "accepted: NumPy arrays, torch tensors, JAX arrays and, where torch is installed, "
+                "CuPy arrays"
             )
     return NUMPY if package == "numpy" else LOADERS[package]()
 
