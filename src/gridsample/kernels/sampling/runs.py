@@ -78,8 +78,9 @@ class Run(NamedTuple):
 
     def load(self, memory: Pointer, index: int | Value = 0) -> list[Value]:
         """Read the channels of one pixel and nothing else."""
-        # Further lanes are defined, because means branch on them.
-        rest: list[int | None] = [0] * (self.length - self.kept)
+        # Further lanes are defined, because means branch on them.  The channels are repeated: where
+        # all repeat the first one, LLVM 22 gives it to two channels of float64, too, on AVX-512.
+        rest: list[int | None] = [c % self.kept for c in range(self.kept, self.length)]
         return [widened(part, rest) for part in self.load_exactly(memory.at(index))]
 
     def load_points(
