@@ -35,7 +35,7 @@ class Call:
     channel_axis: int
 
     @property
-    def how(self) -> tuple[oracles.Names, oracles.Names, bool]:
+    def options(self) -> tuple[oracles.Names, oracles.Names, bool]:
         return self.mode, self.padding_mode, self.align_corners
 
     @property

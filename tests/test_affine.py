@@ -21,10 +21,10 @@ def call(rank, kind="float64", items=2, maps=2, channels=3, last=False):
     return image, theta, (maps, channels, *OUT[:rank])
 
 
-def through_grid(image, theta, size, *how, **more):
+def through_grid(image, theta, size, *options, **more):
     """The same with a grid in memory."""
-    grid = gridsample.affine_grid(theta, size, how[2] if len(how) > 2 else False)
-    return gridsample.grid_sample(image, grid, *how, **more)
+    grid = gridsample.affine_grid(theta, size, options[2] if len(options) > 2 else False)
+    return gridsample.grid_sample(image, grid, *options, **more)
 
 
 @pytest.mark.covering(ordinary=1, slow=2)
@@ -34,10 +34,10 @@ def through_grid(image, theta, size, *how, **more):
 @pytest.mark.parametrize("align_corners", [False, True])
 def test_values(rank, mode, boundary, align_corners):
     image, theta, size = call(rank)
-    how = mode, boundary, align_corners
+    options = mode, boundary, align_corners
     np.testing.assert_allclose(
-        gridsample.affine_sample(image, theta, size, *how),
-        through_grid(image, theta, size, *how),
+        gridsample.affine_sample(image, theta, size, *options),
+        through_grid(image, theta, size, *options),
         rtol=0,
         atol=1e-12,
     )
@@ -71,10 +71,10 @@ def test_gradients(rank, mode, items, maps):
     rng = np.random.default_rng(1)
     upstream = rng.standard_normal((max(items, maps), 3, *size[2:]))
     for boundary, align_corners in itertools.product(("zeros", "border"), (False, True)):
-        how = mode, boundary, align_corners
-        mine = gridsample.affine_sample_vjp(upstream, image, theta, size, *how)
+        options = mode, boundary, align_corners
+        mine = gridsample.affine_sample_vjp(upstream, image, theta, size, *options)
         grid = gridsample.affine_grid(theta, size, align_corners)
-        by_image, by_grid = gridsample.grid_sample_vjp(upstream, image, grid, *how)
+        by_image, by_grid = gridsample.grid_sample_vjp(upstream, image, grid, *options)
         own = gridsample.identity_grid(size, align_corners, dtype="float64")
         own = np.concatenate([own, np.ones((*own.shape[:-1], 1))], -1)
         flat = (one.reshape(maps, -1, one.shape[-1]) for one in (by_grid, own))
@@ -201,16 +201,16 @@ class TestTensors:
 
     def test_equals_arrays(self):
         image, theta, size = self.given()
-        how = "cubic", "constant", True
-        out = gridsample.affine_sample(image, theta, size, *how, fill_value=3)
+        options = "cubic", "constant", True
+        out = gridsample.affine_sample(image, theta, size, *options, fill_value=3)
         arrays = image.detach().numpy(), theta.detach().numpy(), size
         np.testing.assert_array_equal(
-            out.detach().numpy(), gridsample.affine_sample(*arrays, *how, fill_value=3)
+            out.detach().numpy(), gridsample.affine_sample(*arrays, *options, fill_value=3)
         )
         ones = self.torch.ones_like(out)
         mine = self.torch.autograd.grad(out, (image, theta), ones)
-        vjp = gridsample.affine_sample_vjp(ones, image, theta, size, *how, fill_value=3)
-        arrays = gridsample.affine_sample_vjp(ones.numpy(), *arrays, *how, fill_value=3)
+        vjp = gridsample.affine_sample_vjp(ones, image, theta, size, *options, fill_value=3)
+        arrays = gridsample.affine_sample_vjp(ones.numpy(), *arrays, *options, fill_value=3)
         for one, other, third in zip(mine, vjp, arrays, strict=True):
             np.testing.assert_allclose(one.numpy(), third, rtol=0, atol=1e-12)
             np.testing.assert_allclose(other.detach().numpy(), third, rtol=0, atol=1e-11)

@@ -33,8 +33,8 @@ def test_models_agree_in_their_first_step(name: str, monkeypatch: pytest.MonkeyP
 
         monkeypatch.setattr(torch_compat.StandIns, one, counted)
     ours, torchs = models.trainings(name, tiny=True)
-    found = models.first_step(ours, torchs)
-    assert called and found["loss"] <= models.LOSS
+    result = models.first_step(ours, torchs)
+    assert called and result["loss"] <= models.LOSS
     reached = len(called)
     assert torch.isfinite(torchs.step()) and torch.isfinite(ours.step())
     assert len(called) == 2 * reached  # and torch's step came past none of them

@@ -346,8 +346,8 @@ class TestOpenCV:
     @pytest.mark.parametrize("factor", [0.1, 0.37, 0.62, 1.1, 1.7, 2.5, 3.7])
     def test_resize_by_factors(self, cv2, kind, interpolation, factor):
         image = self.image(kind)
-        how = {"dsize": None, "fx": factor, "fy": 1.27, "interpolation": interpolation}
-        theirs, ours = cv2.resize(image, **how), cv.resize(image, **how)
+        options = {"dsize": None, "fx": factor, "fy": 1.27, "interpolation": interpolation}
+        theirs, ours = cv2.resize(image, **options), cv.resize(image, **options)
         np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=kind[2])
 
     @pytest.mark.parametrize("interpolation", range(7))

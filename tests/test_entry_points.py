@@ -191,11 +191,11 @@ def test_what_is_not_dense(name: str, argument: str, kind: str) -> None:
 def test_torch_resizes_what_is_quantized() -> None:
     """So the drop-in does, too."""
     image = torch.quantize_per_tensor(torch.from_numpy(IMAGE), 1.0, 0, torch.quint8)
-    found, expected = (
+    result, expected = (
         one(image, size=(4, 6), mode="bilinear")
         for one in (torch_compat.interpolate, torch.nn.functional.interpolate)
     )
-    assert torch.equal(found.int_repr(), expected.int_repr())
+    assert torch.equal(result.int_repr(), expected.int_repr())
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -249,8 +249,8 @@ def test_what_is_outside_is_a_number(name: str, cval: Any) -> None:
 @pytest.mark.slow
 def test_numbers_of_every_library_are_numbers() -> None:
     for seven in (7, np.float32(7), np.int8(7), np.array(7), torch.tensor(7)):
-        found = ndimage.shift(PLANE, (6, 1), order=1, cval=seven)
-        np.testing.assert_array_equal(found[0], 7)
+        result = ndimage.shift(PLANE, (6, 1), order=1, cval=seven)
+        np.testing.assert_array_equal(result[0], 7)
 
 
 def test_arrays_for_results_are_dense() -> None:
@@ -298,9 +298,9 @@ def test_complex_images_are_resized(kind: str) -> None:
     parts = [torch.from_numpy(rng.standard_normal((1, 2, 5, 7))) for _ in range(2)]
     image = torch.complex(*parts).to(getattr(torch, kind))
     for function in (gridsample.interpolate, torch_compat.interpolate):
-        found = function(image, size=(8, 3), mode="bicubic", antialias=True)
+        result = function(image, size=(8, 3), mode="bicubic", antialias=True)
         expected = [function(one, size=(8, 3), mode="bicubic", antialias=True) for one in parts]
-        torch.testing.assert_close(found, torch.complex(*expected).to(image.dtype))
+        torch.testing.assert_close(result, torch.complex(*expected).to(image.dtype))
 
 
 POINTS = np.random.default_rng(1).integers(-2, 9, (2, 4, 6, 2))
@@ -315,18 +315,18 @@ def test_pixels_are_counted_in_integers(library: str, kind: str) -> None:
     values, image = VALUES, IMAGE
     if library == "torch":
         whole, real, values, image = map(torch.from_numpy, (whole, real, values, image))
-    how: dict[str, Any] = {"mode": "cubic", "padding_mode": "mirror", "coords": "pixel"}
+    options: dict[str, Any] = {"mode": "cubic", "padding_mode": "mirror", "coords": "pixel"}
     for call in (
-        lambda grid: gridsample.grid_sample(image, grid, **how),
-        lambda grid: gridsample.grid_sample_vjp(values, image, grid, need_grid=False, **how)[0],
-        lambda grid: gridsample.grid_gradient(image, grid, **how),
-        lambda grid: gridsample.grid_hessian(image, grid, **how),
-        lambda grid: gridsample.splat(values, grid, (5, 7), **how),
-        lambda grid: gridsample.splat_count(grid, (5, 7), **how),
+        lambda grid: gridsample.grid_sample(image, grid, **options),
+        lambda grid: gridsample.grid_sample_vjp(values, image, grid, need_grid=False, **options)[0],
+        lambda grid: gridsample.grid_gradient(image, grid, **options),
+        lambda grid: gridsample.grid_hessian(image, grid, **options),
+        lambda grid: gridsample.splat(values, grid, (5, 7), **options),
+        lambda grid: gridsample.splat_count(grid, (5, 7), **options),
     ):
         np.testing.assert_array_equal(call(whole), call(real))
     with pytest.raises(TypeError, match="no gradient; pass need_grid=False"):
-        gridsample.grid_sample_vjp(values, image, whole, **how)
+        gridsample.grid_sample_vjp(values, image, whole, **options)
     for coords in ("normalized", "displacement"):
         with pytest.raises(TypeError, match="integers with coords='pixel'"):
             gridsample.grid_sample(image, whole, coords=coords)

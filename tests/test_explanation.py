@@ -153,25 +153,33 @@ def test_every_method_boundary_and_unit_gives_what_grid_sample_does(mode):
     for turn, (boundary, coords, size) in enumerate(cases):
         image = noise((size,))
         places = PLACES[turn % 2 :: 2] * (1 if coords == "normalized" else size / 2)
-        how = {
+        options = {
             "align_corners": bool(turn // 2 % 2),
             "coords": coords,
             "extrapolate": bool(turn % 5),
         }
-        if boundary == "constant" or not how["extrapolate"]:
-            how["fill_value"] = 1.5
+        if boundary == "constant" or not options["extrapolate"]:
+            options["fill_value"] = 1.5
         grid = places[np.newaxis, :, np.newaxis]
         arrays = image[np.newaxis, np.newaxis], grid, mode, boundary
-        values = gridsample.grid_sample(*arrays, **how)[0, 0]
+        values = gridsample.grid_sample(*arrays, **options)[0, 0]
         upstream = np.ones((1, 1, len(places)))
-        _, slopes = gridsample.grid_sample_vjp(upstream, *arrays, **how, need_input=False)
+        _, slopes = gridsample.grid_sample_vjp(upstream, *arrays, **options, need_input=False)
         for i, (place, value) in enumerate(zip(places, values, strict=True)):
             index = (i,) if coords == "displacement" else None
             one = gridsample.explain(
-                (size,), (place,), mode, boundary, image=image, index=index, **how
+                (size,), (place,), mode, boundary, image=image, index=index, **options
             )
-            assert one.value == pytest.approx(value, abs=1e-11, nan_ok=True), (place, boundary, how)
-            assert one.gradient == pytest.approx(slopes[0, i], abs=1e-10), (place, boundary, how)
+            assert one.value == pytest.approx(value, abs=1e-11, nan_ok=True), (
+                place,
+                boundary,
+                options,
+            )
+            assert one.gradient == pytest.approx(slopes[0, i], abs=1e-10), (
+                place,
+                boundary,
+                options,
+            )
 
 
 @pytest.mark.covering(ordinary=0, slow=2)
@@ -187,13 +195,13 @@ def test_several_axes_give_what_grid_sample_does(turn):
     coords = plan.COORDS[turn % 3]
     grid = np.zeros((1, *(index[::-1] + 1), len(size)))
     grid[(0, *index[::-1])] = at
-    how = {"coords": coords, "fill_value": fill, "align_corners": turn % 4 < 2}
+    options = {"coords": coords, "fill_value": fill, "align_corners": turn % 4 < 2}
     call = image[np.newaxis, np.newaxis], grid, modes, boundaries
-    value = gridsample.grid_sample(*call, **how)[(0, 0, *index[::-1])]
+    value = gridsample.grid_sample(*call, **options)[(0, 0, *index[::-1])]
     upstream = np.ones((1, 1, *(index[::-1] + 1)))
-    _, slopes = gridsample.grid_sample_vjp(upstream, *call, **how, need_input=False)
+    _, slopes = gridsample.grid_sample_vjp(upstream, *call, **options, need_input=False)
     place = {"index": index} if coords == "displacement" else {}
-    one = gridsample.explain(size, at, modes, boundaries, image=image, **how, **place)
+    one = gridsample.explain(size, at, modes, boundaries, image=image, **options, **place)
     assert one.value == pytest.approx(value, abs=1e-11)
     assert one.gradient == pytest.approx(slopes[(0, *index[::-1])], abs=1e-10)
 

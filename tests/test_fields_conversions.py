@@ -145,15 +145,15 @@ def ramps(size: tuple[int, ...]) -> Array:
     return np.stack(np.meshgrid(*map(np.arange, size), indexing="ij")[::-1]).astype(float)
 
 
-def places(maps: Array, source: tuple[int, ...], target: tuple[int, ...], how: str) -> Array:
+def places(maps: Array, source: tuple[int, ...], target: tuple[int, ...], convention: str) -> Array:
     """Where the grid of a matrix samples, in pixels, and NaN outside: (D, *target)."""
-    theta = fields.theta_from_matrix(maps, source, target, convention=how)
+    theta = fields.theta_from_matrix(maps, source, target, convention=convention)
     grid = gridsample.affine_grid(theta, (1, 1, *target))
     fill = np.full(len(source), np.nan)
-    found: Array = gridsample.grid_sample(
+    result: Array = gridsample.grid_sample(
         ramps(source)[np.newaxis], grid, "bilinear", "constant", fill_value=fill, extrapolate=False
     )
-    return found[0]
+    return result[0]
 
 
 def assert_same_places(ours: Array, theirs: Array, atol: float) -> None:
@@ -167,13 +167,13 @@ def test_opencv() -> None:
     # OpenCV rounds positions to 1/32 pixel; these are multiples of it.
     inverse = np.array([[0.75, 0.25, 3.0], [-0.25, 0.875, 4.5]])
     given = cv2.invertAffineTransform(inverse)
-    for matrix, flags, how in ((given, 1, "opencv"), (inverse, 17, "pixel")):
+    for matrix, flags, convention in ((given, 1, "opencv"), (inverse, 17, "pixel")):
         theirs = [
             cv2.warpAffine(one, matrix, target[::-1], flags=flags, borderValue=float("nan"))
             for one in ramps(source)
         ]
         assert flags in (cv2.INTER_LINEAR, cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP)
-        assert_same_places(places(matrix, source, target, how), np.stack(theirs), 1e-4)
+        assert_same_places(places(matrix, source, target, convention), np.stack(theirs), 1e-4)
     points = ramps(target).transpose(1, 2, 0)
     tilted = np.vstack([given, [1e-3, 2e-3, 1]])
     theirs = cv2.perspectiveTransform(points, np.linalg.inv(tilted))
@@ -182,10 +182,10 @@ def test_opencv() -> None:
 
 
 def warped(image: Array, matrix: Array, target: tuple[int, ...]) -> Array:
-    found: Array = skimage.transform.warp(
+    result: Array = skimage.transform.warp(
         image, matrix, output_shape=target, order=1, cval=np.nan, preserve_range=True
     )
-    return found
+    return result
 
 
 def test_skimage() -> None:

@@ -14,9 +14,9 @@ from gridsample.nn import CenterPool, Downsample, PatchDownsample, Pyramid, Upsa
 def test_upsample_is_torchs(mode: str) -> None:
     torch.manual_seed(0)
     image = torch.randn(2, 3, 5, 7)
-    how = {} if mode == "nearest" else {"align_corners": True}
+    options = {} if mode == "nearest" else {"align_corners": True}
     for size in ({"size": (9, 8)}, {"scale_factor": 2.5}, {"scale_factor": (2.0, 1.5)}):
-        mine, theirs = (kind(mode=mode, **size, **how) for kind in (Upsample, nn.Upsample))
+        mine, theirs = (kind(mode=mode, **size, **options) for kind in (Upsample, nn.Upsample))
         # Positions are in single precision in torch: 64 roundings of some pixels.
         torch.testing.assert_close(mine(image), theirs(image), rtol=0, atol=64 * 2.0**-23)
         assert not [*mine.parameters()]

@@ -29,8 +29,8 @@ def discs(ax):
 
 
 def arrows(ax, colour):
-    found = [patch for patch in ax.patches if isinstance(patch, FancyArrowPatch)]
-    return [patch for patch in found if same_color(patch.get_edgecolor(), colour)]
+    patches = [patch for patch in ax.patches if isinstance(patch, FancyArrowPatch)]
+    return [patch for patch in patches if same_color(patch.get_edgecolor(), colour)]
 
 
 def strips(ax):

@@ -74,8 +74,8 @@ def test_both_archives_pass_twine(built: tuple[Path, Path]) -> None:
 
 def tracked(*folders: str) -> set[str]:
     """The files of some folders, without what tools leave there."""
-    found = (path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file())
-    names = (path.relative_to(ROOT).as_posix() for path in found)
+    files = (path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file())
+    names = (path.relative_to(ROOT).as_posix() for path in files)
     return {name for name in names if not re.search(r"__pycache__|\.pyc$|\.egg-info|/\.", name)}
 
 

@@ -119,9 +119,9 @@ def test_a_test_is_as_good_as_its_worst_phase() -> None:
 def test_what_is_worse() -> None:
     plain = Run({"a": "passed", "b": "failed", "c": "skipped", "d": "passed", "e": "failed"})
     ours = Run({"a": "crashed", "b": "passed", "c": "failed", "e": "error"}, {"a": "why"})
-    found = running.compare(plain, ours)
-    assert found[0] == Difference("a", "passed", "crashed", "why")
-    assert [(one.test, one.worse) for one in found] == [
+    differences = running.compare(plain, ours)
+    assert differences[0] == Difference("a", "passed", "crashed", "why")
+    assert [(one.test, one.worse) for one in differences] == [
         ("a", True), ("c", True), ("d", True), ("b", False), ("e", False)
     ]  # fmt: skip
 

@@ -195,7 +195,7 @@ def test_what_we_refuse_and_torch_takes_is_torchs() -> None:
 
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize(
-    ("shape", "how"),
+    ("shape", "options"),
     [
         ((2, 3, 9), {"size": 5, "mode": "linear"}),
         ((2, 3, 9), {"scale_factor": 1.7, "mode": "nearest"}),
@@ -210,12 +210,14 @@ def test_what_we_refuse_and_torch_takes_is_torchs() -> None:
     ],
     ids=str,
 )
-def test_an_unchanged_project_resizes_the_same(shape: tuple[int, ...], how: dict[str, Any]) -> None:
+def test_an_unchanged_project_resizes_the_same(
+    shape: tuple[int, ...], options: dict[str, Any]
+) -> None:
     torch.manual_seed(0)
     image = torch.randn(shape, dtype=torch.float64, requires_grad=True)
 
     def project() -> list[torch.Tensor]:
-        out = functional.interpolate(image, **how)
+        out = functional.interpolate(image, **options)
         upstream = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).reshape(out.shape)
         return [out, *torch.autograd.grad(out, image, upstream)]
 
@@ -237,7 +239,7 @@ PLANE = torch.zeros(1, 1, 4, 4)
 
 
 @pytest.mark.parametrize(
-    ("image", "how"),
+    ("image", "options"),
     [
         (PLANE, {"size": 2, "mode": "garbage"}),
         (PLANE[0, 0], {"size": 2}),
@@ -259,11 +261,11 @@ PLANE = torch.zeros(1, 1, 4, 4)
     ],
     ids=lambda one: str(one) if isinstance(one, dict) else "",
 )
-def test_resizing_errors_have_torchs_types(image: Any, how: dict[str, Any]) -> None:
+def test_resizing_errors_have_torchs_types(image: Any, options: dict[str, Any]) -> None:
     with pytest.raises(Exception) as theirs:
-        functional.interpolate(image, **how)
+        functional.interpolate(image, **options)
     with patch(), pytest.raises(type(theirs.value)):
-        functional.interpolate(image, **how)
+        functional.interpolate(image, **options)
 
 
 def test_what_only_torch_has_kernels_for_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -467,7 +469,7 @@ def test_strict_warns_of_an_axis_of_one_pixel_as_torch_does(
 
 
 @pytest.mark.parametrize(
-    "how",
+    "options",
     [
         {"size": 5}, {"scale_factor": 2}, {"size": (5, 5)}, {"size": 0}, {"scale_factor": 0.01},
         {"size": 2.5}, {}, {"size": 3, "scale_factor": 2}, {"size": True},
@@ -477,7 +479,7 @@ def test_strict_warns_of_an_axis_of_one_pixel_as_torch_does(
     ],
     ids=str,
 )  # fmt: skip
-def test_strict_resizes_what_torch_resizes(how: dict[str, Any]) -> None:
+def test_strict_resizes_what_torch_resizes(options: dict[str, Any]) -> None:
     images = given((2, 3, 9)), given((2, 3, 7, 9)), given((3, 9)), given((2, 0, 5, 5))
     for image, mode in itertools.product(images, ("nearest", "linear", "bilinear", "mitchell")):
-        check_strict(lambda: functional.interpolate(image, mode=mode, **how))  # noqa: B023
+        check_strict(lambda: functional.interpolate(image, mode=mode, **options))  # noqa: B023

@@ -36,8 +36,8 @@ class Through:
         self.calls = 0
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(gridsample, name)
-        return self.wrapped(found) if inspect.isfunction(found) else found
+        member = getattr(gridsample, name)
+        return self.wrapped(member) if inspect.isfunction(member) else member
 
     def wrapped(self, function: Callable[..., Any]) -> Callable[..., Any]:
         parameters = inspect.signature(function).parameters
@@ -55,11 +55,11 @@ class Through:
         return call
 
 
-def plain(found: Any) -> Any:
+def plain(values: Any) -> Any:
     """Toys as arrays."""
-    if isinstance(found, tuple):
-        return tuple(map(plain, found))
-    return found.numbers if isinstance(found, Toy) else found
+    if isinstance(values, tuple):
+        return tuple(map(plain, values))
+    return values.numbers if isinstance(values, Toy) else values
 
 
 @pytest.fixture(autouse=True)
@@ -82,10 +82,10 @@ def pair(function: str, *arrays: Any, **options: Any) -> None:
     call = getattr(gridsample, function)
     expected = call(*arrays, **options)
     toys = [Toy(one) if isinstance(one, np.ndarray) else one for one in arrays]
-    found = call(*toys, **options)
+    result = call(*toys, **options)
     several = isinstance(expected, tuple)
     for mine, other in zip(
-        found if several else (found,), expected if several else (expected,), strict=True
+        result if several else (result,), expected if several else (expected,), strict=True
     ):
         assert (mine is None) == (other is None)
         if other is not None:
@@ -114,19 +114,19 @@ def test_every_way_to_sample(mode: Any, boundary: Any, axis: int) -> None:
     values, theta = cases.pixels(rng, (2, 2, 3, 2)), rng.uniform(-1, 1, (2, 2, 3))
     if axis == -1:
         image, values = (np.moveaxis(one, 1, -1).copy() for one in (image, values))
-    how = {"mode": mode, "padding_mode": boundary, "channel_axis": axis}
+    options = {"mode": mode, "padding_mode": boundary, "channel_axis": axis}
     size = (2, 2, 3, 2)
-    pair("grid_sample", image, grid, **how, return_mask=True)
-    pair("grid_sample_vjp", values, image, grid, **how)
-    pair("grid_sample_vjp", values, image, grid, **how, need_grid=False)
-    pair("affine_sample", image, theta, size, **how)
-    pair("affine_sample_vjp", values, image, theta, size, **how)
-    pair("grid_gradient", image, grid, **how)
-    pair("grid_hessian", image, grid, **how)
-    pair("splat", values, grid, (4, 5), **how, normalize="constant" not in boundary)
-    pair("splat_count", grid, (4, 5), **how)
+    pair("grid_sample", image, grid, **options, return_mask=True)
+    pair("grid_sample_vjp", values, image, grid, **options)
+    pair("grid_sample_vjp", values, image, grid, **options, need_grid=False)
+    pair("affine_sample", image, theta, size, **options)
+    pair("affine_sample_vjp", values, image, theta, size, **options)
+    pair("grid_gradient", image, grid, **options)
+    pair("grid_hessian", image, grid, **options)
+    pair("splat", values, grid, (4, 5), **options, normalize="constant" not in boundary)
+    pair("splat_count", grid, (4, 5), **options)
     fill = {"fill_value": (2.5, -1), "extrapolate": False}
-    pair("grid_sample", image, grid, **how, **fill)
+    pair("grid_sample", image, grid, **options, **fill)
 
 
 @pytest.mark.parametrize("boundary", ["zeros", "missing", ("missing", "constant")])
@@ -135,19 +135,19 @@ def test_missing_pixels_and_weights(boundary: Any) -> None:
     image, grid = cases.pixels(rng, (1, 2, 4, 5)), rng.uniform(-1.3, 1.3, (2, 3, 2))
     image[rng.random(image.shape) < 0.3] = np.nan
     values, theta = cases.pixels(rng, (2, 2, 3, 2)), rng.uniform(-1, 1, (2, 2, 3))
-    how = {"padding_mode": boundary, "missing": "ignore", "min_weight": 0.1}
-    pair("grid_sample", image, grid, **how, return_weight=True)
-    pair("grid_sample_vjp", values[..., 0], image, grid, **how)
-    pair("affine_sample", image, theta, (2, 2, 3, 2), **how)
-    pair("affine_sample_vjp", values, image, theta, (2, 2, 3, 2), **how)
+    options = {"padding_mode": boundary, "missing": "ignore", "min_weight": 0.1}
+    pair("grid_sample", image, grid, **options, return_weight=True)
+    pair("grid_sample_vjp", values[..., 0], image, grid, **options)
+    pair("affine_sample", image, theta, (2, 2, 3, 2), **options)
+    pair("affine_sample_vjp", values, image, theta, (2, 2, 3, 2), **options)
     pair("splat", image[..., 0, :3], grid[..., :1], 6, missing="ignore", normalize=True)
     pair("interpolate", image, (5, 3), mode="linear", missing="ignore", return_weight=True)
     integers = np.nan_to_num(image).astype(np.int16)
     weights = Toy(rng.random((1, 1, 4, 5)) < 0.5)
     call = gridsample.grid_sample
-    found = call(Toy(integers), Toy(grid), padding_mode="missing", weights=weights)
+    result = call(Toy(integers), Toy(grid), padding_mode="missing", weights=weights)
     expected = call(integers, grid, padding_mode="missing", weights=weights.numbers)
-    np.testing.assert_array_equal(found.numbers, expected)
+    np.testing.assert_array_equal(result.numbers, expected)
 
 
 @pytest.mark.slow
@@ -196,17 +196,17 @@ def test_fields_of_every_rank() -> None:
     for spatial in ((5,), (3, 4), (2, 3, 2)):
         given = [rng.uniform(-0.4, 0.4, (1, *spatial, len(spatial))) for _ in range(2)]
         for name, call in calls.items():
-            expected, found = call(*given), call(*map(Toy, given))
+            expected, result = call(*given), call(*map(Toy, given))
             several = isinstance(expected, tuple)
             for mine, other in zip(
-                found if several else (found,), expected if several else (expected,), strict=True
+                result if several else (result,), expected if several else (expected,), strict=True
             ):
                 assert type(mine) is Toy, name
                 assert_close(mine.numbers, other, 1e-9)
     maps = rng.uniform(-0.1, 0.1, (2, 2, 3)) + np.eye(2, 3)
-    how = (4, 5), (3, 2), True, "scipy"
+    arguments = (4, 5), (3, 2), True, "scipy"
     for convert in (fields.theta_from_matrix, fields.matrix_from_theta, fields.homography_grid):
-        assert_close(plain(convert(Toy(maps), *how)), convert(maps, *how), 1e-12)
+        assert_close(plain(convert(Toy(maps), *arguments)), convert(maps, *arguments), 1e-12)
 
 
 def test_worlds() -> None:

@@ -138,8 +138,8 @@ def test_every_function_and_its_derivatives(name: str) -> None:
     results = []
     for far in (False, True):
         tensors = given(far, True)
-        found = EVERY[name](*tensors)
-        several = list(found) if isinstance(found, tuple) else [found]
+        result = EVERY[name](*tensors)
+        several = list(result) if isinstance(result, tuple) else [result]
         assert all(one.device.type == ("faraway" if far else "cpu") for one in several)
         loss = sum(((one * one).sum() for one in several), several[0].new_zeros(()))
         first: tuple[Tensor | None, ...] = ()
@@ -175,11 +175,11 @@ def test_torchs_own_operator_is_used(last: bool) -> None:
     """For what it does there, and only for that."""
     x, g, _ = given(True, True)
     planes = x.movedim(1, -1) if last else x
-    found = gridsample.grid_sample(planes, g, "bicubic", "border", channel_axis=-1 if last else 1)
+    result = gridsample.grid_sample(planes, g, "bicubic", "border", channel_axis=-1 if last else 1)
     expected = torch.nn.functional.grid_sample(IMAGE, GRID, "bicubic", "border", False)
-    torch.testing.assert_close(near(found.movedim(-1, 1) if last else found), expected)
+    torch.testing.assert_close(near(result.movedim(-1, 1) if last else result), expected)
     assert "aten::grid_sampler_2d" in CALLS and "aten::_to_copy" not in CALLS
-    torch.autograd.grad(found.sum(), (x, g))
+    torch.autograd.grad(result.sum(), (x, g))
     assert "aten::grid_sampler_2d_backward" in CALLS
 
 
@@ -189,13 +189,13 @@ def test_what_torch_refuses_there_is_done_here() -> None:
     """As "border" is on Apple's GPUs, and an antialiased cubic."""
     REFUSED.extend(("aten::grid_sampler_2d", "aten::_upsample_bicubic2d_aa"))
     x, g, _ = given(True, False)
-    found = gridsample.grid_sample(x, g, "bilinear", "border")
+    result = gridsample.grid_sample(x, g, "bilinear", "border")
     torch.testing.assert_close(
-        near(found), gridsample.grid_sample(IMAGE, GRID, "bilinear", "border")
+        near(result), gridsample.grid_sample(IMAGE, GRID, "bilinear", "border")
     )
-    how: dict[str, Any] = {"size": (3, 4), "mode": "bicubic", "antialias": True}
-    found = gridsample.interpolate(x, **how)
-    torch.testing.assert_close(near(found), gridsample.interpolate(IMAGE, **how))
+    options: dict[str, Any] = {"size": (3, 4), "mode": "bicubic", "antialias": True}
+    result = gridsample.interpolate(x, **options)
+    torch.testing.assert_close(near(result), gridsample.interpolate(IMAGE, **options))
     assert set(REFUSED) <= set(CALLS)
 
 
@@ -210,16 +210,16 @@ def test_torchs_own_resizing_is_used(rank: int) -> None:
                 continue
             CALLS.clear()
             x = Far(image.clone()).requires_grad_()
-            how = Resizing((3,) * rank, (method,) * rank, False, smooth, (0.0,) * rank)
-            found = resizing.resize(x, how, False)
-            found.sum().backward()
+            options = Resizing((3,) * rank, (method,) * rank, False, smooth, (0.0,) * rank)
+            result = resizing.resize(x, options, False)
+            result.sum().backward()
             name = f"aten::{resizing.torchs_operator(names[rank], rank, smooth)}"
             assert name in CALLS
             assert "aten::_to_copy" not in CALLS
             expected = gridsample.interpolate(
                 image, (3,) * rank, mode=method, antialias=smooth or method == "area"
             )
-            torch.testing.assert_close(near(found), expected, rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close(near(result), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_kernels_are_those_of_the_device_itself() -> None:
@@ -230,7 +230,7 @@ def test_kernels_are_those_of_the_device_itself() -> None:
 
 def test_apples_gpus_get_no_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(Tensor, "to", lambda self, *how: asked.append(how))
+    monkeypatch.setattr(Tensor, "to", lambda self, *arguments: asked.append(arguments))
     for device in ("mps", "xpu"):
         for one in (torch.ones(1, dtype=torch.float64), torch.ones(1, dtype=torch.int64)):
             other_devices.back(one, torch.device(device))

@@ -201,8 +201,8 @@ def test_gradients_of_tensors_that_are_expanded(axis: int) -> None:
     expanded = leaf.expand(image.shape)
     mine = gridsample.grid_sample(expanded, grid).square().sum()
     other = functional.grid_sample(expanded, grid, align_corners=False).square().sum()
-    for found, expected in zip(gradients(mine, leaf), gradients(other, leaf), strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    for result, expected in zip(gradients(mine, leaf), gradients(other, leaf), strict=True):
+        torch.testing.assert_close(result, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(("items", "grids"), [(0, 1), (1, 0), (0, 0)])

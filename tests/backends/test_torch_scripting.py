@@ -185,9 +185,9 @@ def test_our_functions_trace_and_what_they_sample_stays_open() -> None:
     larger, points = torch.rand(1, 2, 8, 7), torch.rand(1, 6, 5, 2)
     spline = {"mode": "spline3", "padding_mode": "mirror", "return_mask": True}
     filled = {"padding_mode": "constant", "fill_value": 3}
-    for how in ({}, {"mode": ("nearest", "cubic")}, filled, {"mode": "spline2", **filled}):
-        traced = trace(lambda *given: gridsample.grid_sample(*given, **how), image, grid)  # type: ignore[arg-type]  # noqa: B023
-        ours = gridsample.grid_sample(larger, points, **how)  # type: ignore[arg-type]
+    for options in ({}, {"mode": ("nearest", "cubic")}, filled, {"mode": "spline2", **filled}):
+        traced = trace(lambda *given: gridsample.grid_sample(*given, **options), image, grid)  # type: ignore[arg-type]  # noqa: B023
+        ours = gridsample.grid_sample(larger, points, **options)  # type: ignore[arg-type]
         torch.testing.assert_close(traced(larger, points), ours, rtol=0, atol=0)
     traced = trace(lambda *given: gridsample.grid_sample(*given, **spline), image, grid)  # type: ignore[arg-type]
     for ours, theirs in zip(

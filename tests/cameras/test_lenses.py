@@ -75,8 +75,8 @@ def test_points_of_a_fisheye_are_distorted_as_by_opencv() -> None:
     matrix, k = lens(rng), np.array([0.03, -0.01, 0.002, -0.0003])
     plane = rng.uniform(-1, 1, (50, 2))
     theirs = cv2.fisheye.distortPoints(plane[:, None], matrix, k)[:, 0]
-    found = cameras.distort_points(plane, k, matrix, model="fisheye")
-    np.testing.assert_allclose(found, theirs, atol=1e-9)
+    result = cameras.distort_points(plane, k, matrix, model="fisheye")
+    np.testing.assert_allclose(result, theirs, atol=1e-9)
 
 
 def test_stereo_images_are_rectified_as_by_opencv() -> None:
@@ -99,8 +99,8 @@ def test_stereo_images_are_rectified_as_by_opencv() -> None:
 
 def test_rays_that_a_lens_does_not_image_are_nan() -> None:
     rays = np.array([[0.1, 0, 1], [0.1, 0, 0], [0.1, 0, -1], [0, 0, -1], [0, 0, 2], [0, 0, 0]])
-    found = cameras.distort_points(rays, [0.1, 0, 0, 0])
-    np.testing.assert_array_equal(np.isnan(found[:, 0]), [0, 1, 1, 1, 0, 1])
+    result = cameras.distort_points(rays, [0.1, 0, 0, 0])
+    np.testing.assert_array_equal(np.isnan(result[:, 0]), [0, 1, 1, 1, 0, 1])
     wide = cameras.distort_points(rays, [], model="fisheye")
     np.testing.assert_array_equal(np.isnan(wide[:, 0]), [0, 0, 0, 1, 0, 1])
     np.testing.assert_allclose(wide[:3, 0], [math.atan(0.1), math.pi / 2, math.pi - math.atan(0.1)])
@@ -108,8 +108,8 @@ def test_rays_that_a_lens_does_not_image_are_nan() -> None:
     narrow = cameras.distort_points(rays, [], model="fisheye", max_angle=1.6)
     np.testing.assert_array_equal(np.isnan(narrow[:, 0]), [0, 0, 1, 1, 0, 1])
     plane = np.array([[0.9, 0], [1.1, 0]])
-    found = cameras.distort_points(plane, [0, 0, 0, 0], max_angle=math.pi / 4)
-    np.testing.assert_array_equal(np.isnan(found[:, 0]), [0, 1])
+    result = cameras.distort_points(plane, [0, 0, 0, 0], max_angle=math.pi / 4)
+    np.testing.assert_array_equal(np.isnan(result[:, 0]), [0, 1])
 
 
 @pytest.mark.parametrize("k1", [-0.2, -0.05, 0.0, 0.1])
@@ -119,10 +119,10 @@ def test_the_field_of_a_fisheye_ends_where_it_folds(k1: float) -> None:
     angles = np.array([0.5, 1.0, 1.5, 2.0, 2.5, 3.1, end * (1 - 1e-9), end * (1 + 1e-9)])
     angles = angles[angles < math.pi]
     rays = np.stack([np.sin(angles), 0 * angles, np.cos(angles)], -1)
-    found = cameras.distort_points(rays, [k1, 0, 0, 0], model="fisheye")
-    np.testing.assert_array_equal(np.isnan(found[:, 0]), angles >= end)
+    result = cameras.distort_points(rays, [k1, 0, 0, 0], model="fisheye")
+    np.testing.assert_array_equal(np.isnan(result[:, 0]), angles >= end)
     # Without its end, it would show the same pixel twice.
-    assert (np.diff(found[~np.isnan(found[:, 0]), 0][:5]) > 0).all()
+    assert (np.diff(result[~np.isnan(result[:, 0]), 0][:5]) > 0).all()
 
 
 def test_missing_rays_are_missing_in_the_image() -> None:
@@ -131,8 +131,8 @@ def test_missing_rays_are_missing_in_the_image() -> None:
     outside = np.isnan(grid).any(-1)
     assert 0.02 < outside.mean() < 0.9
     photo = np.ones((1, 1, *SIZE))
-    found = gridsample.grid_sample(photo, grid, padding_mode="border", coords="pixel")
-    np.testing.assert_array_equal(np.isnan(found[0]), outside)
+    result = gridsample.grid_sample(photo, grid, padding_mode="border", coords="pixel")
+    np.testing.assert_array_equal(np.isnan(result[0]), outside)
 
 
 def test_a_batch_of_cameras() -> None:
@@ -216,10 +216,10 @@ def test_no_distortion(model: str) -> None:
     """OpenCV's functions take None, too."""
     points = np.random.default_rng(0).normal(size=(7, 2))
     for given in (points, torch.from_numpy(points)):
-        found, expected = (
+        result, expected = (
             cameras.distort_points(given, k, None, model=model) for k in (None, [0.0] * 4)
         )
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(result, expected)
     grids = [cameras.undistort_grid((4, 5), np.eye(3), k, model=model) for k in (None, [0] * 4)]
     np.testing.assert_array_equal(*grids)
     assert cameras.stereo_grids(

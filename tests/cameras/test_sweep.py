@@ -58,8 +58,8 @@ def plain(reference: Any, sources: Any, cameras: Any, depths: Any, reduce: str) 
         place = seen[:, :2] / seen[:, 2:]
         size = torch.tensor([width - 1.0, height - 1.0], dtype=poses.dtype)[:, None]
         grid = torch.where(seen[:, 2:] > 0, 2 * place / size - 1, -9).permute(0, 2, 1)[:, :, None]
-        found = torch.nn.functional.grid_sample(sources[:, v], grid, align_corners=True)
-        volumes.append(found.reshape(n, channels, *depths.shape[1:]))
+        result = torch.nn.functional.grid_sample(sources[:, v], grid, align_corners=True)
+        volumes.append(result.reshape(n, channels, *depths.shape[1:]))
     if reduce == "none":
         return torch.stack(volumes, 1)
     every = torch.stack([reference[:, :, None].expand_as(volumes[0]), *volumes])
@@ -87,8 +87,8 @@ def test_a_sweep_is_the_plain_one(reduce: str, kind: str, monkeypatch: pytest.Mo
     given["depths"] = depth_like(kind, given["depths"])
     expected = plain(**tensors(given), reduce=reduce)
     monkeypatch.setattr(sweep, "FORWARD", 2 * 2 * 4 * 7 * 9)  # two planes at a time, and one
-    found = cameras.plane_sweep(**given, reduce=reduce)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    result = cameras.plane_sweep(**given, reduce=reduce)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
     of_tensors = cameras.plane_sweep(**tensors(given), reduce=reduce)
     np.testing.assert_allclose(of_tensors, expected, rtol=0, atol=1e-12)
     intrinsics, poses = given["cameras"]
@@ -102,9 +102,9 @@ def test_float32_is_within_its_rounding() -> None:
     exact = cameras.plane_sweep(**given)
     narrow = {k: v.astype(np.float32) for k, v in given.items() if k != "cameras"}
     lenses = [one.astype(np.float32) for one in given["cameras"]]
-    found = cameras.plane_sweep(**narrow, cameras=lenses)
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, exact, rtol=0, atol=1e-5)
+    result = cameras.plane_sweep(**narrow, cameras=lenses)
+    assert result.dtype == np.float32
+    np.testing.assert_allclose(result, exact, rtol=0, atol=1e-5)
     # Matrices in float64 do not change the dtype of the features.
     assert cameras.plane_sweep(**narrow, cameras=given["cameras"]).dtype == np.float32
 
@@ -113,7 +113,7 @@ def test_sources_of_different_sizes_and_shared_cameras() -> None:
     given = scene(items=2, views=2)
     lenses = tuple(one[0] for one in given["cameras"])
     sources = [given["sources"][:, 0], np.pad(given["sources"][:, 1], [(0, 0)] * 2 + [(0, 3)] * 2)]
-    found = cameras.plane_sweep(given["reference"], sources, lenses, given["depths"], "mean")
+    result = cameras.plane_sweep(given["reference"], sources, lenses, given["depths"], "mean")
     for n in range(2):
         for v in range(2):
             pair = tuple(one[[0, v + 1]] for one in lenses)
@@ -124,8 +124,8 @@ def test_sources_of_different_sizes_and_shared_cameras() -> None:
                 given["depths"],
                 "none",
             )
-            found[n] -= one[0, 0] / 3
-    np.testing.assert_allclose(found, given["reference"][:, :, None] / 3 + 0 * found, atol=1e-12)
+            result[n] -= one[0, 0] / 3
+    np.testing.assert_allclose(result, given["reference"][:, :, None] / 3 + 0 * result, atol=1e-12)
 
 
 def test_a_function_reduces() -> None:
@@ -137,8 +137,8 @@ def test_a_function_reduces() -> None:
         shapes.append((features.shape, mask.shape, mask.dtype, mask[:, 0].all()))
         return features.var(1)
 
-    found = cameras.plane_sweep(**given, reduce=variance)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    result = cameras.plane_sweep(**given, reduce=variance)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
     assert shapes == [((2, 4, 4, 5, 7, 9), (2, 4, 1, 5, 7, 9), np.dtype(bool), True)]
     count = cameras.plane_sweep(**given, reduce=lambda features, mask: mask.sum(1) + 0.0)
     assert count.shape == (2, 1, 5, 7, 9)
@@ -166,8 +166,8 @@ def test_gradients_are_those_of_the_plain_sweep(
     upstream = torch.from_numpy(np.random.default_rng(2).normal(size=expected.shape))
     # The mean and the sampled features depend on the reference in part only, or not at all.
     truth = torch.autograd.grad((expected * upstream).sum(), leaves, materialize_grads=True)
-    found = torch.autograd.grad(losses(given, reduce, upstream), leaves, materialize_grads=True)
-    for mine, theirs in zip(found, truth, strict=True):
+    result = torch.autograd.grad(losses(given, reduce, upstream), leaves, materialize_grads=True)
+    for mine, theirs in zip(result, truth, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-9)
     by_arrays = cameras.plane_sweep_vjp(upstream.numpy(), **arrays, reduce=reduce)
     for mine, theirs in zip(by_arrays, truth, strict=False):
@@ -206,9 +206,9 @@ def test_a_function_with_parameters_is_differentiable(monkeypatch: pytest.Monkey
         one.requires_grad_()
     upstream = torch.from_numpy(np.random.default_rng(2).normal(size=(2, 4, 5, 7, 9)))
     loss = losses(given, lambda one, mask: weight * one.var(1, correction=0), upstream)
-    found = torch.autograd.grad(loss, leaves)
+    result = torch.autograd.grad(loss, leaves)
     truth = torch.autograd.grad(weight * losses(given, "variance", upstream), leaves)
-    for mine, theirs in zip(found, truth, strict=True):
+    for mine, theirs in zip(result, truth, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-10)
 
 

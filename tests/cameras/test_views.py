@@ -61,15 +61,15 @@ def plain(
     grid = (2 * pixels / size - 1).clamp(-1e6, 1e6)[:, :, None]
 
     def read(planes: Tensor) -> Tensor:
-        found = torch.nn.functional.grid_sample(planes, grid, align_corners=True)[..., 0]
-        return torch.where(mask[:, None], found, 0).permute(2, 0, 1)
+        result = torch.nn.functional.grid_sample(planes, grid, align_corners=True)[..., 0]
+        return torch.where(mask[:, None], result, 0).permute(2, 0, 1)
 
     q = torch.nn.functional.normalize(query[:3, 3] - flat, dim=-1)[:, None]
     v = torch.nn.functional.normalize(poses[:, :3, 3] - flat[:, None], dim=-1)
     apart = torch.nn.functional.normalize(q - v, dim=-1)
     directions = torch.cat([apart, (q * v).sum(-1, keepdim=True)], -1)
-    found = read(images), read(features), mask.T, directions
-    return tuple(one.reshape(*points.shape[:-1], *one.shape[1:]) for one in found)
+    result = read(images), read(features), mask.T, directions
+    return tuple(one.reshape(*points.shape[:-1], *one.shape[1:]) for one in result)
 
 
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
@@ -87,9 +87,9 @@ def test_views_are_those_of_the_plain_formula(kind: str, axes: str) -> None:
         given[4], given[5] = poses @ FLIP, query @ FLIP
     if kind == "torch":
         given = [torch.from_numpy(one) for one in given]
-    found = cameras.sample_views(*given, axes=axes)
-    assert np.array_equal(found.mask, expected[2])
-    for mine, theirs in zip(found, expected, strict=True):
+    result = cameras.sample_views(*given, axes=axes)
+    assert np.array_equal(result.mask, expected[2])
+    for mine, theirs in zip(result, expected, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-12)
 
 
@@ -110,14 +110,14 @@ def test_views_of_different_sizes() -> None:
     rng = np.random.default_rng(2)
     images = [rng.normal(size=(3, 13 + v, 17 - v)) for v in range(3)]
     features = [rng.normal(size=(2, 5, 6 + v)) for v in range(3)]
-    found = cameras.sample_views(points, images, features, intrinsics, poses)
+    result = cameras.sample_views(points, images, features, intrinsics, poses)
     for v in range(3):
         one = cameras.sample_views(
             points, images[v][None], features[v][None], intrinsics[v, None], poses[v, None]
         )
-        for mine, theirs in zip(found[:3], one[:3], strict=True):
+        for mine, theirs in zip(result[:3], one[:3], strict=True):
             np.testing.assert_array_equal(mine[:, :, v], theirs[:, :, 0])
-    assert found.directions is None
+    assert result.directions is None
 
 
 @pytest.mark.parametrize("align_corners", [True, False])
@@ -134,10 +134,10 @@ def test_features_cover_the_image(align_corners: bool) -> None:
         return np.broadcast_to(np.stack(np.meshgrid(x, y)), (3, 2, height, width)).copy()
 
     images, features = ramp(13, 17), ramp(26, 51)
-    found = cameras.sample_views(
+    result = cameras.sample_views(
         points, images, features, intrinsics, poses, align_corners=align_corners
     )
-    np.testing.assert_allclose(found.colors, found.features, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(result.colors, result.features, rtol=0, atol=1e-12)
 
 
 def test_a_textured_plane_and_a_sphere() -> None:
@@ -169,10 +169,10 @@ def test_a_textured_plane_and_a_sphere() -> None:
             rays = rays @ pose[:3, :3].T
             depth = surface(pose[:3, 3], rays)
             images.append(colour(pose[:3, 3] + depth[..., None] * rays)[None])
-        found = cameras.sample_views(points, np.array(images), None, intrinsics, poses)
-        assert found.mask.mean() > 0.9
-        error = found.colors[..., 0] - colour(points)[:, None]
-        np.testing.assert_allclose(error[found.mask], 0, atol=2e-4)
+        result = cameras.sample_views(points, np.array(images), None, intrinsics, poses)
+        assert result.mask.mean() > 0.9
+        error = result.colors[..., 0] - colour(points)[:, None]
+        np.testing.assert_allclose(error[result.mask], 0, atol=2e-4)
 
 
 def test_projection_agrees_with_itself_backwards() -> None:
@@ -205,8 +205,8 @@ def test_projection_is_differentiable() -> None:
     assert torch.autograd.gradgradcheck(call, given)
 
 
-def numbers(found: cameras.ViewSamples) -> Tensor:
-    return torch.cat([found.colors, found.features, found.directions], -1)
+def numbers(result: cameras.ViewSamples) -> Tensor:
+    return torch.cat([result.colors, result.features, result.directions], -1)
 
 
 def test_views_are_differentiable() -> None:
@@ -230,12 +230,12 @@ def test_points_near_the_image_plane_have_finite_derivatives() -> None:
     depth = torch.tensor([1e-30, 1e-12, 0.0, -1e-30])
     points = torch.stack([torch.ones(4), torch.ones(4), depth], -1).requires_grad_()
     images, lens = torch.ones(1, 1, 5, 5), torch.eye(3)[None]
-    found = cameras.sample_views(points, images, None, lens, torch.eye(4)[None])
-    assert not found.mask.any()
+    result = cameras.sample_views(points, images, None, lens, torch.eye(4)[None])
+    assert not result.mask.any()
     pixels, _ = cameras.project(points, lens[0], torch.eye(4))
     assert pixels.isnan().all()
     plane = cameras.distort_points(points, [0.1, 0, 0, 0])
-    loss = found.colors.sum() + pixels.nansum() + plane.nansum()
+    loss = result.colors.sum() + pixels.nansum() + plane.nansum()
     (slope,) = torch.autograd.grad(loss, points)
     assert torch.equal(slope, torch.zeros(4, 3))
 
@@ -249,7 +249,7 @@ def test_the_gradients_for_arrays_are_those_of_autograd(listed: bool) -> None:
     if listed:
         images, features = list(images), list(features)
     by_colors, by_features = rng.normal(size=(5, 7, 3, 2)), rng.normal(size=(5, 7, 3, 4))
-    found = cameras.sample_views_vjp(
+    result = cameras.sample_views_vjp(
         by_colors, by_features, points, images, features, intrinsics, poses, axes="opengl"
     )
     given = [torch.from_numpy(np.array(one)).requires_grad_() for one in (points, images, features)]
@@ -260,7 +260,7 @@ def test_the_gradients_for_arrays_are_those_of_autograd(listed: bool) -> None:
     loss = loss + (call.features * torch.from_numpy(by_features)).sum()
     expected = torch.autograd.grad(loss, given)
     assert all(one.any() for one in expected)
-    for mine, theirs in zip(found, expected, strict=True):
+    for mine, theirs in zip(result, expected, strict=True):
         np.testing.assert_allclose(np.array(mine), theirs, rtol=0, atol=1e-11)
     alone = cameras.sample_views_vjp(None, by_features, points, images, features, intrinsics, poses)
     assert alone[1] is None
@@ -274,9 +274,9 @@ def test_compiled_views_have_no_break() -> None:
     images = torch.from_numpy(rng.normal(size=(3, 2, 13, 17)))
 
     def call(points: Tensor, images: Tensor) -> Tensor:
-        found = cameras.sample_views(points, images, images, intrinsics, poses, poses[0])
+        result = cameras.sample_views(points, images, images, intrinsics, poses, poses[0])
         pixels, _ = cameras.project(points, intrinsics[0], poses[0])
-        return numbers(found).sum() + pixels.nan_to_num(0).sum()
+        return numbers(result).sum() + pixels.nan_to_num(0).sum()
 
     compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(points, images), call(points, images))

@@ -189,9 +189,9 @@ def test_progress_is_told(tmp_path: Path) -> None:
 def test_the_distance_of_pixels_is_more_than_two(size: str, apart: str) -> None:
     code = "import torch.nn.functional as F\ndef f(image):\n    h, w = image.shape[-2:]\n"
     call = f"    F.interpolate(image, size=({size}), mode='bilinear', align_corners=False)\n"
-    (found,) = examine(code + call).findings
-    assert found.code == "GS007"
-    assert found.message.startswith(f"output pixels are {apart} input pixels apart")
+    (finding,) = examine(code + call).findings
+    assert finding.code == "GS007"
+    assert finding.message.startswith(f"output pixels are {apart} input pixels apart")
 
 
 def test_rules_are_explained_without_a_page(capsys: pytest.CaptureFixture[str]) -> None:
@@ -207,11 +207,11 @@ def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "x.py"
     path.write_text(HEAD + BAD)
     assert main(["doctor", "--json", str(path)]) == 1
-    found = json.loads(capsys.readouterr().out)
-    (one,) = found["findings"]
+    report = json.loads(capsys.readouterr().out)
+    (one,) = report["findings"]
     assert (one["path"], one["line"], one["code"], one["certain"]) == (str(path), 6, "GS009", False)
     assert one["link"] == "docs/doctor.md#gs009"
-    assert (found["errors"], found["files"], found["calls"]) == ([], 1, 1)
+    assert (report["errors"], report["files"], report["calls"]) == ([], 1, 1)
 
 
 def test_every_rule_is_documented() -> None:

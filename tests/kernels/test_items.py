@@ -37,9 +37,11 @@ def coordinates(*shape, dtype=np.float32):
 def test_an_item_is_sampled_as_if_alone(mode, boundary, dtype, channels, axis):
     image = np.moveaxis(drawn(67, channels, 7, 9) * 50 + 100, 1, axis).clip(0, 255).astype(dtype)
     grid = coordinates(67, 3, 5, 2)
-    how = {"mode": mode, "padding_mode": boundary, "channel_axis": axis}
-    out = gridsample.grid_sample(image, grid, **how)
-    alone = [gridsample.grid_sample(image[n : n + 1], grid[n : n + 1], **how) for n in range(67)]
+    options = {"mode": mode, "padding_mode": boundary, "channel_axis": axis}
+    out = gridsample.grid_sample(image, grid, **options)
+    alone = [
+        gridsample.grid_sample(image[n : n + 1], grid[n : n + 1], **options) for n in range(67)
+    ]
     np.testing.assert_array_equal(out, np.concatenate(alone))
 
 
@@ -50,32 +52,32 @@ def test_an_item_is_sampled_as_if_alone(mode, boundary, dtype, channels, axis):
 def test_gradients_of_an_item_are_its_own(mode, boundary, channels, axis, images, grids):
     image = np.moveaxis(drawn(images, channels, 7, 9, dtype=np.float64), 1, axis)
     grid = coordinates(grids, 3, 5, 2, dtype=np.float64)
-    how = {"mode": mode, "padding_mode": boundary, "channel_axis": axis}
-    values = drawn(*gridsample.grid_sample(image, grid, **how).shape, seed=1, dtype=np.float64)
+    options = {"mode": mode, "padding_mode": boundary, "channel_axis": axis}
+    values = drawn(*gridsample.grid_sample(image, grid, **options).shape, seed=1, dtype=np.float64)
     alone = [
         gridsample.grid_sample_vjp(
-            values[n : n + 1], image[n % images][None], grid[n % grids][None], **how
+            values[n : n + 1], image[n % images][None], grid[n % grids][None], **options
         )
         for n in range(67)
     ]
     expected = [np.concatenate(each) for each in zip(*alone, strict=True)]
     for k, count in enumerate((images, grids)):
         expected[k] = expected[k] if count > 1 else expected[k].sum(0, keepdims=True)
-    found = gridsample.grid_sample_vjp(values, image, grid, **how, threads=1)
-    for one, other in zip(found, expected, strict=True):
+    result = gridsample.grid_sample_vjp(values, image, grid, **options, threads=1)
+    for one, other in zip(result, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12 * np.abs(other).max())
     for threads in (2, 3):
-        again = gridsample.grid_sample_vjp(values, image, grid, **how, threads=threads)
-        for one, other in zip(found, again, strict=True):
+        again = gridsample.grid_sample_vjp(values, image, grid, **options, threads=threads)
+        for one, other in zip(result, again, strict=True):
             np.testing.assert_array_equal(one, other)
 
 
 def test_items_of_an_image_may_be_farther_apart_than_those_of_its_gradient():
     image, grid = drawn(67, 4, 7, 9)[:, :1], coordinates(67, 3, 5, 2)
     values = drawn(67, 1, 3, 5)
-    found = gridsample.grid_sample_vjp(values, image, grid, threads=1)
+    result = gridsample.grid_sample_vjp(values, image, grid, threads=1)
     expected = gridsample.grid_sample_vjp(values, image.copy(), grid, threads=1)
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(result, expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -83,8 +85,8 @@ def test_one_number_may_stand_for_all_values():
     image, grid = drawn(67, 3, 7, 9), coordinates(67, 3, 5, 2)
     ones = np.ones((67, 3, 3, 5), np.float32)
     expected = gridsample.grid_sample_vjp(ones, image, grid)
-    found = gridsample.grid_sample_vjp(np.broadcast_to(np.float32(1), ones.shape), image, grid)
-    for one, other in zip(found, expected, strict=True):
+    result = gridsample.grid_sample_vjp(np.broadcast_to(np.float32(1), ones.shape), image, grid)
+    for one, other in zip(result, expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -147,10 +149,12 @@ def test_runs_give_what_planes_give(boundary, mode, channels):
         image = drawn(items, channels, *size, dtype=dtype)
         image[0, 0, 0, 0] = np.nan
         grid = coordinates(2, 13, 9, 2, dtype=dtype)
-        how = {"mode": mode, "padding_mode": boundary}
-        how["fill_value"] = 2.5 if boundary == "constant" else 0
-        out = gridsample.grid_sample(image, grid, **how)
-        planes = [gridsample.grid_sample(image[:, c : c + 1], grid, **how) for c in range(channels)]
+        options = {"mode": mode, "padding_mode": boundary}
+        options["fill_value"] = 2.5 if boundary == "constant" else 0
+        out = gridsample.grid_sample(image, grid, **options)
+        planes = [
+            gridsample.grid_sample(image[:, c : c + 1], grid, **options) for c in range(channels)
+        ]
         eps = 16 * np.finfo(dtype).eps
         np.testing.assert_allclose(out, np.concatenate(planes, 1), rtol=eps, atol=eps * 4)
 
@@ -166,23 +170,23 @@ def test_gradients_of_runs_are_those_of_planes(boundary, mode, channels, items, 
         values = drawn(items, channels, 13, 9, seed=2, dtype=np.float64)
         if odd:
             image[0, 0, 0, 0] = values[0, 1, 3, 3] = np.nan
-        how = {"mode": mode, "padding_mode": boundary}
-        how["fill_value"] = 2.5 if boundary == "constant" else 0
+        options = {"mode": mode, "padding_mode": boundary}
+        options["fill_value"] = 2.5 if boundary == "constant" else 0
         planes = [
-            gridsample.grid_sample_vjp(values[:, c : c + 1], image[:, c : c + 1], grid, **how)
+            gridsample.grid_sample_vjp(values[:, c : c + 1], image[:, c : c + 1], grid, **options)
             for c in range(channels)
         ]
         expected = np.concatenate([one for one, _ in planes], 1), sum(one for _, one in planes)
-        found = gridsample.grid_sample_vjp(values, image, grid, **how, threads=1)
-        for one, other in zip(found, expected, strict=True):
+        result = gridsample.grid_sample_vjp(values, image, grid, **options, threads=1)
+        for one, other in zip(result, expected, strict=True):
             scale = max(1, np.nanmax(np.abs(other)))
             np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13 * scale)
         for threads, *needed in ((2, True, True), (3, True, False), (2, False, True)):
             again = gridsample.grid_sample_vjp(
-                values, image, grid, **how, threads=threads, need_input=needed[0],
+                values, image, grid, **options, threads=threads, need_input=needed[0],
                 need_grid=needed[1],
             )  # fmt: skip
-            for one, other, need in zip(found, again, needed, strict=True):
+            for one, other, need in zip(result, again, needed, strict=True):
                 assert (other is not None) == need
                 if need:
                     np.testing.assert_array_equal(one, other)

@@ -45,9 +45,9 @@ def assert_agrees_with_torch(image, grid, mode, boundary, align_corners, rng):
     expected.backward(torch.tensor(grad_output))
 
     rank = grid.shape[-1]
-    how = ((mode,) * rank, (boundary,) * rank, align_corners)
-    assert_close(reference.gather(image, grid, *how), expected.detach().numpy())
-    grad_input, grad_grid = reference.gradients(grad_output, image, grid, *how)
+    options = ((mode,) * rank, (boundary,) * rank, align_corners)
+    assert_close(reference.gather(image, grid, *options), expected.detach().numpy())
+    grad_input, grad_grid = reference.gradients(grad_output, image, grid, *options)
     assert_close(grad_input, torch_image.grad.numpy())
     assert_close(grad_grid, torch_grid.grad.numpy())
 

@@ -124,8 +124,8 @@ def main(words: Sequence[str] | None = None) -> int:
         plain = running.run(*where, limit=given.limit)
     ours = running.run(*where, project.in_place, given.strict, given.limit)
     differences = running.compare(plain, ours)
-    how = project.in_place + (", strict" if given.strict else "")
-    print(*report(f"{given.project} ({how})", plain, ours, differences), sep="\n")
+    heading = project.in_place + (", strict" if given.strict else "")
+    print(*report(f"{given.project} ({heading})", plain, ours, differences), sep="\n")
     if given.json:
         held = {
             "project": given.project, "in_place": project.in_place, "strict": given.strict,

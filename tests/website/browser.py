@@ -89,10 +89,10 @@ class Browser:
 
     def run(self, script: str) -> Any:
         """Return the value of an expression of JavaScript."""
-        found = self("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
-        if "exceptionDetails" in found:
-            raise RuntimeError(found["exceptionDetails"]["exception"].get("description"))
-        return found["result"].get("value")
+        reply = self("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in reply:
+            raise RuntimeError(reply["exceptionDetails"]["exception"].get("description"))
+        return reply["result"].get("value")
 
     def tree(self) -> list[dict[str, Any]]:
         """The accessibility tree: what a screen reader is told, in order."""
@@ -109,12 +109,12 @@ class Browser:
 def ordered(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The nodes of a tree, each before its children."""
     by_id = {one["nodeId"]: one for one in nodes}
-    found, left = [], [one["nodeId"] for one in nodes if "parentId" not in one][::-1]
+    ordered_nodes, left = [], [one["nodeId"] for one in nodes if "parentId" not in one][::-1]
     while left:
         node = by_id[left.pop()]
-        found.append(node)
+        ordered_nodes.append(node)
         left += [one for one in node.get("childIds", [])[::-1] if one in by_id]
-    return found
+    return ordered_nodes
 
 
 def flat(node: dict[str, Any]) -> dict[str, Any]:

@@ -45,11 +45,11 @@ KNOWN = ("Attribute “autocorrect” not allowed on element “input” at this
 
 
 def test_pages_are_whole_and_links_lead_somewhere(site: Path) -> None:
-    found = sorted(site.rglob("*.html"))
-    assert len(found) > 40
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) > 40
     wrong = {
         str(path.relative_to(site)): problems
-        for path in found
+        for path in pages
         if (problems := sorted({*faults(path), *broken(path, site)}))
     }
     assert wrong == {}
@@ -118,9 +118,9 @@ def test_pictures_have_sizes_and_load_when_needed(site: Path) -> None:
 
 
 def test_docstrings_leave_no_markup_of_other_kinds(site: Path) -> None:
-    found = {path.name: "".join(read(path).text) for path in (site / "reference").glob("*.html")}
-    assert len(found) >= len(MODULES)
-    assert [name for name, text in found.items() if "====" in text or "```" in text] == []
+    texts = {path.name: "".join(read(path).text) for path in (site / "reference").glob("*.html")}
+    assert len(texts) >= len(MODULES)
+    assert [name for name, text in texts.items() if "====" in text or "```" in text] == []
 
 
 def test_every_written_page_is_in_the_navigation(site: Path) -> None:
