@@ -103,9 +103,9 @@ def mean_output(
         pixels = image[n if len(image) > 1 else 0, c]
         axes = [
             reference.axis_taps(
-                x, size, one, "zeros" if name == "missing" else name, False, coords="pixel"
+                x, size, boundary, "zeros" if name == "missing" else name, False, coords="pixel"
             )
-            for x, size, one, name in zip(at, sizes, *names, strict=True)
+            for x, size, boundary, name in zip(at, sizes, *names, strict=True)
         ]
         above, below = 0.0, 0.0
         for taps in itertools.product(*map(list, filter(None, axes))):

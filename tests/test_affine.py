@@ -77,7 +77,7 @@ def test_gradients(rank, mode, items, maps):
         by_image, by_grid = gridsample.grid_sample_vjp(upstream, image, grid, *options)
         own = gridsample.identity_grid(size, align_corners, dtype="float64")
         own = np.concatenate([own, np.ones((*own.shape[:-1], 1))], -1)
-        flat = (one.reshape(maps, -1, one.shape[-1]) for one in (by_grid, own))
+        flat = (gradient.reshape(maps, -1, gradient.shape[-1]) for gradient in (by_grid, own))
         by_theta = np.einsum("npa,npb->nab", *flat)
         np.testing.assert_allclose(mine[0], by_image, rtol=0, atol=1e-12)
         np.testing.assert_allclose(mine[1], by_theta, rtol=0, atol=1e-11 * np.abs(by_theta).max())
@@ -93,7 +93,9 @@ def test_gradients_do_not_depend_on_threads(channels):
     first = gridsample.affine_sample_vjp(*given, channel_axis=-1, threads=1)
     for threads in (2, 5):
         again = gridsample.affine_sample_vjp(*given, channel_axis=-1, threads=threads)
-        assert [one.tobytes() for one in again] == [one.tobytes() for one in first]
+        assert [gradient.tobytes() for gradient in again] == [
+            gradient.tobytes() for gradient in first
+        ]
 
 
 def test_what_is_not_needed_is_not_made():
@@ -145,14 +147,14 @@ def test_maps_that_are_no_numbers():
     assert np.isnan(mine[0]).all()
     np.testing.assert_array_equal(mine, theirs)
     both = gridsample.affine_sample_vjp(np.ones((2, 3, *size[2:])), image, theta, size)
-    assert not any(one.any() for one in both)
+    assert not any(gradient.any() for gradient in both)
 
 
 def test_empty():
     image, theta, _ = call(2)
     assert gridsample.affine_sample(image, theta, (2, 3, 0, 4)).shape == (2, 3, 0, 4)
     given = np.ones((2, 3, 0, 4)), image, theta, (2, 3, 0, 4)
-    assert not any(one.any() for one in gridsample.affine_sample_vjp(*given))
+    assert not any(gradient.any() for gradient in gridsample.affine_sample_vjp(*given))
 
 
 @pytest.mark.parametrize(
@@ -180,7 +182,7 @@ class TestTensors:
     def given(self, rank=2, **more):
         image, theta, size = call(rank, **more)
         image, theta = (
-            self.torch.from_numpy(one).requires_grad_() for one in (image[..., :5], theta)
+            self.torch.from_numpy(array).requires_grad_() for array in (image[..., :5], theta)
         )
         return image, theta, (*size[:2], *(3, 4, 5)[:rank])
 
@@ -211,8 +213,8 @@ class TestTensors:
         mine = self.torch.autograd.grad(out, (image, theta), ones)
         vjp = gridsample.affine_sample_vjp(ones, image, theta, size, *options, fill_value=3)
         arrays = gridsample.affine_sample_vjp(ones.numpy(), *arrays, *options, fill_value=3)
-        for one, other, third in zip(mine, vjp, arrays, strict=True):
-            np.testing.assert_allclose(one.numpy(), third, rtol=0, atol=1e-12)
+        for actual, other, third in zip(mine, vjp, arrays, strict=True):
+            np.testing.assert_allclose(actual.numpy(), third, rtol=0, atol=1e-12)
             np.testing.assert_allclose(other.detach().numpy(), third, rtol=0, atol=1e-11)
 
     def test_maps_of_pixels(self):
@@ -226,8 +228,8 @@ class TestTensors:
                     image, tensors[1], size, mode, coords="pixel"
                 )
             )(tensors[0][None])[0]
-            for one in (whole, by_grid):
-                np.testing.assert_allclose(one.numpy(), expected, rtol=0, atol=1e-12)
+            for sampled in (whole, by_grid):
+                np.testing.assert_allclose(sampled.numpy(), expected, rtol=0, atol=1e-12)
 
     def test_transforms(self):
         image, theta, size = self.given()

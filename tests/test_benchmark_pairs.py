@@ -24,14 +24,16 @@ TIMES = {"ms": 1.0, "torch_ms": 2.0, "ratio": 2.0, "rounds": 5}
 @pytest.mark.parametrize("name", cases.slow_after(1, networks.TASKS))
 def test_models_agree_in_their_first_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[str] = []
-    for one in ("grid_sample", "affine_grid", "interpolate"):
-        function = getattr(torch_compat.StandIns, one)
+    for function_name in ("grid_sample", "affine_grid", "interpolate"):
+        function = getattr(torch_compat.StandIns, function_name)
 
-        def counted(*args: Any, one: str = one, function: Any = function, **options: Any) -> Any:
-            called.append(one)
+        def counted(
+            *args: Any, function_name: str = function_name, function: Any = function, **options: Any
+        ) -> Any:
+            called.append(function_name)
             return function(*args, **options)
 
-        monkeypatch.setattr(torch_compat.StandIns, one, counted)
+        monkeypatch.setattr(torch_compat.StandIns, function_name, counted)
     ours, torchs = models.trainings(name, tiny=True)
     result = models.first_step(ours, torchs)
     assert called and result["loss"] <= models.LOSS

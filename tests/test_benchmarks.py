@@ -89,7 +89,7 @@ def test_everybody_agrees(case: Case) -> None:
     row = measure(case, 1, 0.0, 1e9, INSTALLED)
     assert row["differ"] == {} and row["left_out"] == {}
     assert row["peers"] or (case.operation == "remap" and "OpenCV" not in INSTALLED)
-    assert all(one["ms"] > 0 and one["ratio"] > 0 for one in row["peers"].values())
+    assert all(peer["ms"] > 0 and peer["ratio"] > 0 for peer in row["peers"].values())
     json.dumps(row)
 
 
@@ -136,12 +136,12 @@ def test_nobody_is_timed_who_does_not_agree(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_shapes_and_nans_differ() -> None:
     contender = Contender(lambda: None, lambda result: result, tolerance=1e-3)
-    one = np.ones((3, 100))
-    assert compare(PLANE, (one,), (one,), contender) == 0
+    image = np.ones((3, 100))
+    assert compare(PLANE, (image,), (image,), contender) == 0
     with pytest.raises(Disagreement, match="shapes"):
-        compare(PLANE, (one,), (one[:2],), contender)
+        compare(PLANE, (image,), (image[:2],), contender)
     with pytest.raises(Disagreement, match="differ"):
-        compare(PLANE, (np.where(one > 0, np.nan, 0),), (one,), contender)
+        compare(PLANE, (np.where(image > 0, np.nan, 0),), (image,), contender)
 
 
 @pytest.mark.slow

@@ -133,7 +133,7 @@ def test_a_volume_in_the_order_of_arrays() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_tensors_give_the_same(dtype: torch.dtype) -> None:
     grid = torch.from_numpy(pixels()).to(dtype).requires_grad_()
-    report, expected = (check_grid(one, SIZE) for one in (grid, grid.detach().numpy()))
+    report, expected = (check_grid(array, SIZE) for array in (grid, grid.detach().numpy()))
     assert report == expected
     assert report.hints
 

@@ -125,8 +125,8 @@ def test_turned_planar_and_coloured_pages_are_read_whole():
     ]
     with tifffile.TiffFile("out.tif") as file:
         assert file.pages[2].tags.get(274) is None
-        for page, one in zip(file.pages, expected, strict=True):
-            np.testing.assert_array_equal(page.asarray(), one[::-1, ::-1])
+        for page, pixels in zip(file.pages, expected, strict=True):
+            np.testing.assert_array_equal(page.asarray(), pixels[::-1, ::-1])
 
 
 def test_what_holds_one_page_refuses_several(capsys):

@@ -52,9 +52,11 @@ def test_cube_maps(layout: str, panorama: Path, tmp_path: Path) -> None:
     again = run(cube, back, "--from", "cubemap", "--to", "equirectangular", "--size", 64)
     assert again.shape == (32, 64, 3)
     assert np.abs(again - colour(WHOLE)).max() <= 4
-    one = run(cube, back, "--from", "cubemap", "--to", "cubemap", "--yaw", 90, "--layout", layout)
+    rotated = run(
+        cube, back, "--from", "cubemap", "--to", "cubemap", "--yaw", 90, "--layout", layout
+    )
     turned = colour(cameras.cubemap(12), cameras.look(yaw=90))
-    assert np.abs(one - laid_out(turned, layout)).max() <= 2
+    assert np.abs(rotated - laid_out(turned, layout)).max() <= 2
 
 
 def test_views(panorama: Path, tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_pictures(tmp_path: Path) -> None:
     volume(b, (6, 10), np.diag([-1.1, 0.9, 1, 1]))
     assert run(a, out, "--like", b, "--padding", "border") == 0
     result = nibabel.load(out)
-    affines = [nibabel.load(one).affine[np.ix_([0, 1, 3], [0, 1, 3])] for one in (a, b)]
+    affines = [nibabel.load(path).affine[np.ix_([0, 1, 3], [0, 1, 3])] for path in (a, b)]
     expected = resample(image, affines[0], ((6, 10), affines[1]), padding_mode="border")
     np.testing.assert_allclose(result.get_fdata(), expected, rtol=0, atol=1e-3)
     np.testing.assert_array_equal(result.affine, nibabel.load(b).affine)

@@ -165,7 +165,7 @@ def test_every_public_function_is_here() -> None:
         **{f"ndimage.{name}": getattr(ndimage, name) for name in ndimage.__all__},
         **{f"cv.{name}": getattr(cv, name) for name in cv.__all__},
     }
-    functions = {name for name, one in public.items() if inspect.isfunction(one)}
+    functions = {name for name, member in public.items() if inspect.isfunction(member)}
     assert functions - {"identity_grid", "warmup"} == CALLS.keys()
     modules = {f"nn.{name}" for name in nn.__all__}
     # These begin with layers of torch's own.
@@ -192,8 +192,8 @@ def test_torch_resizes_what_is_quantized() -> None:
     """So the drop-in does, too."""
     image = torch.quantize_per_tensor(torch.from_numpy(IMAGE), 1.0, 0, torch.quint8)
     result, expected = (
-        one(image, size=(4, 6), mode="bilinear")
-        for one in (torch_compat.interpolate, torch.nn.functional.interpolate)
+        function(image, size=(4, 6), mode="bilinear")
+        for function in (torch_compat.interpolate, torch.nn.functional.interpolate)
     )
     assert torch.equal(result.int_repr(), expected.int_repr())
 
@@ -202,8 +202,8 @@ def test_torch_resizes_what_is_quantized() -> None:
 def test_flags_are_flags(name: str) -> None:
     function, given = CALLS[name]
     ours = not name.startswith(("ndimage.", "cv."))  # SciPy takes anything for a flag
-    for flag, one in inspect.signature(function).parameters.items():
-        if ours and isinstance(one.default, bool):
+    for flag, parameter in inspect.signature(function).parameters.items():
+        if ours and isinstance(parameter.default, bool):
             with pytest.raises(TypeError, match=f"{flag} must be True or False, got 'no'"):
                 function(**given, **{flag: "no"})
 
@@ -236,7 +236,7 @@ NOT_NUMBERS: list[Any] = [
 
 
 @pytest.mark.parametrize("name", [name for name in CALLS if name.startswith("ndimage.")])
-@pytest.mark.parametrize("cval", NOT_NUMBERS, ids=lambda one: str(np.shape(one)))
+@pytest.mark.parametrize("cval", NOT_NUMBERS, ids=lambda value: str(np.shape(value)))
 def test_what_is_outside_is_a_number(name: str, cval: Any) -> None:
     """By the same error for every function and mode, whether or not the value is needed."""
     function, given = CALLS[name]
@@ -299,7 +299,7 @@ def test_complex_images_are_resized(kind: str) -> None:
     image = torch.complex(*parts).to(getattr(torch, kind))
     for function in (gridsample.interpolate, torch_compat.interpolate):
         result = function(image, size=(8, 3), mode="bicubic", antialias=True)
-        expected = [function(one, size=(8, 3), mode="bicubic", antialias=True) for one in parts]
+        expected = [function(part, size=(8, 3), mode="bicubic", antialias=True) for part in parts]
         torch.testing.assert_close(result, torch.complex(*expected).to(image.dtype))
 
 

@@ -136,7 +136,9 @@ def test_theta_is_inverted_and_found_again(rank: int, align: bool) -> None:
     points = gridsample.identity_grid((2, 1, *grid.shape[1:-1]), align, dtype="float64")
     ones = np.ones((*points.shape[:-1], 1))
     flat = np.concatenate([points, ones], -1)[0].reshape(-1, rank + 1)
-    best = [np.linalg.lstsq(flat, one.reshape(-1, rank), rcond=None)[0].T for one in grid + noise]
+    best = [
+        np.linalg.lstsq(flat, point.reshape(-1, rank), rcond=None)[0].T for point in grid + noise
+    ]
     np.testing.assert_allclose(fields.theta_from_grid(grid + noise, align), best, atol=1e-12)
 
 
@@ -169,8 +171,8 @@ def test_opencv() -> None:
     given = cv2.invertAffineTransform(inverse)
     for matrix, flags, convention in ((given, 1, "opencv"), (inverse, 17, "pixel")):
         theirs = [
-            cv2.warpAffine(one, matrix, target[::-1], flags=flags, borderValue=float("nan"))
-            for one in ramps(source)
+            cv2.warpAffine(ramp, matrix, target[::-1], flags=flags, borderValue=float("nan"))
+            for ramp in ramps(source)
         ]
         assert flags in (cv2.INTER_LINEAR, cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP)
         assert_same_places(places(matrix, source, target, convention), np.stack(theirs), 1e-4)
@@ -194,13 +196,13 @@ def test_skimage() -> None:
         scale=(1.1, 0.8), rotation=0.3, shear=0.1, translation=(3, -2)
     )
     matrix = transform.inverse.params
-    theirs = [warped(one, matrix, target) for one in ramps(source)]
+    theirs = [warped(ramp, matrix, target) for ramp in ramps(source)]
     assert_same_places(places(matrix, source, target, "skimage"), np.stack(theirs), 1e-10)
     forward = fields.theta_from_matrix(transform.params, source, target)
     theta = fields.theta_from_matrix(matrix, source, target, convention="skimage")
     np.testing.assert_allclose(forward, theta, rtol=0, atol=1e-12)
     tilted = matrix + np.array([[0, 0, 0], [0, 0, 0], [1e-3, 2e-3, 0]])
-    theirs = [warped(one, tilted, target) for one in ramps(source)]
+    theirs = [warped(ramp, tilted, target) for ramp in ramps(source)]
     grid = fields.homography_grid(tilted, source, target, convention="skimage", coords="pixel")
     assert_same_places(np.moveaxis(grid[0], -1, 0), np.stack(theirs), 1e-10)
 
@@ -212,9 +214,9 @@ def test_scipy(source: tuple[int, ...], target: tuple[int, ...]) -> None:
     matrix[:, -1] = np.arange(rank)
     theirs = [
         ndimage.affine_transform(
-            one, matrix[:, :-1], matrix[:, -1], target, order=1, mode="constant", cval=np.nan
+            ramp, matrix[:, :-1], matrix[:, -1], target, order=1, mode="constant", cval=np.nan
         )
-        for one in ramps(source)
+        for ramp in ramps(source)
     ]
     assert_same_places(places(matrix, source, target, "scipy"), np.stack(theirs), 1e-10)
 
@@ -272,8 +274,8 @@ def tensors() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def test_tensors_are_arrays_and_differentiable() -> None:
-    given = [one.requires_grad_() for one in tensors()]
-    arrays = chain(*[one.detach().numpy() for one in given])  # type: ignore[arg-type]
+    given = [tensor.requires_grad_() for tensor in tensors()]
+    arrays = chain(*[tensor.detach().numpy() for tensor in given])  # type: ignore[arg-type]
     np.testing.assert_allclose(chain(*given).detach(), arrays, rtol=0, atol=1e-13)
     assert torch.autograd.gradcheck(chain, given)
     assert torch.autograd.gradgradcheck(chain, given)

@@ -84,8 +84,8 @@ def test_maps_are_sampled_and_differentiated_as_their_grid(
     monkeypatch.setattr(NumPy, "affine_backward", lambda *given: None)
     by_grid = results()
     assert (ours[0] != gridsample.affine_sample(image, theta, (items, *size[1:]))).any()
-    for one, two in zip(ours, by_grid, strict=True):
-        assert_close(one, two, 512 * ulp(float))
+    for actual, two in zip(ours, by_grid, strict=True):
+        assert_close(actual, two, 512 * ulp(float))
 
 
 @pytest.mark.parametrize("kind", ["float32", "float16"])
@@ -98,7 +98,7 @@ def test_maps_that_shrink_nothing_give_the_bits_of_plain_sampling(kind: str) -> 
     assert (gridsample.affine_sample(image, theta, size, "bicubic", antialias=True) == plain).all()
     first = gridsample.affine_sample_vjp(up, image, theta, size)
     second = gridsample.affine_sample_vjp(up, image, theta, size, antialias=True)
-    assert all((one == two).all() for one, two in zip(first, second, strict=True))
+    assert all((actual == two).all() for actual, two in zip(first, second, strict=True))
 
 
 def test_maps_that_are_not_finite_have_no_footprint() -> None:

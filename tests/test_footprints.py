@@ -291,7 +291,7 @@ def test_gradients_of_images_in_any_memory_order(axes: tuple[int, ...]) -> None:
             leaves = same.detach().requires_grad_(), points.clone().requires_grad_()
             out = gridsample.grid_sample(*leaves, antialias=True)
             first = torch.autograd.grad((out**3).sum(), leaves, create_graph=True)
-            second = torch.autograd.grad(sum((one**2).sum() for one in first), leaves)
+            second = torch.autograd.grad(sum((gradient**2).sum() for gradient in first), leaves)
             results.append((*first, *second))
         for result, expected in zip(*results, strict=True):
             torch.testing.assert_close(result, expected, rtol=1e-11, atol=1e-11)
@@ -361,7 +361,7 @@ def test_third_derivatives() -> None:
         out = gridsample.grid_sample(*given, "bicubic", antialias=True, max_samples=2).sin().sum()
         gradients = torch.autograd.grad(out, given, create_graph=True)
         return torch.autograd.grad(
-            sum((one**2).sum() for one in gradients), given, create_graph=True
+            sum((gradient**2).sum() for gradient in gradients), given, create_graph=True
         )
 
     assert gradcheck(second, (image, grid), atol=1e-4)
@@ -378,7 +378,7 @@ def test_tensors_give_the_bits_of_arrays_under_every_transform() -> None:
 
     tensors = torch.tensor(image), torch.tensor(grid)
     assert (sample(*tensors).numpy() == expected).all()
-    mapped = torch.vmap(lambda one, two: sample(one[None], two[None])[0])(*tensors)
+    mapped = torch.vmap(lambda tangent, two: sample(tangent[None], two[None])[0])(*tensors)
     assert_close(mapped.numpy(), expected, 16 * ulp(float))
     grids = torch.vmap(lambda two: sample(tensors[0][:1], two[None])[0])(tensors[1])
     assert_close(grids.numpy()[0], expected[0], 16 * ulp(float))
@@ -391,7 +391,7 @@ def test_tensors_give_the_bits_of_arrays_under_every_transform() -> None:
     _, moved = torch.func.jvp(sample, tensors, tangents)
     values = torch.tensor(cases.pixels(rng, expected.shape))
     _, pull = torch.func.vjp(sample, *tensors)
-    both = sum((one * two).sum() for one, two in zip(pull(values), tangents, strict=True))
+    both = sum((gradient * two).sum() for gradient, two in zip(pull(values), tangents, strict=True))
     np.testing.assert_allclose((moved * values).sum(), both, rtol=1e-12)
     half = sample(tensors[0].bfloat16(), tensors[1].float())
     assert_close(half.float().numpy(), expected, 2**-7)
@@ -454,16 +454,18 @@ def test_samples_as_tensors_have_the_mean_and_its_derivatives(coords: str, most:
     )  # fmt: skip
     feet, images = footprints.Footprints(grid, image.shape[2:], options), footprints.Pyramid(image)
     mean: Any = 0
-    for one in feet.samples():
-        mean = mean + one.values(derivatives.gather(images.at(one.spatial), one.grid, one.options))
+    for sample in feet.samples():
+        mean = mean + sample.values(
+            derivatives.gather(images.at(sample.spatial), sample.grid, sample.options)
+        )
     result = mean, *torch.autograd.grad(mean, (image, grid), values)
     with torch.no_grad():
         expected = (
             derivatives.gather(image, grid, options),
             *derivatives.backward(values, image, grid, True, True, options),
         )
-    for one, two in zip(result, expected, strict=True):
-        assert_close(one.detach().numpy(), two.numpy(), 256 * ulp(float))
+    for actual, two in zip(result, expected, strict=True):
+        assert_close(actual.detach().numpy(), two.numpy(), 256 * ulp(float))
 
 
 # Explained ----------------------------------------------------------------------------------------
@@ -477,15 +479,18 @@ def test_explanations_contain_the_samples() -> None:
     expected = gridsample.grid_sample(image, grid, "bicubic", antialias=True)
     step = 2 / 5
     sides = [tuple(step * theta[0, :, 1]), tuple(step * theta[0, :, 0])]
-    one = gridsample.explain((14, 12), grid[0, 2, 3], "bicubic", image=image[0, 0], sides=sides)
-    assert one.counts == tuple(gridsample.footprint(grid, (12, 14)).counts[0, 2, 3])
-    np.testing.assert_allclose(one.mean, expected[0, 0, 2, 3], rtol=1e-12)
-    assert (
-        one.value == gridsample.explain((14, 12), grid[0, 2, 3], "bicubic", image=image[0, 0]).value
+    explanation = gridsample.explain(
+        (14, 12), grid[0, 2, 3], "bicubic", image=image[0, 0], sides=sides
     )
-    text = str(one)
+    assert explanation.counts == tuple(gridsample.footprint(grid, (12, 14)).counts[0, 2, 3])
+    np.testing.assert_allclose(explanation.mean, expected[0, 0, 2, 3], rtol=1e-12)
+    assert (
+        explanation.value
+        == gridsample.explain((14, 12), grid[0, 2, 3], "bicubic", image=image[0, 0]).value
+    )
+    text = str(explanation)
     assert "side 1 of the footprint" in text and "the result with antialias=True" in text
-    figure = plot.explain(one)
+    figure = plot.explain(explanation)
     assert len(figure.axes[0].patches) > 0
     with pytest.raises(ValueError, match="sides must be 2 vectors of 2 numbers each"):
         gridsample.explain((4, 4), (0, 0), sides=[(1, 0)])

@@ -162,6 +162,6 @@ def test_values_of_points_without_taps_count_for_nothing(call):
         dirty = gridsample.grid_sample_vjp(
             np.where(lost.reshape(shape), odd, values), image, grid, **options
         )
-        for one, other in zip(dirty, clean, strict=True):
-            np.testing.assert_array_equal(one, other)
+        for actual, other in zip(dirty, clean, strict=True):
+            np.testing.assert_array_equal(actual, other)
     assert not clean[1][lost].any()

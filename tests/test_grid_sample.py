@@ -74,8 +74,8 @@ def test_agrees_with_torch(mode, rank, boundary, align_corners, kind, channels, 
     expected = oracles.torch_results(values, image, grid, *options)
     for threads in (1, 2):
         actual = results(values, image, grid, *options, channel_axis, threads)
-        for one, other in zip(actual, expected, strict=True):
-            assert_close(one, other)
+        for mine, other in zip(actual, expected, strict=True):
+            assert_close(mine, other)
 
 
 @pytest.mark.covering(ordinary=1, slow=2)
@@ -95,8 +95,8 @@ def test_agrees_with_torch_at_awkward_sizes(mode, spatial, boundary, align_corne
     grid = rng.uniform(-4, 4, (1, *[7] * len(spatial), len(spatial)))
     values = cases.pixels(rng, (1, 1, *grid.shape[1:-1]))
     expected = oracles.torch_results(values, image, grid, *options)
-    for one, other in zip(results(values, image, grid, *options), expected, strict=True):
-        assert_close(one, other)
+    for actual, other in zip(results(values, image, grid, *options), expected, strict=True):
+        assert_close(actual, other)
 
     grid = cases.identity(spatial, align_corners)
     values = cases.pixels(rng, (1, 1, *spatial))
@@ -120,8 +120,8 @@ def test_agrees_with_torch_when_items_broadcast(mode, items, grid_items, channel
     expected = oracles.torch_results(values, image, grid, *options)
     for threads in (1, 4):
         actual = results(values, image, grid, *options, channel_axis, threads)
-        for one, other in zip(actual, expected, strict=True):
-            assert_close(one, other)
+        for mine, other in zip(actual, expected, strict=True):
+            assert_close(mine, other)
 
 
 # Sizes at which every pixel's coordinate, and what is made of it, is exact in single precision.
@@ -348,8 +348,8 @@ def test_any_number_of_channels(channels, dtype):
     last = results(values, image, grid, "bilinear", "zeros", False, -1)
     exact = oracles.reference_output(image, grid, "linear", "zeros", False)
     truth = (exact, *oracles.reference_gradients(values, image, grid, "linear", "zeros", False))
-    for one, other, true in zip(first, last, truth, strict=True):
-        assert_close(one, true, 16 * oracles.ulp(dtype), channels * oracles.magnitude(true))
+    for forward, other, true in zip(first, last, truth, strict=True):
+        assert_close(forward, true, 16 * oracles.ulp(dtype), channels * oracles.magnitude(true))
         assert_close(other, true, 16 * oracles.ulp(dtype), channels * oracles.magnitude(true))
 
 

@@ -70,13 +70,13 @@ def test_vectors_are_millimetres_of_lps(suffix: str, tmp_path: Path) -> None:
 
 def apply(transforms: list[Any], point: Array) -> Array:
     """Apply transforms to a point of RAS; a field at the nearest voxel."""
-    for one in transforms:
-        if isinstance(one, Displacement):
-            voxel = np.linalg.inv(one.affine) @ [*point, 1]
+    for transform in transforms:
+        if isinstance(transform, Displacement):
+            voxel = np.linalg.inv(transform.affine) @ [*point, 1]
             index = tuple(np.rint(voxel[:-1]).astype(int)[::-1])
-            point = point + one.vectors[index]
+            point = point + transform.vectors[index]
         else:
-            point = (one @ [*point, 1])[:-1]
+            point = (transform @ [*point, 1])[:-1]
     return point
 
 

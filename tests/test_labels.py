@@ -107,9 +107,9 @@ def test_labels_are_the_argmax_of_one_hot_samples(rank: int, count: int) -> None
         # What is outside is 0 under zeros, so that it is 1 in the image of that label.
         outside = "constant" if boundary == "zeros" else boundary
 
-        def sample(one: Array, label: Any) -> Array:
+        def sample(image: Array, label: Any) -> Array:
             fill = int(label == 0 and outside == "constant")  # noqa: B023
-            return grid_sample(one, grid, "linear", outside, corners, fill_value=fill)  # noqa: B023
+            return grid_sample(image, grid, "linear", outside, corners, fill_value=fill)  # noqa: B023
 
         expected, sure = one_hot(image, sample)
         result = grid_sample(image, grid, "label", boundary, corners)
@@ -231,13 +231,13 @@ SIZES = {
 @pytest.mark.parametrize("antialias", [False, True])
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_resized_labels_are_the_argmax_of_one_hot_images(rank: int, antialias: bool) -> None:
-    for (spatial, size), align in ((one, a) for one in SIZES[rank] for a in (False, True)):
+    for (spatial, size), align in ((size, a) for size in SIZES[rank] for a in (False, True)):
         for dtype, last in (("uint8", 1), ("int16", -1), ("bool", 1)):
             image = labels(cases.generator(spatial, dtype), (2, 3, *spatial), dtype)
             options: dict[str, Any] = {"align_corners": align, "antialias": antialias}
             expected, sure = one_hot(
                 image,
-                lambda one, _: interpolate(one, size, mode="linear", **options),  # noqa: B023
+                lambda mask, _: interpolate(mask, size, mode="linear", **options),  # noqa: B023
             )
             given = np.ascontiguousarray(np.moveaxis(image, 1, last))
             for threads in (1, 2):
@@ -255,7 +255,7 @@ def test_more_labels_than_a_table_has_room_for() -> None:
     result = interpolate(image, 1, mode="label", antialias=True)
     assert result.item() == np.iinfo(np.int64).min
     expected, sure = one_hot(
-        image[..., ::9], lambda one, _: interpolate(one, (1, 2), mode="linear", antialias=True)
+        image[..., ::9], lambda mask, _: interpolate(mask, (1, 2), mode="linear", antialias=True)
     )
     result = interpolate(image[..., ::9], (1, 2), mode="label", antialias=True)
     assert np.array_equal(result[sure], expected[sure])
@@ -298,9 +298,9 @@ def test_tensors() -> None:
 
     made = [both(i, g), torch.compile(both, fullgraph=True, backend="aot_eager")(i, g)]
     batched = torch.vmap(lambda a, b: both(a[None], b[None]))(i, g)
-    made.append(tuple(one[:, 0] for one in batched))
-    for one, other in made:
-        assert np.array_equal(one.numpy(), expected) and np.array_equal(other.numpy(), small)
+    made.append(tuple(tensor[:, 0] for tensor in batched))
+    for actual, other in made:
+        assert np.array_equal(actual.numpy(), expected) and np.array_equal(other.numpy(), small)
     assert both(i.to("meta"), g.to("meta"))[0].shape == expected.shape
     assert not grid_sample(i, g.requires_grad_(), "label").requires_grad
     with pytest.raises(TypeError, match="convert labels to an integer dtype"):
@@ -342,9 +342,9 @@ def test_onnx_has_no_votes() -> None:
 
 def test_an_explanation_votes() -> None:
     image = np.array([[5, 5], [3, 9]])
-    one = gridsample.explain((2, 2), (0.6, 0.4), "label", image=image, coords="pixel")
-    assert one.value == 5 and one.gradient == (0, 0)
-    assert "largest sum of weights" in str(one)
+    explanation = gridsample.explain((2, 2), (0.6, 0.4), "label", image=image, coords="pixel")
+    assert explanation.value == 5 and explanation.gradient == (0, 0)
+    assert "largest sum of weights" in str(explanation)
     with pytest.raises(TypeError, match="convert labels"):
         gridsample.explain((2, 2), (0.6, 0.4), "label", image=image * 1.0)
 

@@ -48,7 +48,7 @@ def oracle(data, shape, axis, is_seg, order, order_z):
             out[:] = resize(volume, shape, order)
             continue
         plane = np.delete(shape, axis)
-        slices = [resize(one, plane, order) for one in np.moveaxis(volume, axis, 0)]
+        slices = [resize(image, plane, order) for image in np.moveaxis(volume, axis, 0)]
         result = np.stack(slices, axis)
         if result.shape[axis] == shape[axis]:
             out[:] = result
@@ -102,7 +102,8 @@ def test_labels_are_exact_where_nothing_ties():
     labels = labels_like((13, 14, 15), np.int16)
     result = resample_data_or_seg_to_shape(labels[None], (17, 11, 18), (1,) * 3, (1,) * 3, True, 1)
     shares = [
-        by_scikit_image((labels == one).astype(float), (17, 11, 18), 1) for one in np.unique(labels)
+        by_scikit_image((labels == label).astype(float), (17, 11, 18), 1)
+        for label in np.unique(labels)
     ]
     clear = np.min([abs(share - 0.5) for share in shares], axis=0) > 2 * TIE
     wanted = by_masks(labels, (17, 11, 18), 1)
@@ -120,7 +121,7 @@ def test_resampled_labels_have_the_largest_share(dtype, order):
     assert result.shape == (13, 9, 13)
     present = np.unique(labels)
     shares = np.stack(
-        [by_scikit_image((labels == one) * 1.0, result.shape, order) for one in present]
+        [by_scikit_image((labels == label) * 1.0, result.shape, order) for label in present]
     )
     best = np.sort(shares, axis=0)
     clear = best[-1] - best[-2] > 2 * TIE  # scikit-image clips, so that 1 is a tie only with 1

@@ -226,14 +226,18 @@ def test_gradients_are_those_of_finite_differences(call: Any) -> None:
     missing = np.isnan(image)
     expected = [
         finite_difference(
-            lambda one: np.sum(upstream * sample(np.where(missing, np.nan, one), grid, weights)),
+            lambda pixels: np.sum(
+                upstream * sample(np.where(missing, np.nan, pixels), grid, weights)
+            ),
             full,
         ),
-        finite_difference(lambda one: np.sum(upstream * sample(image, one, weights)), grid),
+        finite_difference(lambda points: np.sum(upstream * sample(image, points, weights)), grid),
     ]
     if weights is not None:
         expected.append(
-            finite_difference(lambda one: np.sum(upstream * sample(image, grid, one)), weights)
+            finite_difference(
+                lambda factors: np.sum(upstream * sample(image, grid, factors)), weights
+            )
         )
     for mine, other in zip(result, expected, strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-6, atol=1e-6)
@@ -245,10 +249,10 @@ def test_gradients_without_missing_pixels_have_the_same_bits() -> None:
     image, grid = cases.pixels(rng, (1, 2, 5, 6)), rng.uniform(-1, 1, (1, 7, 2))
     upstream = cases.pixels(rng, (1, 2, 7))
     plain = gridsample.grid_sample_vjp(upstream, image, grid)
-    for one, other in zip(
+    for actual, other in zip(
         gridsample.grid_sample_vjp(upstream, image, grid, **IGNORE), plain, strict=True
     ):
-        np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(actual, other)
 
 
 # Affine maps, resizing, splatting -----------------------------------------------------------------
@@ -263,8 +267,8 @@ def test_affine_maps_are_grids() -> None:
         image, theta, size, weights=weights, return_weight=True, **options
     )
     expected = gridsample.grid_sample(image, grid, weights=weights, return_weight=True, **options)
-    for one, other in zip(result, expected, strict=True):
-        assert_close(one, other, 1e-10)
+    for actual, other in zip(result, expected, strict=True):
+        assert_close(actual, other, 1e-10)
     upstream = cases.pixels(rng, result[0].shape)
     mine = gridsample.affine_sample_vjp(upstream, image, theta, size, weights=weights, **options)
     theirs = gridsample.grid_sample_vjp(upstream, image, grid, weights=weights, **options)
@@ -302,10 +306,12 @@ def test_resizing_divides_two_images(mode: str, weighted: Any) -> None:
         return np.sum(upstream * np.nan_to_num(gridsample.interpolate(**given)))
 
     full = np.nan_to_num(image)
-    by_image = finite_difference(lambda one: total(input=np.where(missing, np.nan, one)), full)
+    by_image = finite_difference(
+        lambda pixels: total(input=np.where(missing, np.nan, pixels)), full
+    )
     np.testing.assert_allclose(mine[0], by_image, rtol=1e-6, atol=1e-6)
     if weights is not None:
-        by_weights = finite_difference(lambda one: total(weights=one), weights)
+        by_weights = finite_difference(lambda factors: total(weights=factors), weights)
         np.testing.assert_allclose(mine[1], by_weights, rtol=1e-6, atol=1e-6)
 
 

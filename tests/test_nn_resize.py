@@ -95,8 +95,8 @@ def test_pyramids_are_undone(kind: str, shape: tuple[int, ...]) -> None:
     (grad,) = torch.autograd.grad(back.sum(), image)
     torch.testing.assert_close(grad, torch.ones_like(grad))
     # A constant has no details, and is the same at every level.
-    one = torch.full((1, 1, *shape), 3.0, dtype=torch.float64)
-    *details, last = pyramid(one)
+    constant = torch.full((1, 1, *shape), 3.0, dtype=torch.float64)
+    *details, last = pyramid(constant)
     torch.testing.assert_close(last, torch.full_like(last, 3.0))
     for detail in details:
         expected = torch.zeros_like(detail) if kind == "laplacian" else torch.full_like(detail, 3.0)

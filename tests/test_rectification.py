@@ -23,7 +23,9 @@ IMAGE = RNG.normal(size=(2, 3, 9, 11))
 
 @pytest.mark.parametrize("align_corners", [False, True])
 def test_distances_are_in_pixels(align_corners: bool) -> None:
-    positions = [gridsample.fields.to_pixel(one, (9, 11), align_corners) for one in (GRID, TARGET)]
+    positions = [
+        gridsample.fields.to_pixel(array, (9, 11), align_corners) for array in (GRID, TARGET)
+    ]
     wanted = ((positions[0] - positions[1]) ** 2).sum(-1).mean()
     result = grid_distance(GRID, TARGET, (9, 11), align_corners)
     np.testing.assert_allclose(result, wanted, rtol=1e-12)
@@ -40,14 +42,14 @@ def test_the_gradient_of_the_distance() -> None:
     target = torch.from_numpy(TARGET)
     for items in (1, 2):
         grid = torch.from_numpy(GRID[:items].copy()).requires_grad_()
-        assert torch.autograd.gradcheck(lambda one: grid_distance(one, target, (9, 11)), grid)
+        assert torch.autograd.gradcheck(lambda points: grid_distance(points, target, (9, 11)), grid)
         grid_distance(grid, target, (9, 11)).backward(torch.tensor(3.0))
         result = grid_distance_vjp(3.0, GRID[:items], TARGET, (9, 11))
         np.testing.assert_allclose(result, grid.grad, rtol=1e-12, atol=1e-14)
 
 
 def test_the_distance_of_images() -> None:
-    samples = [gridsample.grid_sample(IMAGE, one) for one in (GRID, TARGET)]
+    samples = [gridsample.grid_sample(IMAGE, array) for array in (GRID, TARGET)]
     wanted = ((samples[0] - samples[1]) ** 2).mean()
     np.testing.assert_allclose(rectified_distance(IMAGE, GRID, TARGET), wanted, rtol=1e-12)
     missing = GRID.copy()
@@ -65,7 +67,7 @@ def test_the_gradient_of_the_distance_of_images() -> None:
     grid = torch.from_numpy(GRID).requires_grad_()
     options = {"mode": "bicubic", "padding_mode": "border"}
     assert torch.autograd.gradcheck(
-        lambda one: rectified_distance(image, one, target, **options), grid
+        lambda points: rectified_distance(image, points, target, **options), grid
     )
     rectified_distance(image, grid, target, **options).backward(torch.tensor(2.0))
     result = rectified_distance_vjp(2.0, IMAGE, GRID, TARGET, **options)

@@ -72,7 +72,7 @@ def test_what_differs_is_the_rounding_between_axes() -> None:
         gridsample.interpolate(image, (50, 40), **options, rounding=rounding).astype(int)
         for rounding in ("exact", "pillow", "torch")
     ]
-    assert max(abs(one - alone[0]).max() for one in alone) <= 1
+    assert max(abs(image - alone[0]).max() for image in alone) <= 1
 
 
 @pytest.mark.covering(ordinary=1, slow=2)

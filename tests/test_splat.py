@@ -122,8 +122,8 @@ def test_nowhere_and_nothing() -> None:
 def test_threads_make_no_difference() -> None:
     rng = cases.generator("threads")
     values, grid = cases.pixels(rng, (1, 1, 5000)), rng.uniform(-1, 1, (1, 5000, 2))
-    one, four = (gridsample.splat(values, grid, (20, 30), "cubic", threads=n) for n in (1, 4))
-    np.testing.assert_array_equal(one, four)
+    serial, four = (gridsample.splat(values, grid, (20, 30), "cubic", threads=n) for n in (1, 4))
+    np.testing.assert_array_equal(serial, four)
 
 
 VALUES, GRID = np.ones((2, 3, 4)), np.zeros((2, 4, 2))

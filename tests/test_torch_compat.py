@@ -169,8 +169,10 @@ def test_corners_not_given_warn_as_in_torch(call: Callable[[], torch.Tensor], st
         call()
     with patch(strict=strict), pytest.warns(UserWarning) as ours:
         call()
-    assert [str(one.message) for one in ours] == [str(one.message) for one in theirs]
-    assert [one.filename for one in ours] == [__file__]  # where the caller is
+    assert [str(parameter.message) for parameter in ours] == [
+        str(parameter.message) for parameter in theirs
+    ]
+    assert [parameter.filename for parameter in ours] == [__file__]  # where the caller is
 
 
 def test_errors_are_torchs_with_a_note_of_our_reason() -> None:
@@ -259,7 +261,7 @@ PLANE = torch.zeros(1, 1, 4, 4)
         (PLANE.to(torch.float8_e5m2), {"size": 2}),
         (PLANE.numpy(), {"size": 2}),
     ],
-    ids=lambda one: str(one) if isinstance(one, dict) else "",
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
 def test_resizing_errors_have_torchs_types(image: Any, options: dict[str, Any]) -> None:
     with pytest.raises(Exception) as theirs:
@@ -433,7 +435,7 @@ def test_strict_gradients_are_finite_where_a_coordinate_is_nowhere() -> None:
     with patch(strict=True):
         out = functional.grid_sample(image, grid, padding_mode="border", align_corners=False)
         gradients = torch.autograd.grad(out.sum(), (image, grid))
-    assert all(one.isfinite().all() for one in gradients)
+    assert all(gradient.isfinite().all() for gradient in gradients)
     assert gradients[0].sum() == 2  # of the point that is somewhere, in two channels
     assert not gradients[1][0, 0, 0].any()
     assert gradients[1][0, 0, 1].all()
@@ -460,7 +462,7 @@ def test_strict_warns_of_an_axis_of_one_pixel_as_torch_does(
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             functional.affine_grid(given((1, 2, 3)), size, align_corners=True)
-        return [str(one.message) for one in seen]
+        return [str(function.message) for function in seen]
 
     theirs = words()
     assert len(theirs) == (1 in size[2:])

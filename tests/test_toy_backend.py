@@ -46,10 +46,10 @@ class Through:
         def call(*given: Any, **named: Any) -> Any:
             every = dict(zip(parameters, given, strict=False)) | named
             toys = {
-                key: Toy(one) if key in arrays and isinstance(one, np.ndarray) else one
-                for key, one in every.items()
+                key: Toy(value) if key in arrays and isinstance(value, np.ndarray) else value
+                for key, value in every.items()
             }
-            self.calls += any(isinstance(one, Toy) for one in toys.values())
+            self.calls += any(isinstance(value, Toy) for value in toys.values())
             return plain(function(**toys))
 
         return call
@@ -81,7 +81,7 @@ def pair(function: str, *arrays: Any, **options: Any) -> None:
     """What a function gives for Toys is what it gives for arrays."""
     call = getattr(gridsample, function)
     expected = call(*arrays, **options)
-    toys = [Toy(one) if isinstance(one, np.ndarray) else one for one in arrays]
+    toys = [Toy(array) if isinstance(array, np.ndarray) else array for array in arrays]
     result = call(*toys, **options)
     several = isinstance(expected, tuple)
     for mine, other in zip(
@@ -113,7 +113,7 @@ def test_every_way_to_sample(mode: Any, boundary: Any, axis: int) -> None:
     image, grid = cases.pixels(rng, (1, 2, 4, 5)), rng.uniform(-1.3, 1.3, (2, 3, 2, 2))
     values, theta = cases.pixels(rng, (2, 2, 3, 2)), rng.uniform(-1, 1, (2, 2, 3))
     if axis == -1:
-        image, values = (np.moveaxis(one, 1, -1).copy() for one in (image, values))
+        image, values = (np.moveaxis(array, 1, -1).copy() for array in (image, values))
     options = {"mode": mode, "padding_mode": boundary, "channel_axis": axis}
     size = (2, 2, 3, 2)
     pair("grid_sample", image, grid, **options, return_mask=True)
@@ -214,8 +214,8 @@ def test_worlds() -> None:
     image, upstream = rng.normal(size=(4, 5)), rng.normal(size=(3, 4))
     affine, other, matrix = (np.eye(3) + rng.uniform(-0.1, 0.1, (3, 3)) for _ in range(3))
     vectors = rng.uniform(-0.3, 0.3, (3, 4, 2))
-    for one in (affine, other, matrix):
-        one[2] = 0, 0, 1
+    for matrices in (affine, other, matrix):
+        matrices[2] = 0, 0, 1
     for transform, theirs in (
         (matrix, Toy(matrix)),
         (
@@ -240,15 +240,15 @@ def runs() -> Iterator[Any]:
         marks = [m for m in getattr(function, "pytestmark", []) if m.name == "parametrize"]
         choices = []
         for mark in marks:
-            names = [one.strip() for one in mark.args[0].split(",")] if isinstance(
+            names = [name.strip() for name in mark.args[0].split(",")] if isinstance(
                 mark.args[0], str
             ) else list(mark.args[0])  # fmt: skip
             choices.append(
-                [dict(zip(names, one if len(names) > 1 else (one,), strict=True))
-                 for one in mark.args[1]]
+                [dict(zip(names, row if len(names) > 1 else (row,), strict=True))
+                 for row in mark.args[1]]
             )  # fmt: skip
         for k, chosen in enumerate(itertools.product(*choices)):
-            given = {key: one for part in chosen for key, one in part.items()}
+            given = {key: value for part in chosen for key, value in part.items()}
             yield pytest.param(function, given, id=f"{name}-{k}")
 
 

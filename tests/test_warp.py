@@ -208,7 +208,7 @@ def test_a_spline_is_prefiltered_once_for_all_bands(monkeypatch, dtype, fill):
     monkeypatch.setattr(warp, "_BAND_POINTS", 14)
     made = warp.sample(image, lambda rows: grid[rows], (9, 7), **options)
     np.testing.assert_array_equal(made, whole)
-    assert len([one for one in calls if one[0].size == image.size]) == 1
+    assert len([call for call in calls if call[0].size == image.size]) == 1
 
 
 def test_a_spline_has_no_coefficients_beside_missing_pixels():

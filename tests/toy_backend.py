@@ -34,11 +34,11 @@ for name in [f"__{word}__" for word in OPERATORS.split()]:
     setattr(Toy, name, lambda a, b, name=name: Toy(getattr(a.numbers, name)(bare(b))))
 
 
-def bare(one: Any) -> Any:
+def bare(value: Any) -> Any:
     """The numbers of a Toy, also where it is in a list."""
-    if isinstance(one, (list, tuple)):
-        return type(one)(map(bare, one))
-    return one.numbers if isinstance(one, Toy) else one
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(bare, value))
+    return value.numbers if isinstance(value, Toy) else value
 
 
 class Namespace:
@@ -62,7 +62,7 @@ class Namespace:
 def as_reference(options: Any) -> tuple[Any, dict[str, Any]]:
     assert options.footprint is None  # the toy samples points
     given = (
-        [find_method(one).name for one in options.mode],
+        [find_method(name).name for name in options.mode],
         options.padding_mode,
         options.align_corners,
     )
@@ -75,7 +75,10 @@ class ToyBackend(Backend):
     xp, is_host = Namespace(), False
 
     def asarrays(self, **given: Any) -> Any:
-        return [one if isinstance(one, Toy) else Toy(as_array(one, k)) for k, one in given.items()]
+        return [
+            array if isinstance(array, Toy) else Toy(as_array(array, k))
+            for k, array in given.items()
+        ]
 
     type_name = staticmethod(lambda dtype, name="input": dtype.name)
     type = as_dtype = staticmethod(np.dtype)
@@ -110,7 +113,7 @@ class ToyBackend(Backend):
         more["fill"] = options.fill_value or 0
         both = reference.gradients(values.numbers, image.numbers, grid.numbers, *given, **more)
         every = zip(both, (dtype, grid.dtype), needed, strict=True)
-        return [Toy(one.astype(kind)) if need else None for one, kind, need in every]
+        return [Toy(gradient.astype(kind)) if need else None for gradient, kind, need in every]
 
     def fill(self, image: Toy, options: Any) -> Toy:
         numbers = np.array(options.fill_value, image.dtype)
@@ -130,8 +133,14 @@ class ToyBackend(Backend):
         result = image.numbers
         for axis, (n, m) in enumerate(zip(image.shape[2:], options.size, strict=True)):
             ends = (m, n) if transposed else (n, m)
-            one = options.methods[axis : axis + 1], options.align_corners, options.antialias
-            maps = tables.axis_maps(ends[:1], ends[1:], *one, options.scales[axis : axis + 1])
+            method_options = (
+                options.methods[axis : axis + 1],
+                options.align_corners,
+                options.antialias,
+            )
+            maps = tables.axis_maps(
+                ends[:1], ends[1:], *method_options, options.scales[axis : axis + 1]
+            )
             dense = maps[0].dense()
             result = along(result, axis + 2, dense.T if transposed else dense)
         return stored(result, image.dtype)

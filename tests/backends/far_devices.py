@@ -55,13 +55,13 @@ class Far(Tensor):
             named["device"] = torch.device("cpu")
         args, named = pytree.tree_map(near, (args, named))
         return pytree.tree_map(
-            lambda one: Far(one) if stays and isinstance(one, Tensor) else one,
+            lambda value: Far(value) if stays and isinstance(value, Tensor) else value,
             operator(*args, **named),
         )
 
 
-def near(one: Any) -> Any:
-    return one.near if isinstance(one, Far) else one
+def near(array: Any) -> Any:
+    return array.near if isinstance(array, Far) else array
 
 
 def empty_far(*arguments: Any, dtype: Any = None, **_: Any) -> Tensor:
@@ -128,8 +128,8 @@ EVERY: dict[str, Callable[[Tensor, Tensor, Tensor], Any]] = {
 
 
 def given(far: bool, record: bool) -> list[Tensor]:
-    tensors = [one.clone() for one in (IMAGE, GRID, MAPS)]
-    return [(Far(one) if far else one).requires_grad_(record) for one in tensors]
+    tensors = [array.clone() for array in (IMAGE, GRID, MAPS)]
+    return [(Far(tensor) if far else tensor).requires_grad_(record) for tensor in tensors]
 
 
 @pytest.mark.filterwarnings("ignore:neither gridsample nor torch")
@@ -140,21 +140,25 @@ def test_every_function_and_its_derivatives(name: str) -> None:
         tensors = given(far, True)
         result = EVERY[name](*tensors)
         several = list(result) if isinstance(result, tuple) else [result]
-        assert all(one.device.type == ("faraway" if far else "cpu") for one in several)
-        loss = sum(((one * one).sum() for one in several), several[0].new_zeros(()))
+        assert all(output.device.type == ("faraway" if far else "cpu") for output in several)
+        loss = sum(((output * output).sum() for output in several), several[0].new_zeros(()))
         first: tuple[Tensor | None, ...] = ()
         if loss.requires_grad:
             first = torch.autograd.grad(loss, tensors, create_graph=True, allow_unused=True)
-        again = [one.square().sum() for one in first if one is not None and one.requires_grad]
+        again = [
+            gradient.square().sum()
+            for gradient in first
+            if gradient is not None and gradient.requires_grad
+        ]
         second: tuple[Tensor | None, ...] = ()
         if again:
             second = torch.autograd.grad(sum(again, loss * 0), tensors, allow_unused=True)
-        results.append([near(one) for one in (*several, *first, *second)])
+        results.append([near(tensor) for tensor in (*several, *first, *second)])
     assert results[0][0].numel()
-    for one, other in zip(*results, strict=True):
-        assert (one is None) == (other is None)
-        if one is not None:
-            torch.testing.assert_close(other, one, rtol=1e-11, atol=1e-11)
+    for actual, other in zip(*results, strict=True):
+        assert (actual is None) == (other is None)
+        if actual is not None:
+            torch.testing.assert_close(other, actual, rtol=1e-11, atol=1e-11)
 
 
 def test_it_is_said_once() -> None:
@@ -232,6 +236,6 @@ def test_apples_gpus_get_no_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(Tensor, "to", lambda self, *arguments: asked.append(arguments))
     for device in ("mps", "xpu"):
-        for one in (torch.ones(1, dtype=torch.float64), torch.ones(1, dtype=torch.int64)):
-            other_devices.back(one, torch.device(device))
+        for tensor in (torch.ones(1, dtype=torch.float64), torch.ones(1, dtype=torch.int64)):
+            other_devices.back(tensor, torch.device(device))
     assert [kind for _, kind in asked] == [torch.float32, None, None, None]

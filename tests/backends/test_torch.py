@@ -342,8 +342,8 @@ def test_affine_grids_have_every_derivative() -> None:
     torch.autograd.gradcheck(cube, theta, check_forward_ad=True, check_batched_grad=True)
     torch.autograd.gradgradcheck(cube, theta, **every)
     torch.testing.assert_close(
-        torch.func.hessian(lambda one: cube(one).sum())(theta),
-        torch.autograd.functional.hessian(lambda one: cube(one).sum(), theta),  # type: ignore[no-untyped-call]
+        torch.func.hessian(lambda tensor: cube(tensor).sum())(theta),
+        torch.autograd.functional.hessian(lambda tensor: cube(tensor).sum(), theta),  # type: ignore[no-untyped-call]
     )
 
 

@@ -43,19 +43,19 @@ def results(image: Tensor, grid: Tensor, device: str, *options: Any, **more: Any
     upstream = torch.linspace(-1, 1, out.numel(), dtype=out.dtype, device=device)
     upstream = upstream.reshape(out.shape).requires_grad_()
     first = torch.autograd.grad(out, leaves, upstream, create_graph=True)
-    total = sum(one.square().sum().to(torch.float64) for one in first)
+    total = sum(gradient.square().sum().to(torch.float64) for gradient in first)
     second = torch.autograd.grad(total, [upstream, *leaves], allow_unused=True)
-    results = [out, *first, *(one for one in second if one is not None)]
-    return [one.detach().cpu() for one in results]
+    results = [out, *first, *(gradient for gradient in second if gradient is not None)]
+    return [tensor.detach().cpu() for tensor in results]
 
 
 def assert_close(mine: list[Tensor], other: list[Tensor], tolerance: float) -> None:
     assert len(mine) == len(other)
-    for one, two in zip(mine, other, strict=True):
-        assert (one.shape, one.dtype) == (two.shape, two.dtype)
+    for actual, two in zip(mine, other, strict=True):
+        assert (actual.shape, actual.dtype) == (two.shape, two.dtype)
         truth = two.double()
         error = tolerance * max(1.0, float(truth.nan_to_num(0, 0, 0).abs().max()))
-        torch.testing.assert_close(one.double(), truth, rtol=0, atol=error, equal_nan=True)
+        torch.testing.assert_close(actual.double(), truth, rtol=0, atol=error, equal_nan=True)
 
 
 @pytest.mark.parametrize("last", [False, True])
@@ -148,9 +148,9 @@ def test_affine_maps(rank: int, last: bool) -> None:
             grid = gridsample.affine_grid(leaves[1], size)
             out = gridsample.grid_sample(leaves[0], grid, *options)
         first = torch.autograd.grad(out, leaves, out.detach().cos(), create_graph=True)
-        total = sum(one.square().sum() for one in first)
+        total = sum(gradient.square().sum() for gradient in first)
         results.append([out, *first, *torch.autograd.grad(total, leaves)])
-    assert_close(*([one.detach().cpu() for one in each] for each in results), 1e-10)
+    assert_close(*([tensor.detach().cpu() for tensor in each] for each in results), 1e-10)
 
 
 def shrinking(rank: int, coords: str) -> Tensor:
@@ -187,11 +187,11 @@ def test_antialiased_affine_maps(rank: int, coords: str) -> None:
     size = (2, 5, *(7, 1, 5)[:rank])
     results = []
     for device in ("cuda", "cpu"):
-        leaves = [one.detach().to(device).requires_grad_() for one in (image, theta)]
+        leaves = [tensor.detach().to(device).requires_grad_() for tensor in (image, theta)]
         out = gridsample.affine_sample(*leaves, size, coords=coords, antialias=True, max_samples=3)
         upstream = torch.linspace(-1, 1, out.numel(), dtype=out.dtype, device=device)
         first = torch.autograd.grad(out, leaves, upstream.reshape(out.shape))
-        results.append([one.detach().cpu() for one in (out, *first)])
+        results.append([tensor.detach().cpu() for tensor in (out, *first)])
     assert_close(*results, 1e-10)
 
 
@@ -353,8 +353,8 @@ def test_cuda_graphs(deterministic: bool) -> None:
         expected = gridsample.grid_sample_vjp(values, image, grid)
     finally:
         torch.use_deterministic_algorithms(before)
-    for one, two in zip(result, expected, strict=True):
-        torch.testing.assert_close(one, two, rtol=0, atol=1e-10)
+    for actual, two in zip(result, expected, strict=True):
+        torch.testing.assert_close(actual, two, rtol=0, atol=1e-10)
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")

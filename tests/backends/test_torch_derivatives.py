@@ -116,11 +116,11 @@ def test_third_order_of_cubic(rank: int, boundary: str) -> None:
         total = sample(*moved).square().sum()
         firsts = torch.autograd.grad(total, moved, create_graph=True)
         return torch.autograd.grad(
-            sum(one.square().sum() for one in firsts), moved, create_graph=True
+            sum(gradient.square().sum() for gradient in firsts), moved, create_graph=True
         )
 
     # Squares of squares: the numbers are large, and so are the differences' errors.
-    scale = max(one.detach().abs().max().item() for one in second(*both))
+    scale = max(derivative.detach().abs().max().item() for derivative in second(*both))
     assert gradcheck(second, both, fast_mode=True, atol=1e-5 * scale, rtol=1e-4)
 
 

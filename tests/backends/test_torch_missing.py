@@ -73,7 +73,7 @@ def test_derivatives_where_kernels_average(mode: str, boundary: str) -> None:
         assert torch.autograd.gradcheck(function, inputs, fast_mode=True, check_forward_ad=True)
         assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
     bare = torch.where(hole, torch.nan, image).detach(), grid.detach()
-    expected = gridsample.grid_sample(*(one.numpy() for one in bare), mode, **options)
+    expected = gridsample.grid_sample(*(array.numpy() for array in bare), mode, **options)
     np.testing.assert_array_equal(gridsample.grid_sample(*bare, mode, **options).numpy(), expected)
 
 
@@ -121,13 +121,13 @@ def test_gradients_are_those_of_arrays(boundary: Any, kind: torch.dtype) -> None
     result = gridsample.grid_sample(image, grid, weights=weights, **options)
     upstream = torch.tensor(cases.pixels(rng, result.shape, str(kind).removeprefix("torch.")))
     by_autograd = torch.autograd.grad(result, (image, grid, weights), upstream)
-    bare = [one.detach() for one in (upstream, image, grid)]
+    bare = [tensor.detach() for tensor in (upstream, image, grid)]
     mine = gridsample.grid_sample_vjp(*bare, weights=weights.detach(), **options)
-    arrays = [one.numpy() for one in bare]
+    arrays = [array.numpy() for array in bare]
     theirs = gridsample.grid_sample_vjp(*arrays, weights=weights.detach().numpy(), **options)
-    for one, two, three in zip(by_autograd, mine, theirs, strict=True):
-        torch.testing.assert_close(two, one)
-        torch.testing.assert_close(torch.tensor(three), one)
+    for autograd, two, three in zip(by_autograd, mine, theirs, strict=True):
+        torch.testing.assert_close(two, autograd)
+        torch.testing.assert_close(torch.tensor(three), autograd)
     assert not by_autograd[0][hole].any()
 
 

@@ -113,9 +113,12 @@ def test_a_graph_made_the_short_way_serves_everybody() -> None:
     assert "PlainGather" in out.grad_fn.name()
     upstream = torch.stack([torch.ones_like(out), out.detach()])
     batched = torch.autograd.grad(out, grid, upstream, retain_graph=True, is_grads_batched=True)[0]
-    for mine, one in zip(batched, upstream, strict=True):
+    for mine, values in zip(batched, upstream, strict=True):
         torch.testing.assert_close(
-            mine, torch.autograd.grad(out, grid, one, retain_graph=True)[0], rtol=1e-12, atol=1e-12
+            mine,
+            torch.autograd.grad(out, grid, values, retain_graph=True)[0],
+            rtol=1e-12,
+            atol=1e-12,
         )
     (first,) = torch.autograd.grad(out.square().sum(), grid, create_graph=True)
     (second,) = torch.autograd.grad(first.sum(), grid)

@@ -73,8 +73,8 @@ def test_models_script(strict: bool) -> None:
     before = torch.jit.script(Warp())
     with patch(strict=strict):
         model = torch.jit.script(Warp())
-        for one in (model, copy.deepcopy(model), saved(model), before):
-            check(one, 5, 8)
+        for module in (model, copy.deepcopy(model), saved(model), before):
+            check(module, 5, 8)
     check(model, 5)
 
 
@@ -113,8 +113,8 @@ def test_models_trace_and_stay_general(strict: bool) -> None:
     with patch(strict=strict):
         model = torch.jit.trace(Warp(), tensors())
         assert "gridsample::" not in str(model.graph)
-        for one in (model, saved(model), before):
-            check(one, 5, 8)
+        for module in (model, saved(model), before):
+            check(module, 5, 8)
     check(model, 5)
 
 

@@ -66,8 +66,8 @@ def test_points_are_distorted_as_by_opencv(count: int) -> None:
     np.testing.assert_allclose(cameras.distort_points(plane, k, matrix), theirs, atol=1e-9)
     flipped = cameras.distort_points(rays * [1, -1, -1], k, matrix, axes="opengl")
     np.testing.assert_allclose(flipped, theirs, atol=1e-9)
-    one = cameras.distort_points(plane[7], list(k), matrix.tolist())
-    np.testing.assert_allclose(one, theirs[7], atol=1e-9)
+    point = cameras.distort_points(plane[7], list(k), matrix.tolist())
+    np.testing.assert_allclose(point, theirs[7], atol=1e-9)
 
 
 def test_points_of_a_fisheye_are_distorted_as_by_opencv() -> None:
@@ -142,8 +142,8 @@ def test_a_batch_of_cameras() -> None:
     whole = cameras.undistort_grid(SIZE, matrices, ks)
     assert whole.shape == (2, *SIZE, 2)
     for n in range(2):
-        one = cameras.undistort_grid(SIZE, matrices[n], ks[n])
-        np.testing.assert_allclose(whole[n : n + 1], one, rtol=0, atol=1e-11)
+        grid = cameras.undistort_grid(SIZE, matrices[n], ks[n])
+        np.testing.assert_allclose(whole[n : n + 1], grid, rtol=0, atol=1e-11)
     same = cameras.undistort_grid(SIZE, matrices[0], ks)
     assert same.shape == (2, *SIZE, 2)
 
@@ -153,7 +153,7 @@ def test_a_batch_of_cameras() -> None:
 def test_tensors_have_the_same_grids_and_derivatives(model: str, count: int) -> None:
     rng = np.random.default_rng(4)
     arrays = [lens(rng), 0.1 * coefficients(rng, count), rotation(rng, 0.2), lens(rng)]
-    given = [torch.from_numpy(one).requires_grad_() for one in arrays]
+    given = [torch.from_numpy(array).requires_grad_() for array in arrays]
     grid = cameras.undistort_grid(SIZE, *given, model=model)
     theirs = cameras.undistort_grid(SIZE, *arrays, model=model)
     np.testing.assert_allclose(grid.detach(), theirs, rtol=0, atol=1e-10)
@@ -170,7 +170,7 @@ def test_tensors_have_the_same_grids_and_derivatives(model: str, count: int) -> 
         return cameras.distort_points(rays, k, model=model)
 
     assert torch.autograd.gradcheck(middle, (rays, given[1]))
-    narrow = cameras.undistort_grid(SIZE, *[one.float() for one in given], model=model)
+    narrow = cameras.undistort_grid(SIZE, *[tensor.float() for tensor in given], model=model)
     assert narrow.dtype == torch.float32
     np.testing.assert_allclose(narrow.detach(), theirs, rtol=0, atol=1e-3)
 

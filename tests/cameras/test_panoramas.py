@@ -12,7 +12,7 @@ from torch import Tensor
 from gridsample import cameras
 
 PANORAMA, CUBE = cameras.equirectangular((64, 128)), cameras.cubemap(40)
-BOTH = pytest.mark.parametrize("source", [PANORAMA, CUBE], ids=lambda one: one.kind)
+BOTH = pytest.mark.parametrize("source", [PANORAMA, CUBE], ids=lambda projection: projection.kind)
 
 
 def colour(rays: np.ndarray) -> np.ndarray:
@@ -54,7 +54,9 @@ def test_seams_are_as_exact_as_everything_else(source: cameras.Projection, mode:
         return float(np.abs(result[0] - expected).max())
 
     # A pixel is 0.05 wide, so the error of what is clamped there would be up to 0.04.
-    elsewhere = max(error(one) for one in [(0.2, 0.1, 1), (1, 0.3, 0.2), (-0.2, -0.6, -0.9)])
+    elsewhere = max(
+        error(direction) for direction in [(0.2, 0.1, 1), (1, 0.3, 0.2), (-0.2, -0.6, -0.9)]
+    )
     assert elsewhere < {"bilinear": 2e-3, "bicubic": 8e-3, "spline3": 3e-4}[mode]
     for direction in EDGES:
         assert error(direction) < max(1.1 * elsewhere, 3e-4), direction
@@ -170,7 +172,7 @@ def test_tensors_are_differentiable() -> None:
 
         given = image, rotation, lens.clone().requires_grad_()
         assert torch.autograd.gradcheck(call, given)
-        plain = [one.detach().numpy() for one in given]
+        plain = [tensor.detach().numpy() for tensor in given]
         view = cameras.perspective((2, 3), intrinsics=plain[2])
         theirs = cameras.convert_panorama(plain[0], source, view, plain[1])
         np.testing.assert_allclose(call(*given).detach(), theirs, rtol=0, atol=1e-12)
@@ -236,7 +238,7 @@ def test_panoramas_are_py360converts() -> None:
         np.testing.assert_allclose(converted((33, 33), 70, yaw, pitch), expected, rtol=0, atol=5e-3)
     faces = py360convert.e2c(planes, 33, cube_format="list")
     angles = (0, 0), (90, 0), (180, 0), (-90, 0), (0, 90), (0, -90)
-    for one, expected in zip(angles, faces, strict=True):
-        result = converted((33, 33), 90, *one)
+    for view_angles, expected in zip(angles, faces, strict=True):
+        result = converted((33, 33), 90, *view_angles)
         # At the seams and the poles, it interpolates otherwise.
         assert np.quantile(np.abs(result - expected), 0.95) < 5e-3

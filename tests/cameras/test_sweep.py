@@ -101,7 +101,7 @@ def test_float32_is_within_its_rounding() -> None:
     given = scene()
     exact = cameras.plane_sweep(**given)
     narrow = {k: v.astype(np.float32) for k, v in given.items() if k != "cameras"}
-    lenses = [one.astype(np.float32) for one in given["cameras"]]
+    lenses = [camera.astype(np.float32) for camera in given["cameras"]]
     result = cameras.plane_sweep(**narrow, cameras=lenses)
     assert result.dtype == np.float32
     np.testing.assert_allclose(result, exact, rtol=0, atol=1e-5)
@@ -111,20 +111,20 @@ def test_float32_is_within_its_rounding() -> None:
 
 def test_sources_of_different_sizes_and_shared_cameras() -> None:
     given = scene(items=2, views=2)
-    lenses = tuple(one[0] for one in given["cameras"])
+    lenses = tuple(camera[0] for camera in given["cameras"])
     sources = [given["sources"][:, 0], np.pad(given["sources"][:, 1], [(0, 0)] * 2 + [(0, 3)] * 2)]
     result = cameras.plane_sweep(given["reference"], sources, lenses, given["depths"], "mean")
     for n in range(2):
         for v in range(2):
-            pair = tuple(one[[0, v + 1]] for one in lenses)
-            one = cameras.plane_sweep(
+            pair = tuple(lens[[0, v + 1]] for lens in lenses)
+            volume = cameras.plane_sweep(
                 given["reference"][n : n + 1],
                 [sources[v][n : n + 1]],
                 pair,
                 given["depths"],
                 "none",
             )
-            result[n] -= one[0, 0] / 3
+            result[n] -= volume[0, 0] / 3
     np.testing.assert_allclose(result, given["reference"][:, :, None] / 3 + 0 * result, atol=1e-12)
 
 
@@ -160,8 +160,8 @@ def test_gradients_are_those_of_the_plain_sweep(
     arrays["depths"] = depth_like(kind, arrays["depths"])
     given = tensors(arrays)
     leaves = [given["reference"], given["sources"], given["depths"], *given["cameras"]]
-    for one in leaves:
-        one.requires_grad_()
+    for leaf in leaves:
+        leaf.requires_grad_()
     expected = plain(**given, reduce=reduce)
     upstream = torch.from_numpy(np.random.default_rng(2).normal(size=expected.shape))
     # The mean and the sampled features depend on the reference in part only, or not at all.
@@ -179,7 +179,7 @@ def test_derivatives_of_second_order(reduce: str) -> None:
     given = tensors(scene(items=1, views=2, channels=1, size=(3, 4)))
     given["depths"] = given["depths"][:2]
     leaves = [given["reference"], given["sources"], given["depths"], *given["cameras"]]
-    leaves = [one.detach().requires_grad_() for one in leaves]
+    leaves = [leaf.detach().requires_grad_() for leaf in leaves]
 
     def call(reference: Tensor, sources: Tensor, depths: Tensor, *lenses: Tensor) -> Tensor:
         return cameras.plane_sweep(reference, sources, lenses, depths, reduce)
@@ -202,10 +202,10 @@ def test_a_function_with_parameters_is_differentiable(monkeypatch: pytest.Monkey
     given = tensors(scene())
     weight = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
     leaves = [given["reference"], given["sources"], given["depths"], weight]
-    for one in leaves:
-        one.requires_grad_()
+    for leaf in leaves:
+        leaf.requires_grad_()
     upstream = torch.from_numpy(np.random.default_rng(2).normal(size=(2, 4, 5, 7, 9)))
-    loss = losses(given, lambda one, mask: weight * one.var(1, correction=0), upstream)
+    loss = losses(given, lambda warped, mask: weight * warped.var(1, correction=0), upstream)
     result = torch.autograd.grad(loss, leaves)
     truth = torch.autograd.grad(weight * losses(given, "variance", upstream), leaves)
     for mine, theirs in zip(result, truth, strict=True):
@@ -227,7 +227,7 @@ def test_transforms_and_compilers_see_a_sweep() -> None:
     torch.testing.assert_close(slope, difference, rtol=0, atol=1e-5)
     several = torch.stack([depths, depths + 0.1])
     mapped = torch.vmap(call)(several)
-    torch.testing.assert_close(mapped, torch.stack([call(one) for one in several]))
+    torch.testing.assert_close(mapped, torch.stack([call(volume) for volume in several]))
     torch.compiler.reset()
     compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(depths), call(depths))
@@ -315,7 +315,7 @@ def test_a_sweep_and_its_gradients_take_the_memory_of_one_volume() -> None:
         ({"depths": np.zeros((1, 5, 7, 8))}, ValueError, ["depths", "(1, 5, 7, 8)"]),
         ({"reduce": "median"}, ValueError, ["reduce", "'variance'", "'median'"]),
         ({"reduce": 3}, TypeError, ["reduce", "3"]),
-        ({"reduce": lambda one, mask: one}, ValueError, ["reduce", "(N, any, planes, H, W)"]),
+        ({"reduce": lambda warped, mask: warped}, ValueError, ["reduce", "(N, any, planes, H, W)"]),
     ],
 )
 def test_bad_arguments(change: dict[str, Any], error: type[Exception], words: list[str]) -> None:
@@ -329,4 +329,4 @@ def test_bad_arguments_of_the_gradients() -> None:
     with pytest.raises(ValueError, match="grad_output must have the shape"):
         cameras.plane_sweep_vjp(np.zeros(3), **scene())
     with pytest.raises(ValueError, match="reduce must be"):
-        cameras.plane_sweep_vjp(np.zeros(3), **scene(), reduce=lambda one, mask: one[:, 0])
+        cameras.plane_sweep_vjp(np.zeros(3), **scene(), reduce=lambda warped, mask: warped[:, 0])

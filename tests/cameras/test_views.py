@@ -69,7 +69,7 @@ def plain(
     apart = torch.nn.functional.normalize(q - v, dim=-1)
     directions = torch.cat([apart, (q * v).sum(-1, keepdim=True)], -1)
     result = read(images), read(features), mask.T, directions
-    return tuple(one.reshape(*points.shape[:-1], *one.shape[1:]) for one in result)
+    return tuple(array.reshape(*points.shape[:-1], *array.shape[1:]) for array in result)
 
 
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
@@ -86,7 +86,7 @@ def test_views_are_those_of_the_plain_formula(kind: str, axes: str) -> None:
     if axes == "opengl":
         given[4], given[5] = poses @ FLIP, query @ FLIP
     if kind == "torch":
-        given = [torch.from_numpy(one) for one in given]
+        given = [torch.from_numpy(array) for array in given]
     result = cameras.sample_views(*given, axes=axes)
     assert np.array_equal(result.mask, expected[2])
     for mine, theirs in zip(result, expected, strict=True):
@@ -99,10 +99,10 @@ def test_views_of_float32_are_within_its_rounding() -> None:
     images = np.stack([np.sin(x / 5 + y / 7 + k) for k in range(9)]).reshape(3, 3, 13, 17)
     given = [points, images, images, intrinsics, poses, poses[0]]
     wide = cameras.sample_views(*given)
-    narrow = cameras.sample_views(*[one.astype(np.float32) for one in given])
+    narrow = cameras.sample_views(*[array.astype(np.float32) for array in given])
     for mine, exact in zip(narrow, wide, strict=True):
         np.testing.assert_allclose(mine, exact, rtol=0, atol=1e-5)
-    assert {one.dtype for one in narrow} == {np.dtype(np.float32), np.dtype(bool)}
+    assert {array.dtype for array in narrow} == {np.dtype(np.float32), np.dtype(bool)}
 
 
 def test_views_of_different_sizes() -> None:
@@ -112,10 +112,10 @@ def test_views_of_different_sizes() -> None:
     features = [rng.normal(size=(2, 5, 6 + v)) for v in range(3)]
     result = cameras.sample_views(points, images, features, intrinsics, poses)
     for v in range(3):
-        one = cameras.sample_views(
+        samples = cameras.sample_views(
             points, images[v][None], features[v][None], intrinsics[v, None], poses[v, None]
         )
-        for mine, theirs in zip(result[:3], one[:3], strict=True):
+        for mine, theirs in zip(result[:3], samples[:3], strict=True):
             np.testing.assert_array_equal(mine[:, :, v], theirs[:, :, 0])
     assert result.directions is None
 
@@ -189,12 +189,12 @@ def test_projection_agrees_with_itself_backwards() -> None:
     np.testing.assert_allclose(world[front], np.broadcast_to(flat, (3, 35, 3))[front], atol=1e-12)
     other = cameras.project(flat, intrinsics, FLIP @ np.linalg.inv(poses), axes="opengl")
     np.testing.assert_allclose(other[0], pixels, atol=1e-11)
-    one, z = cameras.project(flat[9], intrinsics[0], np.linalg.inv(poses[0])[:3])
-    np.testing.assert_allclose([*one, z], [*pixels[0, 9], depth[0, 9]], atol=1e-12)
+    pixel, z = cameras.project(flat[9], intrinsics[0], np.linalg.inv(poses[0])[:3])
+    np.testing.assert_allclose([*pixel, z], [*pixels[0, 9], depth[0, 9]], atol=1e-12)
 
 
 def test_projection_is_differentiable() -> None:
-    points, intrinsics, poses = (torch.from_numpy(one).requires_grad_() for one in scene())
+    points, intrinsics, poses = (torch.from_numpy(array).requires_grad_() for array in scene())
 
     def call(*given: Tensor) -> Tensor:
         pixels, depth = cameras.project(given[0].reshape(-1, 3)[3:8], given[1], given[2])
@@ -217,7 +217,7 @@ def test_views_are_differentiable() -> None:
     places = points[1:3, :2].clone().requires_grad_()
     query = poses[0].clone()
     query[:3, 3] += 1
-    given = [one.requires_grad_() for one in (images, features, intrinsics, poses, query)]
+    given = [tensor.requires_grad_() for tensor in (images, features, intrinsics, poses, query)]
 
     def call(*given: Tensor) -> Tensor:
         return numbers(cameras.sample_views(*given))
@@ -252,14 +252,16 @@ def test_the_gradients_for_arrays_are_those_of_autograd(listed: bool) -> None:
     result = cameras.sample_views_vjp(
         by_colors, by_features, points, images, features, intrinsics, poses, axes="opengl"
     )
-    given = [torch.from_numpy(np.array(one)).requires_grad_() for one in (points, images, features)]
+    given = [
+        torch.from_numpy(np.array(tensor)).requires_grad_() for tensor in (points, images, features)
+    ]
     call = cameras.sample_views(
         *given, torch.from_numpy(intrinsics), torch.from_numpy(poses), axes="opengl"
     )
     loss = (call.colors * torch.from_numpy(by_colors)).sum()
     loss = loss + (call.features * torch.from_numpy(by_features)).sum()
     expected = torch.autograd.grad(loss, given)
-    assert all(one.any() for one in expected)
+    assert all(gradient.any() for gradient in expected)
     for mine, theirs in zip(result, expected, strict=True):
         np.testing.assert_allclose(np.array(mine), theirs, rtol=0, atol=1e-11)
     alone = cameras.sample_views_vjp(None, by_features, points, images, features, intrinsics, poses)

@@ -148,7 +148,7 @@ def test_calls_lead_to_kernels_as_they_would_on_a_gpu(
     gpu.collect(sums, image, image.half(), options=launch)
     assert len(Warmed.made) == 7
     ptx = [made.asm["ptx"] for made in Warmed.made]
-    assert not any(".f64" in one for one in ptx)
+    assert not any(".f64" in text for text in ptx)
     assert (".v4.b32" in ptx[0]) == last
     # Other sizes and counts, the same kernel; strides make another.
     gpu.gather(plan, image[:, :, :4, :5], grid, out, (0, 0), options=launch)

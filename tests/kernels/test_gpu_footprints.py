@@ -212,8 +212,8 @@ def test_gradients_have_exact_sums() -> None:
         result = cuda.backward_on_gpu(values, image, grid, True, True, case.options)
     finally:
         torch.use_deterministic_algorithms(False)
-    for one, two in zip(result, expected, strict=True):
-        close(one, two, case)
+    for actual, two in zip(result, expected, strict=True):
+        close(actual, two, case)
 
 
 # Affine maps --------------------------------------------------------------------------------------
@@ -246,8 +246,8 @@ def test_affine_maps_have_the_columns_as_sides(given: Any) -> None:
     )  # fmt: skip
     close(ours.detach(), theirs.detach(), case)
     gradients = [torch.autograd.grad(made, (image, theta), values) for made in (ours, theirs)]
-    for one, other in zip(*gradients, strict=True):
-        close(one, other, case)
+    for actual, other in zip(*gradients, strict=True):
+        close(actual, other, case)
 
 
 # Second derivatives -------------------------------------------------------------------------------
@@ -268,8 +268,8 @@ def test_second_derivatives_are_those_of_the_cpu(case: Case) -> None:
     grid_tangent = torch.from_numpy(rng.standard_normal(tuple(grid.shape)))
     given = values, image, grid, upstream, grid_tangent, True, True, True, case.options
     ours, theirs = cuda.double_backward_on_gpu(*given), operators.backward_twice_on_cpu(*given)
-    for one, other in zip(ours, theirs, strict=True):
-        close(one, other, case)
+    for actual, other in zip(ours, theirs, strict=True):
+        close(actual, other, case)
 
 
 @pytest.mark.slow

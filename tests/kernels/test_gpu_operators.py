@@ -144,8 +144,8 @@ def test_the_backward_of_backward_is_the_reference_s(
         ),
         (g * (sample(u, 1) + along * sample(v, 2, fill))).sum(1)[..., np.newaxis],
     )
-    for one, other in zip(result, expected, strict=True):
-        oracles.assert_close(one.numpy(), other, 64 * DOUBLE)
+    for actual, other in zip(result, expected, strict=True):
+        oracles.assert_close(actual.numpy(), other, 64 * DOUBLE)
 
 
 def test_derivatives_are_those_of_the_cpu() -> None:
@@ -215,8 +215,8 @@ def test_the_backward_of_backward_is_that_of_the_formulas(
         with torch.no_grad():
             expected = derivatives.Backward.backward(context, up, along)[:3]
         mine = cuda.cuda_double_backward(values, image, grid, up, along, True, True, True, *options)
-        for one, other in zip(mine, expected, strict=True):
-            truth = torch.zeros_like(one) if other is None else other.clone()
-            if one is mine[0]:  # 0 at points that are nowhere
+        for actual, other in zip(mine, expected, strict=True):
+            truth = torch.zeros_like(actual) if other is None else other.clone()
+            if actual is mine[0]:  # 0 at points that are nowhere
                 truth.masked_fill_(grid.isnan().any(-1).unsqueeze(1), 0)
-            torch.testing.assert_close(one, truth, rtol=1e-11, atol=1e-11, equal_nan=True)
+            torch.testing.assert_close(actual, truth, rtol=1e-11, atol=1e-11, equal_nan=True)

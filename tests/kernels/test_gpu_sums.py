@@ -85,8 +85,8 @@ def test_gradients_and_theirs_have_exact_sums() -> None:
         expected = call()
         with deterministic():
             result = call()
-        for one, other in zip(result, expected, strict=True):
-            torch.testing.assert_close(one, other, rtol=0, atol=64 * DOUBLE, equal_nan=True)
+        for actual, other in zip(result, expected, strict=True):
+            torch.testing.assert_close(actual, other, rtol=0, atol=64 * DOUBLE, equal_nan=True)
 
 
 def test_plain_sums_do_depend_on_it() -> None:  # or the test above could not fail

@@ -64,12 +64,12 @@ def test_gradients_of_an_item_are_its_own(mode, boundary, channels, axis, images
     for k, count in enumerate((images, grids)):
         expected[k] = expected[k] if count > 1 else expected[k].sum(0, keepdims=True)
     result = gridsample.grid_sample_vjp(values, image, grid, **options, threads=1)
-    for one, other in zip(result, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12 * np.abs(other).max())
+    for actual, other in zip(result, expected, strict=True):
+        np.testing.assert_allclose(actual, other, rtol=1e-12, atol=1e-12 * np.abs(other).max())
     for threads in (2, 3):
         again = gridsample.grid_sample_vjp(values, image, grid, **options, threads=threads)
-        for one, other in zip(result, again, strict=True):
-            np.testing.assert_array_equal(one, other)
+        for actual, other in zip(result, again, strict=True):
+            np.testing.assert_array_equal(actual, other)
 
 
 def test_items_of_an_image_may_be_farther_apart_than_those_of_its_gradient():
@@ -77,8 +77,8 @@ def test_items_of_an_image_may_be_farther_apart_than_those_of_its_gradient():
     values = drawn(67, 1, 3, 5)
     result = gridsample.grid_sample_vjp(values, image, grid, threads=1)
     expected = gridsample.grid_sample_vjp(values, image.copy(), grid, threads=1)
-    for one, other in zip(result, expected, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for actual, other in zip(result, expected, strict=True):
+        np.testing.assert_array_equal(actual, other)
 
 
 def test_one_number_may_stand_for_all_values():
@@ -86,8 +86,8 @@ def test_one_number_may_stand_for_all_values():
     ones = np.ones((67, 3, 3, 5), np.float32)
     expected = gridsample.grid_sample_vjp(ones, image, grid)
     result = gridsample.grid_sample_vjp(np.broadcast_to(np.float32(1), ones.shape), image, grid)
-    for one, other in zip(result, expected, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for actual, other in zip(result, expected, strict=True):
+        np.testing.assert_array_equal(actual, other)
 
 
 def test_displacements_of_items_start_anew():
@@ -127,13 +127,13 @@ def test_dropped_taps_add_nothing_to_other_items(axis):
     grid[256:] = 3
     values = np.ones((512, channels, 16, 1) if axis == 1 else (512, 16, 1, channels), np.float32)
     for _ in range(3):
-        one, two = (
+        serial, two = (
             gridsample.grid_sample_vjp(
                 values, image, grid, "bicubic", channel_axis=axis, threads=threads, need_grid=False
             )[0]
             for threads in (1, 2)
         )
-        np.testing.assert_array_equal(one, two)
+        np.testing.assert_array_equal(serial, two)
 
 
 # Runs of channels -------------------------------------------------------------------------------
@@ -176,20 +176,23 @@ def test_gradients_of_runs_are_those_of_planes(boundary, mode, channels, items, 
             gridsample.grid_sample_vjp(values[:, c : c + 1], image[:, c : c + 1], grid, **options)
             for c in range(channels)
         ]
-        expected = np.concatenate([one for one, _ in planes], 1), sum(one for _, one in planes)
+        expected = (
+            np.concatenate([gradient for gradient, _ in planes], 1),
+            sum(gradient for _, gradient in planes),
+        )
         result = gridsample.grid_sample_vjp(values, image, grid, **options, threads=1)
-        for one, other in zip(result, expected, strict=True):
+        for actual, other in zip(result, expected, strict=True):
             scale = max(1, np.nanmax(np.abs(other)))
-            np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13 * scale)
+            np.testing.assert_allclose(actual, other, rtol=1e-12, atol=1e-13 * scale)
         for threads, *needed in ((2, True, True), (3, True, False), (2, False, True)):
             again = gridsample.grid_sample_vjp(
                 values, image, grid, **options, threads=threads, need_input=needed[0],
                 need_grid=needed[1],
             )  # fmt: skip
-            for one, other, need in zip(result, again, needed, strict=True):
+            for actual, other, need in zip(result, again, needed, strict=True):
                 assert (other is not None) == need
                 if need:
-                    np.testing.assert_array_equal(one, other)
+                    np.testing.assert_array_equal(actual, other)
 
 
 # Taps at the edges of zeros ---------------------------------------------------------------------

@@ -164,10 +164,10 @@ def test_layouts(layout: str) -> None:
 
 def test_threads_do_not_change_the_result() -> None:
     image = cases.pixels(cases.generator("threads"), (3, 4, 130, 170))
-    one = gridsample.spline_filter(image, 4, "wrap", threads=1)
+    serial = gridsample.spline_filter(image, 4, "wrap", threads=1)
     for threads in (2, 3):
         np.testing.assert_array_equal(
-            gridsample.spline_filter(image, 4, "wrap", threads=threads), one
+            gridsample.spline_filter(image, 4, "wrap", threads=threads), serial
         )
 
 

@@ -159,15 +159,15 @@ def test_a_line_is_an_image_of_one_row(mode, boundary, align_corners):
     x = rng.uniform(-2, 2, (2, 5, 1))
     y = np.zeros_like(x)  # the centre of the row
     g = rng.standard_normal((2, 2, 5))
-    one = ((mode,), (boundary,), align_corners)
+    names = ((mode,), (boundary,), align_corners)
     two = ((mode, mode), (boundary, boundary), align_corners)
     wide, points = image[:, :, None, :], np.concatenate([x, y], axis=-1)
     tall, swapped = image[:, :, :, None], np.concatenate([y, x], axis=-1)
 
-    expected = reference.gather(image, x, *one)
+    expected = reference.gather(image, x, *names)
     assert np.array_equal(reference.gather(wide, points, *two), expected)
     assert np.array_equal(reference.gather(tall, swapped, *two), expected)
-    grad_input, grad_grid = reference.gradients(g, image, x, *one)
+    grad_input, grad_grid = reference.gradients(g, image, x, *names)
     wide_input, wide_grid = reference.gradients(g, wide, points, *two)
     tall_input, tall_grid = reference.gradients(g, tall, swapped, *two)
     assert_close(wide_input[:, :, 0, :], grad_input)

@@ -88,15 +88,15 @@ def report(name: str, plain: Run, ours: Run, differences: Sequence[Difference]) 
         yield f"{title:{width}}{cells}{run.seconds:9.0f}"
         if run.code not in (0, 1):
             yield f"{'':{width}}pytest ended with status {run.code}"
-    calls = ", ".join(f"{one} {count}" for one, count in sorted(ours.calls.items()))
+    calls = ", ".join(f"{function} {count}" for function, count in sorted(ours.calls.items()))
     total = sum(ours.calls.values())
     yield f"calls that reached us: {total} in {ours.reached} tests ({calls or 'none'})"
-    worse = sum(one.worse for one in differences)
+    worse = sum(difference.worse for difference in differences)
     yield f"tests that come out otherwise: {len(differences)}, of which {worse} worse"
-    for one in differences:
-        yield f"  {one.before} -> {one.after}: {one.test}"
-        if one.why:
-            yield f"      {one.why}"
+    for difference in differences:
+        yield f"  {difference.before} -> {difference.after}: {difference.test}"
+        if difference.why:
+            yield f"      {difference.why}"
 
 
 def show() -> None:
@@ -130,7 +130,9 @@ def main(words: Sequence[str] | None = None) -> int:
         held = {
             "project": given.project, "in_place": project.in_place, "strict": given.strict,
             "words": told, "plain": plain.record(), "ours": ours.record(),
-            "differences": [asdict(one) | {"worse": one.worse} for one in differences],
+            "differences": [
+                asdict(difference) | {"worse": difference.worse} for difference in differences
+            ],
         }  # fmt: skip
         given.json.parent.mkdir(parents=True, exist_ok=True)
         given.json.write_text(json.dumps(held, indent=1) + "\n")
@@ -138,7 +140,7 @@ def main(words: Sequence[str] | None = None) -> int:
         if not run.outcomes or run.code not in (0, 1):
             print(f"pytest ended with status {run.code}:\n{run.told}", file=sys.stderr)
             return 2
-    return int(any(one.worse for one in differences))
+    return int(any(difference.worse for difference in differences))
 
 
 if __name__ == "__main__":

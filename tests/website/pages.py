@@ -75,11 +75,11 @@ def faults(path: Path) -> Iterator[str]:
     """What is wrong with a page by itself."""
     page = read(path)
     yield from page.faults
-    for one in {one for one in page.ids if page.ids.count(one) > 1}:
-        yield f"the id {one!r} is there more than once"
-    for one in page.resources:
-        if urlsplit(one).netloc:
-            yield f"{one} is loaded from another host"
+    for name in {name for name in page.ids if page.ids.count(name) > 1}:
+        yield f"the id {name!r} is there more than once"
+    for name in page.resources:
+        if urlsplit(name).netloc:
+            yield f"{name} is loaded from another host"
 
 
 def broken(path: Path, site: Path) -> Iterator[str]:

@@ -128,7 +128,7 @@ def test_samples_are_those_of_explain(reported: dict[str, Any]) -> None:
     for given, shown in zip(SETTINGS["samples"], reported["samples"], strict=True):
         image = np.array(given["image"])
         fill = {"fill_value": given["fill"]} if given["boundary"] == "constant" else {}
-        one = gridsample.explain(
+        explanation = gridsample.explain(
             image.shape[::-1],
             (given["x"], given["y"]),
             given["method"],
@@ -137,11 +137,11 @@ def test_samples_are_those_of_explain(reported: dict[str, Any]) -> None:
             image=image.astype(int if given["method"] == "label" else float),
             **fill,
         )
-        axes = one.axes
+        axes = explanation.axes
         expected = {
-            "value": [one.value],
-            "gradient-x": [one.gradient[0]],
-            "gradient-y": [one.gradient[1]],
+            "value": [explanation.value],
+            "gradient-x": [explanation.gradient[0]],
+            "gradient-y": [explanation.gradient[1]],
             "position": [steps.position for steps in axes],
             "sampled": [steps.sampled for steps in axes],
             "path": [place for steps in axes for place in steps.path[1:]],
@@ -151,7 +151,7 @@ def test_samples_are_those_of_explain(reported: dict[str, Any]) -> None:
             "slope": [steps.slope for steps in axes],
             "weight": [tap.weight for steps in axes for tap in steps.taps],
             "derivative": [tap.derivative for steps in axes for tap in steps.taps],
-            "tap": [tap.value for tap in one.taps],
+            "tap": [tap.value for tap in explanation.taps],
         }
         about = {key: given[key] for key in ("method", "boundary", "aligned", "x", "y")}
         for name, numbers in expected.items():
@@ -188,7 +188,7 @@ def test_homographies_map_their_corners(reported: dict[str, Any]) -> None:
 @needs_chromium
 def test_every_control_has_a_name_and_works_by_keyboard(reported: dict[str, Any]) -> None:
     assert len(reported["controls"]) > 25
-    assert [one for one in reported["controls"] if not (one[1] and one[2])] == []
+    assert [control for control in reported["controls"] if not (control[1] and control[2])] == []
     keys = reported["keys"]
     assert keys["point"] == ["0.51", "-0.75"]
     assert keys["painted"] == [7, "Pixel x 1, y 1: 7"]

@@ -114,7 +114,10 @@ def for_interpol(strict: bool) -> None:
     def options(interpolation: Any, bound: Any, extrapolate: Any, rank: int) -> dict[str, Any]:
         orders = inter_to_nitorch(make_list(interpolation), as_type="int")
         names = bound_to_nitorch(make_list(bound), as_type="str")
-        each = [(list(one) + [one[-1]] * rank)[:rank][::-1] for one in (orders, names)]
+        each = [
+            (list(axis_names) + [axis_names[-1]] * rank)[:rank][::-1]
+            for axis_names in (orders, names)
+        ]
         modes = tuple(["nearest", "linear"][n] if n < 2 else f"spline{n}" for n in each[0])
         return {
             "mode": modes, "padding_mode": tuple(bounds[name] for name in each[1]),
