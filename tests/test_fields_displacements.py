@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import cases
 import numpy as np
 import pytest
 import torch
@@ -381,7 +380,8 @@ def test_products_with_jacobians_are_torchs_gradients() -> None:
     np.testing.assert_allclose(fields.invert_vjp(*arrays, *HOW), good, rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize("name", cases.slow_after(1, DIFFERENTIABLE))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
 def test_compiled_without_a_break(name: str) -> None:
     function, field = DIFFERENTIABLE[name], leaf(3, 4).detach()
     torch.compiler.reset()

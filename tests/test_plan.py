@@ -10,7 +10,14 @@ import pytest
 
 import gridsample
 from gridsample import methods
-from gridsample.definitions.plan import BOUNDARIES, COORDS, FOREIGN_BOUNDARIES, Plan, make_plan
+from gridsample.definitions.plan import (
+    BOUNDARIES,
+    COORDS,
+    EVEN,
+    FOREIGN_BOUNDARIES,
+    Plan,
+    make_plan,
+)
 
 IMAGE, GRID = np.zeros((2, 3, 5, 7), np.float32), np.zeros((1, 4, 6, 2), np.float32)
 
@@ -110,6 +117,10 @@ def test_edges_and_folds_of_each_boundary() -> None:
             assert plan.folds == (name in ("zeros", "border", "reflection"), False)
             assert plan.filled == (name == "constant")
             assert boundary.name == name
+
+
+def test_odd_boundaries_fold_like_even_ones_but_for_pixels_of_zero() -> None:
+    assert EVEN == {"antisymmetric": "symmetric", "antimirror": "mirror"}
 
 
 def test_only_plain_copies_of_pixels_are_nearest() -> None:

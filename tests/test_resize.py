@@ -354,6 +354,7 @@ def test_sizes_that_no_array_can_have_are_refused():
             gridsample.splat(np.zeros((1, 3, 2, 2)), np.zeros((1, 2, 2, 2)), size)
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "int32", "float16", "float32"])
 @pytest.mark.parametrize("mode", ["linear", "area", "cubic"])
 def test_long_lines_beside_an_axis_whose_pixels_are_only_copied(mode: str, dtype: str) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 import gridsample
 import gridsample.backends.torch  # registers the operators
+from gridsample.backends.torch import other_devices
 
 OPERATORS = torch.ops.gridsample
 
@@ -116,3 +117,13 @@ def test_exported_with_sizes_left_open() -> None:
     assert called == [OPERATORS.gather.default]
     image, grid = (t.repeat(2, 1, 1, 1) for t in tensors((9, 7)))
     torch.testing.assert_close(program.module()(image, grid), Warp()(image, grid))
+
+
+def test_kernels_of_torch_are_looked_up_when_a_graph_is_made() -> None:
+    """A call for a device without kernels of ours asks which of its operators torch has there."""
+
+    @torch.compile(backend="eager", fullgraph=True)
+    def shifted(image: Tensor) -> Tensor:
+        return image + other_devices.has_kernels("cpu", "grid_sampler_2d", "grid_sampler_3d")
+
+    assert shifted(torch.zeros(())) == 1

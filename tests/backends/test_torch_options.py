@@ -73,7 +73,7 @@ def close(ours: Any, theirs: Any, tolerance: float = 1e-12) -> None:
 @pytest.mark.parametrize(
     ("mode", "boundary", "more", "last"),
     [
-        pytest.param(*chosen, last, marks=[pytest.mark.slow] * ((i + last) % 4 != 0))
+        pytest.param(*chosen, last, marks=[pytest.mark.slow] * ((i + last) % 6 != 0))
         for i, chosen in enumerate(CHOSEN)
         for last in (False, True)
     ],
@@ -315,8 +315,11 @@ def test_nothing_is_derived_by_the_fill() -> None:
     assert not by_image.any() and not by_grid.any()
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
-@OPTIONS
+@pytest.mark.parametrize(
+    ("mode", "boundary", "more"),
+    [pytest.param(*c, marks=[pytest.mark.slow] * (i % 3 != 0)) for i, c in enumerate(CHOSEN)],
+    ids=str,
+)
 def test_second_order_is_zero_at_points_that_are_nowhere(
     mode: Any, boundary: Any, more: dict[str, Any]
 ) -> None:

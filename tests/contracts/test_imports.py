@@ -214,6 +214,15 @@ def test_sampling_numpy_arrays_loads_no_framework() -> None:
     assert loaded & ROOMS.keys() == {"llvmlite"}
 
 
+def test_sampling_tensors_does_not_load_torchs_compiler() -> None:
+    """Which takes longer than all else that a first call does."""
+    modules_loaded_by(
+        "import torch, gridsample.torch_compat\n"
+        "gridsample.grid_sample(torch.ones(1, 1, 2, 2), torch.zeros(1, 1, 1, 2))\n"
+        "assert 'torch._dynamo' not in sys.modules"
+    )
+
+
 def test_public_names_are_those_listed_here() -> None:
     assert set(gridsample.__all__) == PUBLIC
     assert len(gridsample.__all__) == len(PUBLIC)

@@ -323,10 +323,9 @@ class NumPy(Backend):
         shares = empty(plan.shape, plan.real, last) if averaging.shares else None
         if result.size:
             fill = fill_of(options, plan) if options.fill_value else None
-            doubtful = on_cpu().average(
-                plan, image, points, result, averaging, weights=weights[0] if weights else None,
-                shares=shares, fill=fill, affine=out is not None, threads=options.threads,
-            )  # fmt: skip
+            cpu, pixel_weights = on_cpu(), weights[0] if weights else None
+            samples = cpu.Samples(image, points, pixel_weights, result, shares, fill)
+            doubtful = cpu.average(plan, samples, averaging, out is not None, options.threads)
         return result, shares, doubtful
 
     def average_backward(
@@ -336,14 +335,16 @@ class NumPy(Backend):
         """Compute the gradients of means in one sweep."""
         image, points, *weights = arrays
         plan: Plan = options.plan
-        gradients = on_cpu().average_backward(
-            plan, values, image, points, averaging, weights=weights[0] if weights else None,
-            needed=needed, fill=fill_of(options, plan) if options.fill_value else None,
-            affine=out is not None, dtype=image.dtype.newbyteorder("="), threads=options.threads,
-        )  # fmt: skip
+        cpu, pixel_weights = on_cpu(), weights[0] if weights else None
+        fill = fill_of(options, plan) if options.fill_value else None
+        samples = cpu.Samples(image, points, pixel_weights, values, fill=fill)
+        needs = cpu.Needs(*needed, image.dtype.newbyteorder("="))
+        gradients = cpu.average_backward(
+            plan, samples, averaging, needs, out is not None, options.threads
+        )
         dtype = points.dtype.newbyteorder("=")
-        by_places = None if gradients.grid is None else converted(gradients.grid, dtype)
-        return gradients.image, by_places, gradients.weights, gradients.doubtful
+        by_points = None if gradients.grid is None else converted(gradients.grid, dtype)
+        return gradients.image, by_points, gradients.weights, gradients.doubtful
 
     def fill(self, image: Array, options: Options) -> Array:
         """The fill value as an array that broadcasts over an image."""

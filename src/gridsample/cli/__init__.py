@@ -157,9 +157,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The arguments after `gridsample`; by default those of the process.
 
     Returns:
-        The exit code: 0 for success, 1 if `doctor` found anything, 2 for an error, with one line on
-        stderr, and 128 + n if signal n ended the command (130 interrupt, 143 termination, 129
-        closed terminal).  A partial output file is always removed.
+        The exit code: 0 for success, 1 if `doctor` found anything or `register` failed to align
+        the images, 2 for an error, with one line on stderr, and 128 + n if signal n ended the
+        command (130 interrupt, 143 termination, 129 closed terminal).  A partial output file is
+        always removed.
 
     >>> main(["--version"])
     gridsample ...

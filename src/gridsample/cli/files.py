@@ -71,7 +71,7 @@ class _Warped:
         self.result = with_nodata(_result(image, where.canvas, where.voxels), arguments)
         if where.like is not None:
             self.result = self.result.placed(where.like)
-        self.padding, self.fill = _outside(image, arguments)
+        self.padding, self.fill = outside_of(image, arguments)
         self.alpha = sampled_alpha(image, arguments)
         copies = warp.copies_pixels(self.mode, rank) or has_labels(self.mode)
         copies = copies and MISSING not in listed(arguments.padding)
@@ -217,7 +217,7 @@ def _fill(numbers: Sequence[float] | None, channels: int) -> Any:
     return numbers[0] if len(numbers) == 1 else np.array(numbers)
 
 
-def _outside(image: io.Image, arguments: argparse.Namespace) -> tuple[Mode, Any]:
+def outside_of(image: io.Image, arguments: argparse.Namespace) -> tuple[Mode, Any]:
     """Return the boundary, and the number outside in terms of the numbers that the file stores.
 
     Outside an image that is scaled, the *value* is 0 or that of --fill.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from gridsample import io
 from gridsample.alpha import divide, multiply
 from gridsample.cli import words
+from gridsample.cli.files import outside_of
 from gridsample.cli.terminal import progress_bar
 
 HELP = """\
@@ -42,6 +44,10 @@ files:
   rotations take the size of the voxels into account, and the output has the affines of FIXED; the
   affines' rotations and offsets are not used to align the images.
 
+exit code:
+  0 if the images agree at the transform that was found, 1 if they do not (the files are written all
+  the same), 2 for an error. The printed line says why.
+
 {modes}
 
 {boundaries}
@@ -59,7 +65,7 @@ _LOSSES = ("mse", "l1", "ncc", "lncc", "mi")
 
 def add_arguments(command: Any) -> None:
     """Add the arguments of this command."""
-    command.set_defaults(run=_register_files)
+    command.set_defaults(run=_register_files, fill=None)
     command.add_argument("fixed", type=Path, metavar="FIXED", help="the image that stays")
     command.add_argument("moving", type=Path, metavar="MOVING", help="the image that is warped")
     command.add_argument("output", type=Path, metavar="OUTPUT", help="the file to write")
@@ -101,8 +107,14 @@ def add_arguments(command: Any) -> None:
     )
 
 
-def _register_files(arguments: argparse.Namespace) -> None:
-    from gridsample.registration import draw_report, load_transform, register
+def _register_files(arguments: argparse.Namespace) -> int:
+    """Register two files; return the exit code, 1 if the images do not agree afterwards."""
+    from gridsample.registration import (
+        RegistrationWarning,
+        draw_report,
+        load_transform,
+        register,
+    )
     from gridsample.registration.files import check_transform
 
     outputs = (arguments.output, arguments.plot, arguments.save_transform)
@@ -125,7 +137,7 @@ def _register_files(arguments: argparse.Namespace) -> None:
         for image, path in ((fixed, arguments.fixed), (moving, arguments.moving))
     ]
     if compared[0].shape[-1] != compared[1].shape[-1]:
-        compared = [one.mean(-1, keepdims=True) for one in compared]
+        compared = [image.mean(-1, keepdims=True) for image in compared]
     masks = [
         None if path is None else io.read(path, volume=arguments.volume).array[..., 0] != 0
         for path in (arguments.fixed_mask, arguments.moving_mask)
@@ -133,7 +145,11 @@ def _register_files(arguments: argparse.Namespace) -> None:
     initial: Any = arguments.initial
     if initial not in ("search", "identity"):
         initial = load_transform(Path(initial))
-    with progress_bar(f"registering {arguments.moving.name}") as progress:
+    with (
+        progress_bar(f"registering {arguments.moving.name}") as progress,
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore", RegistrationWarning)  # the exit code says it
         result = register(
             compared[0], compared[1], arguments.model, arguments.loss,
             fixed_mask=masks[0], moving_mask=masks[1], initial=initial, channel_axis=-1,
@@ -143,7 +159,10 @@ def _register_files(arguments: argparse.Namespace) -> None:
     alpha, pixels = io.alpha_of(moving, arguments.moving), moving.array
     if alpha is not None and not alpha.premultiplied:
         pixels = multiply(pixels, alpha)
-    warped = result.warp(pixels[np.newaxis], arguments.mode, arguments.padding, channel_axis=-1)[0]
+    padding, fill = outside_of(moving, arguments)
+    warped = result.warp(
+        pixels[np.newaxis], arguments.mode, padding, channel_axis=-1, fill_value=fill
+    )[0]
     if alpha is not None and not alpha.premultiplied:
         warped = divide(warped, alpha, moving.array.dtype)
     written = replace(target, array=warped)
@@ -155,7 +174,8 @@ def _register_files(arguments: argparse.Namespace) -> None:
     if arguments.plot:
         with io.replacing(arguments.plot, overwrite=arguments.force) as beside:
             draw_report(result, compared[0], compared[1], beside)
-    print(f"{arguments.model}: loss {result.loss:.6g}, {_summary(result)}")
+    print(result)
+    return 0 if result.success else 1
 
 
 def _target(fixed: io.Image, moving: io.Image) -> io.Image:
@@ -196,9 +216,3 @@ def _spacing(image: io.Image) -> tuple[float, ...] | None:
     rank = image.array.ndim - 1
     zooms = [float(zoom) for zoom in image.extras["nifti"].header.get_zooms()[:rank]]
     return tuple(zooms[::-1]) if min(zooms) > 0 else None
-
-
-def _summary(result: Any) -> str:
-    """How far the pixels move."""
-    lengths = np.sqrt(np.square(result.field, dtype=np.float64).sum(-1))
-    return f"pixels moved by {lengths.mean():.4g} on average and up to {lengths.max():.4g}"

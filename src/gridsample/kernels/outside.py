@@ -59,11 +59,14 @@ def numbers_outside(plan: Plan, fill: Array | None, differentiated: bool = False
 def means_outside(plan: Plan, fill: Array | None, means: Averaging) -> Surroundings:
     """Return the values for means."""
     around, number = numbers_outside(plan, fill), plan.real.type
-    absent = np.array(np.broadcast_to(means.absent or math.nan, (plan.channels,)), plan.real)
+    is_complex = plan.dtype.kind == "c"
+    missing: Any = means.absent or (complex(math.nan, math.nan) if is_complex else math.nan)
+    kind = np.dtype(f"c{2 * plan.real.itemsize}") if is_complex else plan.real
+    absent = np.array(np.broadcast_to(missing, (plan.channels,)), kind).view(plan.real)
     if not is_differentiable(plan.dtype):
         around = around._replace(holes=absent)
     if means.drops:
-        nowhere = np.full(plan.channels, math.nan, plan.real)
+        nowhere = np.full(len(absent), math.nan, plan.real)
         around = around._replace(out=absent, dropped=nowhere)
     return Surroundings(*around, np.array([means.least], number), absent)
 

@@ -21,6 +21,7 @@ from gridsample.backends import Backend
 from gridsample.definitions.links import about
 from gridsample.definitions.methods import Method
 from gridsample.definitions.plan import (
+    BOUNDARIES,
     MISSING,
     Shape,
     check_flag,
@@ -270,11 +271,12 @@ def check_rule(methods: Sequence[Method], boundaries: Sequence[str], prefilter: 
                 "give no mean; accepted with missing='ignore', weights or padding_mode "
                 f"{MISSING!r}: methods that are normalized"
             )
-    if "dst1" in boundaries:
-        raise ValueError(
-            "padding_mode 'dst1' has zeros beside the image, which are not pixels; accepted with "
-            f"missing='ignore' and weights: every other boundary, and {MISSING!r}"
-        )
+    for name in boundaries:
+        if BOUNDARIES[name].edge == 2:
+            raise ValueError(
+                f"padding_mode {name!r} has zeros beside the image, which are not pixels; accepted "
+                f"with missing='ignore' and weights: every other boundary, and {MISSING!r}"
+            )
 
 
 # Arrays -------------------------------------------------------------------------------------------

@@ -17,14 +17,10 @@ import numpy as np
 
 from gridsample.backends import Backend
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import MISSING, Shape, per_axis
+from gridsample.definitions.plan import EVEN, MISSING, Shape, per_axis
 from gridsample.ops.arrays import Array, back
 from gridsample.ops.missing import Planes, Rule, numbers, stacked
 from gridsample.ops.points import SamplePoints
-
-# The even boundary that folds like an odd one.  A weight has no sign to change.
-EVEN = {"antisymmetric": "symmetric", "antimirror": "mirror"}
-
 
 # The boundaries of both images --------------------------------------------------------------------
 
@@ -56,6 +52,8 @@ def terms_of(
     fill: Sequence[Any], last: bool,
 ) -> Terms:  # fmt: skip
     """Decide how both images continue outside, and whether one sweep can sample them.
+
+    A weight has no sign to change, so m continues as under an even boundary.
 
     Args:
         backend: the backend.

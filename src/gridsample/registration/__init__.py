@@ -1,7 +1,8 @@
 """Registration: find the transform that aligns one image with another.
 
-`register` finds it; `Registration` holds it.  `grid_distance` and `rectified_distance` are losses
-of grids.  All functions accept NumPy arrays and torch tensors; `register` needs torch for both.
+`register` finds it; `Registration` holds it, with a `Verdict` for each pair of images.
+`grid_distance` and `rectified_distance` are losses of grids.  All functions accept NumPy arrays and
+torch tensors; `register` needs torch for both.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ if TYPE_CHECKING:
         rectified_distance_vjp,
     )
     from gridsample.registration.registering import register
-    from gridsample.registration.result import Registration, Stage
+    from gridsample.registration.result import Registration, RegistrationWarning, Stage
+    from gridsample.registration.verdict import Verdict
 
 __all__ = [
     "Registration",
+    "RegistrationWarning",
     "Stage",
+    "Verdict",
     "draw_report",
     "grid_distance",
     "grid_distance_vjp",
@@ -44,7 +48,8 @@ _MODULES = {
         "rectified_distance_vjp",
     ),
     "registering": ("register",),
-    "result": ("Registration", "Stage"),
+    "result": ("Registration", "RegistrationWarning", "Stage"),
+    "verdict": ("Verdict",),
 }
 _LATER = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -9,18 +9,20 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from gridsample.registration.assessment import assess
 from gridsample.registration.losses import Loss
 from gridsample.registration.models import FIELDS, Field, Matrix, generators
-from gridsample.registration.optimisation import descend
+from gridsample.registration.optimisation import AnyModel, Descent, minimize, overlaps
 from gridsample.registration.penalties import Penalty
 from gridsample.registration.pyramid import Level, Pair, pixels_of_levels
 from gridsample.registration.result import Stage
 from gridsample.registration.search import start
+from gridsample.registration.verdict import Verdict
 
 Report = Callable[[float], None]
 
 # At the coarsest level, models with few parameters come first.
-_GROWTH = {
+_MODELS_OF = {
     "affine": ("similarity", "affine"),
     "homography": ("similarity", "affine", "homography"),
 }
@@ -51,6 +53,23 @@ class Settings:
     steps: int
 
 
+@dataclass(frozen=True)
+class Alignment:
+    """The outcome for one pair of images.
+
+    Attributes:
+        model: the model that was found.
+        start: the matrix of the frame from which it started.
+        stages: the losses of all levels.
+        verdict: whether the images agree.
+    """
+
+    model: Matrix | Field
+    start: Tensor
+    stages: tuple[Stage, ...]
+    verdict: Verdict
+
+
 class Work:
     """The share of the work that is done; a level costs as much as it has pixels."""
 
@@ -72,7 +91,7 @@ class Work:
 
 def align(
     pair: Pair, initial: Tensor | None, settings: Settings, item: int, report: Report
-) -> tuple[Matrix | Field, Tensor, list[Stage]]:
+) -> Alignment:
     """Register a pair of images.
 
     Args:
@@ -82,9 +101,6 @@ def align(
         item: the index of the pair.
         report: receives the share of the work that is done.
 
-    Returns:
-        The model, the matrix from which it started, and the losses of all levels.
-
     Raises:
         ValueError: the images hardly overlap at the start.
     """
@@ -92,65 +108,72 @@ def align(
     levels = [pair.level(pixel) for pixel in pixels]
     is_field = settings.model in FIELDS
     # A field bends at the fine levels, so that its matrix is found at the others.
-    first = levels[: max(1, len(levels) - 2)] if is_field and initial is None else []
-    work, history = Work([*first, *levels], report), list[Stage]()
+    coarse = levels[: max(1, len(levels) - 2)] if is_field and initial is None else []
+    climb = Climb(settings, item, Work([*coarse, *levels], report))
     matrix = initial
-    growth: tuple[str, ...] = (settings.model,)
+    models: tuple[str, ...] = (settings.model,)
     if matrix is None:
         group = "affine" if is_field else settings.model
-        matrix, growth = start(pair, group, settings.loss), _GROWTH.get(group, (group,))
-    if first:
-        matrix = matrices(matrix, growth, first, settings, item, work, history).matrix
-    model: Matrix | Field
+        matrix, models = start(pair, group, settings.loss), _MODELS_OF.get(group, (group,))
+    if coarse:
+        matrix = climb.matrices(matrix, models, coarse).model.matrix
+    descent: Descent[Matrix] | Descent[Field]
     if is_field:
-        model = fields(matrix, pair, levels, settings, item, work, history)
+        descent = climb.fields(matrix, pair, levels)
     else:
-        model = matrices(matrix, growth, levels, settings, item, work, history)
-    if not math.isfinite(history[-1].losses[-1]):
-        raise ValueError(
-            "fixed and moving hardly overlap at the initial transform, or loss is not finite there"
+        descent = climb.matrices(matrix, models, levels)
+    if not math.isfinite(descent.losses[-1]):
+        weight = descent.state.weight
+        if overlaps(weight, levels[-1]):
+            raise ValueError(
+                f"loss is not finite at the initial transform, for {int(weight.sum())} valid pixels"
+            )
+        raise ValueError("fixed and moving hardly overlap at the initial transform")
+    verdict = assess(descent.model, levels, descent.converged, descent.last_step)
+    return Alignment(descent.model, matrix, tuple(climb.stages), verdict)
+
+
+class Climb:
+    """The way through the levels of the pyramid, which records the losses."""
+
+    def __init__(self, settings: Settings, item: int, work: Work) -> None:
+        self.settings, self.item, self.work = settings, item, work
+        self.stages = list[Stage]()
+
+    def descend(self, model: AnyModel, name: str, level: Level) -> Descent[AnyModel]:
+        """Optimize a model at a level."""
+        settings = self.settings
+        descent = minimize(
+            model, settings.loss, level, settings.iterations, settings.tolerance, self.work.within
         )
-    return model, matrix, history
+        self.stages.append(Stage(self.item, name, level.axes.size, descent.losses))
+        return descent
 
+    def matrices(
+        self, matrix: Tensor, models: tuple[str, ...], levels: list[Level]
+    ) -> Descent[Matrix]:
+        """Find a matrix: at the coarsest level with each of the models, then with the last."""
+        for level in levels:
+            for name in models:
+                model = Matrix(matrix, generators(name, len(level.axes.size)))
+                descent = self.descend(model, name, level)
+                matrix = descent.model.matrix
+            models = models[-1:]
+            self.work.next()
+        return descent
 
-def matrices(
-    matrix: Tensor, growth: tuple[str, ...], levels: list[Level], settings: Settings, item: int,
-    work: Work, history: list[Stage],
-) -> Matrix:  # fmt: skip
-    """Find a matrix, at the coarsest level in the groups ``growth``, and then in the last one."""
-    for level in levels:
-        for name in growth:
-            model, losses = descend(
-                Matrix(matrix, generators(name, len(level.axes.size))), settings.loss, level,
-                settings.iterations, settings.tolerance, work.within,
-            )  # fmt: skip
-            matrix = model.matrix
-            history.append(Stage(item, name, level.axes.size, tuple(losses)))
-        growth = growth[-1:]
-        work.next()
-    return model
-
-
-def fields(
-    matrix: Tensor, pair: Pair, levels: list[Level], settings: Settings, item: int, work: Work,
-    history: list[Stage],
-) -> Field:  # fmt: skip
-    """Find a field after a matrix."""
-    shape = (1, *levels[0].axes.size, len(pair.size))
-    zeros = torch.zeros(shape, dtype=pair.fixed.dtype, device=pair.fixed.device)
-    unit = min(pair.spacing) / pair.unit
-    penalty = settings.penalty
-    if penalty.kind == "bending":  # second derivatives are per unit of the frame
-        penalty = replace(penalty, weight=penalty.weight / unit**2)
-    model = Field(
-        matrix, zeros, unit, penalty, settings.smoothing,
-        settings.steps if settings.model == "velocity" else None,
-    )  # fmt: skip
-    for level in levels:
-        model, losses = descend(
-            model.at(level), settings.loss, level, settings.iterations, settings.tolerance,
-            work.within,
-        )  # fmt: skip
-        history.append(Stage(item, settings.model, level.axes.size, tuple(losses)))
-        work.next()
-    return model
+    def fields(self, matrix: Tensor, pair: Pair, levels: list[Level]) -> Descent[Field]:
+        """Find a field after a matrix."""
+        shape = (1, *levels[0].axes.size, len(pair.size))
+        zeros = torch.zeros(shape, dtype=pair.fixed.dtype, device=pair.fixed.device)
+        unit = min(pair.spacing) / pair.unit
+        penalty = self.settings.penalty
+        if penalty.name == "bending":  # second derivatives are per unit of the frame
+            penalty = replace(penalty, weight=penalty.weight / unit**2)
+        steps = self.settings.steps if self.settings.model == "velocity" else None
+        model = Field(matrix, zeros, unit, penalty, self.settings.smoothing, steps)
+        for level in levels:
+            descent = self.descend(model.at(level), self.settings.model, level)
+            model = descent.model
+            self.work.next()
+        return descent

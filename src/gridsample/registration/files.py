@@ -102,8 +102,8 @@ def _inverse(matrix: NDArray[Any], path: Path) -> NDArray[Any]:
     if matrix.shape not in ((3, 3), (4, 4)):
         raise FileError(f"{path} holds shape {matrix.shape}; a transform is 3 x 3 or 4 x 4")
     try:
-        found = np.linalg.inv(matrix)
+        inverse = np.linalg.inv(matrix)
     except np.linalg.LinAlgError:
         raise FileError(f"{path} holds a singular matrix") from None
-    whole: NDArray[Any] = (found / found[-1, -1])[np.newaxis]
-    return whole
+    normalized: NDArray[Any] = (inverse / inverse[-1, -1])[np.newaxis]
+    return normalized

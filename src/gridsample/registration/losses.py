@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from gridsample.fields.arrays import check_name
+from gridsample.registration.sums import spread, total
 
 Images = tuple[Tensor, Tensor, Tensor]
 Measure = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -36,14 +37,14 @@ class Loss:
         value: the loss, a number, differentiable in the warped image.
         curvature: an approximate second derivative for each entry of the warped image, which is
             never negative; None if it is estimated from the gradient.
-        edges: whether the search for a start compares edges, because the images may differ in
-            contrast.
+        any_contrast: whether the search for a start allows for inverted contrast, and compares
+            edges, too.
     """
 
     name: str
     value: Measure
     curvature: Measure | None
-    edges: bool = False
+    any_contrast: bool = False
 
     def slopes(self, warped: Tensor, fixed: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Return the gradient along the warped image, and the curvature."""
@@ -55,35 +56,35 @@ class Loss:
             return gradient, self.curvature(warped, fixed, weight)
         # For a negative log-likelihood, the sum of the squared gradients estimates the curvature.
         # A loss that is quadratic near 0 has the curvature g² / (2 loss).
-        size = gradient.square().sum()
+        size = total(gradient.square())
         if self.name != "mi":
             size = size / (2 * value.detach().abs() + _TINY)
         return gradient, (size * weight).expand_as(warped)
 
 
-def loss_of(given: Any) -> Loss:
+def loss_of(loss: Any) -> Loss:
     """Return the loss of a name or of the caller's function, or raise an error."""
-    if isinstance(given, str) or not callable(given):
-        return LOSSES[check_name(given, tuple(LOSSES), "loss")]
+    if isinstance(loss, str) or not callable(loss):
+        return LOSSES[check_name(loss, tuple(LOSSES), "loss")]
 
     def value(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
-        found = given(warped[None], fixed[None], weight[None, None])
-        if not isinstance(found, Tensor) or found.numel() != 1 or found.is_complex():
+        result = loss(warped[None], fixed[None], weight[None, None])
+        if not isinstance(result, Tensor) or result.numel() != 1 or result.is_complex():
             raise TypeError(
                 "loss must return a tensor with one real number, the loss of (warped, fixed, "
-                f"weight); got {type(found).__name__}"
-                + (f" of shape {tuple(found.shape)}" if isinstance(found, Tensor) else "")
+                f"weight); got {type(result).__name__}"
+                + (f" of shape {tuple(result.shape)}" if isinstance(result, Tensor) else "")
             )
-        if torch.is_grad_enabled() and warped.requires_grad and not found.requires_grad:
+        if torch.is_grad_enabled() and warped.requires_grad and not result.requires_grad:
             raise ValueError("loss does not depend on the warped image, or is not differentiable")
-        return found.reshape(())
+        return result.reshape(())
 
     return Loss("callable", value, None)
 
 
-def total(weight: Tensor, images: Tensor) -> Tensor:
+def weight_sum(weight: Tensor, images: Tensor) -> Tensor:
     """The sum of the weights, counted for every channel."""
-    return weight.sum() * len(images) + _TINY
+    return total(weight) * len(images) + _TINY
 
 
 # Differences --------------------------------------------------------------------------------------
@@ -91,22 +92,22 @@ def total(weight: Tensor, images: Tensor) -> Tensor:
 
 def mse(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
     """The mean of the squared differences."""
-    return (weight * (warped - fixed).square()).sum() / total(weight, fixed)
+    return total(weight * (warped - fixed).square()) / weight_sum(weight, fixed)
 
 
 def mse_curvature(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
     """The second derivative of `mse`."""
-    return (2 * weight / total(weight, fixed)).expand_as(warped)
+    return (2 * weight / weight_sum(weight, fixed)).expand_as(warped)
 
 
 def l1(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
     """The mean of the absolute differences."""
-    return (weight * (warped - fixed).abs()).sum() / total(weight, fixed)
+    return total(weight * (warped - fixed).abs()) / weight_sum(weight, fixed)
 
 
 def l1_curvature(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
     """The weights of iteratively reweighted least squares, which majorize `l1`."""
-    return weight / ((warped - fixed).abs() + _ROUGH) / total(weight, fixed)
+    return weight / ((warped - fixed).abs() + _ROUGH) / weight_sum(weight, fixed)
 
 
 # Correlations -------------------------------------------------------------------------------------
@@ -114,24 +115,26 @@ def l1_curvature(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
 
 def centred(image: Tensor, weight: Tensor) -> Tensor:
     """Subtract the mean of each channel."""
-    over = tuple(range(1, image.ndim))
-    mean = (weight * image).sum(over, keepdim=True) / (weight.sum() + _TINY)
-    return image - mean
+    mean = channel_sums(weight * image) / (total(weight) + _TINY)
+    return image - spread(mean, image)
+
+
+def channel_sums(images: Tensor) -> Tensor:
+    """Sum each channel of (C, *spatial), as (C, 1, ...)."""
+    return total(images, images.ndim - 1).reshape(-1, *(1,) * (images.ndim - 1))
 
 
 def ncc(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
     """1 minus the correlation coefficient, averaged over the channels."""
-    over = tuple(range(1, fixed.ndim))
     a, b = centred(warped, weight), centred(fixed, weight)
-    shared = (weight * a * b).sum(over)
-    sizes = (weight * a * a).sum(over) * (weight * b * b).sum(over)
+    shared = channel_sums(weight * a * b)
+    sizes = channel_sums(weight * a * a) * channel_sums(weight * b * b)
     return 1 - (shared * torch.rsqrt(sizes + _TINY)).mean()
 
 
 def ncc_curvature(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
     """The curvature of half the squared distance between normalized images."""
-    over = tuple(range(1, fixed.ndim))
-    size = (weight * centred(warped, weight).square()).sum(over, keepdim=True)
+    size = channel_sums(weight * centred(warped, weight).square())
     return weight / (size + _TINY) / len(fixed)
 
 
@@ -153,7 +156,7 @@ def window_moments(
     """The share of known pixels in each window, both variances, and the covariance."""
     known = window_mean(weight[None])
     share = 1 / known.clamp_min(_TINY)
-    a, b = (window_mean(weight * one) * share for one in (warped, fixed))
+    a, b = (window_mean(weight * image) * share for image in (warped, fixed))
     aa = window_mean(weight * warped * warped) * share - a * a
     bb = window_mean(weight * fixed * fixed) * share - b * b
     ab = window_mean(weight * warped * fixed) * share - a * b
@@ -168,7 +171,7 @@ def lncc(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
     """1 minus the mean of the squared correlation coefficients of all windows."""
     _, aa, bb, ab = window_moments(warped, fixed, weight)
     local = ab * ab / ((aa + _FLAT) * (bb + _FLAT))
-    return 1 - (weight * local).sum() / total(weight, fixed)
+    return 1 - total(weight * local) / weight_sum(weight, fixed)
 
 
 def lncc_curvature(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
@@ -176,7 +179,7 @@ def lncc_curvature(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
     known, aa, bb, ab = window_moments(warped, fixed, weight)
     local = ab * ab / ((aa + _FLAT) * (bb + _FLAT))
     each = weight * 2 * local / (aa + _FLAT) / known.clamp_min(_TINY)
-    return weight * window_mean(each) / total(weight, fixed)
+    return weight * window_mean(each) / weight_sum(weight, fixed)
 
 
 # Mutual information -------------------------------------------------------------------------------
@@ -190,7 +193,7 @@ def mi(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
     return -torch.stack(parts).mean()
 
 
-def _places(values: Tensor) -> Tensor:
+def histogram_positions(values: Tensor) -> Tensor:
     """Positions in the histogram: the extremes of the values lie within bins 1 to BINS - 3."""
     low, high = torch.aminmax(values.detach())
     return (values - low) / (high - low + _TINY) * (BINS - 4) + 1
@@ -200,11 +203,11 @@ def _mutual(warped: Tensor, fixed: Tensor, share: Tensor) -> Tensor:
     """Estimate the mutual information by Parzen windows: cubic B-splines along the warped image."""
     if not len(warped):
         return warped.sum()
-    rows = _places(fixed).round().long()
-    places = _places(warped)
-    base = places.detach().floor()
-    t = places - base
-    first = rows * BINS + base.long() - 1
+    rows = histogram_positions(fixed).round().long()
+    positions = histogram_positions(warped)
+    base = positions.detach().floor()
+    t = positions - base
+    bins = rows * BINS + base.long() - 1
     s = 1 - t
     taps = (
         s * s * s / 6,
@@ -214,10 +217,10 @@ def _mutual(warped: Tensor, fixed: Tensor, share: Tensor) -> Tensor:
     )
     joint = torch.zeros(BINS * BINS, dtype=warped.dtype, device=warped.device)
     for k, tap in enumerate(taps):
-        joint = joint.index_add(0, first + k, tap * share)
-    joint = (joint / share.sum()).reshape(BINS, BINS)
-    apart = joint.sum(0, keepdim=True) * joint.sum(1, keepdim=True)
-    ratio = torch.log(joint.clamp_min(1e-12)) - torch.log(apart.clamp_min(1e-12))
+        joint = joint.index_add(0, bins + k, tap * share)
+    joint = (joint / total(share)).reshape(BINS, BINS)
+    independent = joint.sum(0, keepdim=True) * joint.sum(1, keepdim=True)
+    ratio = torch.log(joint.clamp_min(1e-12)) - torch.log(independent.clamp_min(1e-12))
     return (joint * ratio).sum()
 
 
@@ -226,5 +229,5 @@ LOSSES = {
     "l1": Loss("l1", l1, l1_curvature),
     "ncc": Loss("ncc", ncc, ncc_curvature),
     "lncc": Loss("lncc", lncc, lncc_curvature),
-    "mi": Loss("mi", mi, None, edges=True),
+    "mi": Loss("mi", mi, None, any_contrast=True),
 }

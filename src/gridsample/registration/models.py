@@ -6,10 +6,15 @@ from the derivatives of the loss along the warped image, to the next model.
 
 from __future__ import annotations
 
+import functools
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gridsample.fields.displacements import exp
@@ -17,13 +22,12 @@ from gridsample.ops.derivatives import grid_gradient
 from gridsample.ops.resizing import interpolate
 from gridsample.registration.penalties import Penalty, conjugate_gradients, smoothed
 from gridsample.registration.pyramid import Level
+from gridsample.registration.sums import total
 
 MATRICES = ("translation", "rigid", "similarity", "affine", "homography")
 FIELDS = ("displacement", "velocity")
 MODELS = (*MATRICES, *FIELDS)
 
-_CHUNK = 1 << 18
-"""Points whose products are in memory together."""
 _RIDGE = 1e-6
 """Added to the diagonal of the normal equations, relative to it."""
 
@@ -53,30 +57,30 @@ class Model(Protocol):
 
 def generators(model: str, rank: int) -> Tensor:
     """(P, D + 1, D + 1): the directions in which a group of matrices leaves the identity."""
-    found = []
+    matrices = []
 
-    def unit(*entries: tuple[int, int, float]) -> None:
-        one = torch.zeros(rank + 1, rank + 1, dtype=torch.float64)
+    def add(*entries: tuple[int, int, float]) -> None:
+        matrix = torch.zeros(rank + 1, rank + 1, dtype=torch.float64)
         for i, j, value in entries:
-            one[i, j] = value
-        found.append(one)
+            matrix[i, j] = value
+        matrices.append(matrix)
 
     for i in range(rank):
-        unit((i, rank, 1))
+        add((i, rank, 1))
     if model in ("rigid", "similarity"):
         for i in range(rank):
             for j in range(i):
-                unit((i, j, 1), (j, i, -1))
+                add((i, j, 1), (j, i, -1))
     if model == "similarity":
-        unit(*((i, i, 1) for i in range(rank)))
+        add(*((i, i, 1) for i in range(rank)))
     if model in ("affine", "homography"):
         for i in range(rank):
             for j in range(rank):
-                unit((i, j, 1))
+                add((i, j, 1))
     if model == "homography":
         for j in range(rank):
-            unit((rank, j, 1))
-    return torch.stack(found)
+            add((rank, j, 1))
+    return torch.stack(matrices)
 
 
 @dataclass(frozen=True)
@@ -88,70 +92,130 @@ class Matrix:
     """
 
     matrix: Tensor
-    directions: Tensor
+    generators: Tensor
 
     def positions(self, level: Level) -> Tensor:
         """See `Model`."""
-        return mapped(self.matrix, level, level.axes.coordinates(level.fixed))[0][None]
+        return mapped(self.matrix, level, level.axes.lines(level.fixed))
+
+    def at(self, level: Level) -> Self:
+        """The model for another level: a matrix of the frame fits all of them."""
+        return self
 
     def penalty(self, level: Level) -> float:
         """See `Model`."""
         return 0.0
 
     def step(self, level: Level, positions: Tensor, gradient: Tensor, curvature: Tensor) -> Tensor:
-        """See `Model`; the sums are taken over parts of the points, so that memory is bounded."""
+        """See `Model`.
+
+        A parameter moves the homogeneous target by matrix @ generator @ (x, y, 1), so that the
+        normal equations consist of sums of products of two slopes and two source coordinates.
+        """
+        rank = positions.shape[-1]
+        slopes = self.homogeneous_slopes(level, positions)
+        lines = level.axes.lines(level.fixed)
+        count = len(slopes)
+        linear = np.zeros((count, rank + 1))
+        quadratic = np.zeros((count, rank + 1, count, rank + 1))
+        once, twice = monomials(rank)
+        for i in range(count):
+            linear[i] = moments((gradient * slopes[i]).sum(0), lines, 1)[once]
+            weighted = curvature * slopes[i]
+            for j in range(i + 1):
+                products = moments((weighted * slopes[j]).sum(0), lines, 2)[twice]
+                quadratic[i, :, j] = quadratic[j, :, i] = products
+        # (P, count * (D + 1)): how the parameters move the homogeneous target, for (x, y, 1).
+        moves = (self.matrix @ self.generators)[:, :count].flatten(1).numpy()
+        left = moves @ quadratic.reshape(linear.size, linear.size) @ moves.T
+        right = moves @ linear.ravel()
+        left[np.diag_indices_from(left)] += left.diagonal() * _RIDGE + 1e-30
+        if not np.isfinite(left).all():
+            return torch.full((len(right),), math.nan, dtype=torch.float64)
+        return torch.from_numpy(np.linalg.lstsq(left, -right)[0])
+
+    def homogeneous_slopes(self, level: Level, positions: Tensor) -> list[Tensor]:
+        """(C, *spatial): the derivatives along the entries of the homogeneous target in the frame.
+
+        The last entry of an affine map's target is always 1, and is left out.
+        """
         rank = positions.shape[-1]
         slopes = image_slopes(level, positions)
-        points = level.axes.coordinates(level.fixed).reshape(-1, rank)
-        flat = [one.reshape(len(one), -1) for one in (gradient, curvature)]
-        steps = slopes.new_tensor(level.moving_axes.steps)
-        along = slopes.reshape(len(gradient), -1, rank) / steps
-        whole = (self.matrix).to(slopes)
-        directions = self.directions.to(slopes).flatten(1).T
-        count = directions.shape[1]
-        left = torch.zeros(count, count, dtype=torch.float64, device=slopes.device)
-        right = torch.zeros(count, dtype=torch.float64, device=slopes.device)
-        for begin in range(0, len(points), _CHUNK):
-            part = slice(begin, begin + _CHUNK)
-            sources = torch.nn.functional.pad(points[part], (0, 1), value=1.0)
-            targets = sources @ whole.T
-            depth = targets[:, -1:]
-            for channel in range(len(gradient)):
-                one = along[channel, part] / depth
-                last = -(one * targets[:, :-1]).sum(-1, keepdim=True) / depth
-                lever = torch.cat([one, last], -1) @ whole
-                columns = (lever[:, :, None] * sources[:, None, :]).flatten(1) @ directions
-                left += (columns.T @ (flat[1][channel, part, None] * columns)).double()
-                right += (columns.T @ flat[0][channel, part]).double()
-        left += torch.diag(left.diagonal() * _RIDGE + 1e-30)
-        step: Tensor = torch.linalg.lstsq(left.cpu(), -right.cpu()[:, None]).solution[:, 0]
-        return step
+        spacings = level.moving_axes.spacings
+        parts = [slopes[..., k] / spacings[k] for k in range(rank)]
+        if is_affine(self.matrix) and not bool(self.generators[:, rank].any()):
+            return parts
+        lines = level.axes.lines(level.fixed)
+        targets = [row_of(row, lines) for row in self.matrix.tolist()]
+        depth = targets.pop()
+        parts = [part / depth for part in parts]
+        last = sum(part * target for part, target in zip(parts, targets, strict=True)) / depth
+        return [*parts, -last]
 
     def moved(self, step: Tensor, length: float) -> Self:
         """See `Model`."""
-        turn = torch.linalg.matrix_exp((self.directions * step[:, None, None] * length).sum(0))
-        matrix = self.matrix @ turn
+        exponent = (self.generators * step[:, None, None] * length).sum(0)
+        matrix = self.matrix @ torch.linalg.matrix_exp(exponent)
         return replace(self, matrix=matrix / matrix[-1, -1])
 
 
-def mapped(matrix: Tensor, level: Level, points: Tensor) -> tuple[Tensor, Tensor]:
-    """Apply a matrix of the frame, and convert to the moving image's pixels of this level.
+def moments(values: Tensor, lines: Sequence[Tensor], order: int) -> NDArray[np.float64]:
+    """(order + 1, ...): the sums of values times x^i y^j z^k, for all powers up to ``order``."""
+    for axis, line in enumerate(line.flatten() for line in lines):
+        powers = [values.contiguous().sum(-1)]
+        for _ in range(order):
+            values = values * line
+            powers.append(values.sum(-1))
+        values = torch.stack(powers, axis).double()
+    return values.cpu().numpy()
+
+
+@functools.cache
+def monomials(rank: int) -> tuple[Any, Any]:
+    """The indices in moments of (x, y, z, 1), and of the products of two of these."""
+    exponents = np.eye(rank + 1, dtype=int)[:, :rank]
+    return tuple(exponents.T), tuple(np.moveaxis(exponents[:, None] + exponents, -1, 0))
+
+
+def is_affine(matrix: Tensor) -> bool:
+    """Whether the last row of a matrix is (0, ..., 0, 1)."""
+    return bool((matrix[-1, :-1] == 0).all()) and float(matrix[-1, -1]) == 1
+
+
+def row_of(row: Sequence[float], components: Sequence[Tensor]) -> Tensor:
+    """One entry of a product of a matrix with homogeneous points, given by their components."""
+    products = [factor * part for factor, part in zip(row[:-1], components, strict=True)]
+    products[-1] = products[-1] + row[-1]
+    result = products.pop()
+    while products:
+        result = result + products.pop()
+    return result
+
+
+def mapped(matrix: Tensor, level: Level, components: Sequence[Tensor]) -> Tensor:
+    """(1, *spatial, D): apply a matrix of the frame, in the moving image's pixels of this level.
 
     Points at or behind the horizon of a homography come out far away.
+
+    Args:
+        matrix: (D + 1, D + 1).
+        level: the level.
+        components: x, y, z of the points; they may broadcast.
     """
-    whole = torch.linalg.inv(level.moving_axes.matrix()) @ matrix
-    whole = whole.to(points)
-    rank = points.shape[-1]
-    targets = points @ whole[:, :rank].T + whole[:, rank]
-    depth = targets[..., rank:]
-    far = depth <= 1e-6
-    return torch.where(far, -1e6, targets[..., :rank] / torch.where(far, 1.0, depth)), depth
+    rows = (torch.linalg.inv(level.moving_axes.matrix()) @ matrix).tolist()
+    targets = [row_of(row, components) for row in rows[:-1]]
+    if not is_affine(matrix):
+        depth = row_of(rows[-1], components)
+        behind = depth <= 1e-6
+        depth = torch.where(behind, 1.0, depth)
+        targets = [torch.where(behind, -1e6, target / depth) for target in targets]
+    return torch.stack(targets).movedim(0, -1)[None]
 
 
 def image_slopes(level: Level, positions: Tensor) -> Tensor:
     """(C, *spatial, D): the derivatives of the warped image along the positions."""
-    found: Tensor = grid_gradient(level.moving, positions, level.mode, "border", coords="pixel")[0]
-    return found
+    slopes: Tensor = grid_gradient(level.moving, positions, level.mode, "border", coords="pixel")[0]
+    return slopes
 
 
 # Fields -------------------------------------------------------------------------------------------
@@ -179,33 +243,35 @@ class Field:
     smoothing: float = 0.0
     steps: int | None = None
 
-    def sides(self, level: Level) -> Tensor:
-        """The sides of a pixel of the level, in the unit of the field."""
-        return self.field.new_tensor(level.axes.steps) / self.unit
+    def spacings(self, level: Level) -> Tensor:
+        """The spacings of the level's pixels, in the unit of the field."""
+        return self.field.new_tensor(level.axes.spacings) / self.unit
 
     def displacements(self, level: Level, field: Tensor) -> Tensor:
         """The displacements of a field of parameters."""
         if self.steps is None:
             return field
-        sides = self.sides(level)
-        found: Tensor = exp(field / sides, self.steps) * sides
-        return found
+        spacings = self.spacings(level)
+        displacements: Tensor = exp(field / spacings, self.steps) * spacings
+        return displacements
 
     def positions(self, level: Level) -> Tensor:
         """See `Model`."""
-        shift = self.displacements(level, self.field) * self.unit
-        return mapped(self.matrix, level, level.axes.coordinates(level.fixed) + shift)[0]
+        shift = self.displacements(level, self.field)[0] * self.unit
+        lines = level.axes.lines(level.fixed)
+        components = [line + part for line, part in zip(lines, shift.unbind(-1), strict=True)]
+        return mapped(self.matrix, level, components)
 
     def penalty(self, level: Level) -> Tensor:
         """See `Model`."""
-        return self.penalty_of.energy(self.field, self.sides(level))
+        return self.penalty_of.energy(self.field, self.spacings(level))
 
     def step(self, level: Level, positions: Tensor, gradient: Tensor, curvature: Tensor) -> Tensor:
         """See `Model`; the equations of all pixels are solved by conjugate gradients."""
         rank = positions.shape[-1]
-        scale = torch.linalg.inv(level.moving_axes.matrix())[:-1, :-1]
-        turn = (scale @ self.matrix[:-1, :-1]) * self.unit
-        slopes = image_slopes(level, positions) @ turn.to(positions)
+        to_pixels = torch.linalg.inv(level.moving_axes.matrix())[:-1, :-1]
+        jacobian = (to_pixels @ self.matrix[:-1, :-1]) * self.unit
+        slopes = image_slopes(level, positions) @ jacobian.to(positions)
         force = (gradient[..., None] * slopes).sum(0)[None]
         if self.steps is not None:
             force = self.pulled_back(level, force)
@@ -213,8 +279,8 @@ class Field:
             [(curvature * slopes[..., i] * slopes[..., j]).sum(0) for j in range(i + 1)]
             for i in range(rank)
         ]
-        sides = self.sides(level)
-        force = force + self.penalty_of.gradient(self.field, sides)
+        spacings = self.spacings(level)
+        force = force + self.penalty_of.gradient(self.field, spacings)
 
         def product(step: Tensor) -> Tensor:
             parts = step[0].unbind(-1)
@@ -222,19 +288,19 @@ class Field:
                 sum(normal[max(i, j)][min(i, j)] * parts[j] for j in range(rank))
                 for i in range(rank)
             ]
-            return torch.stack(rows, -1)[None] + self.penalty_of.gradient(step, sides)
+            return torch.stack(rows, -1)[None] + self.penalty_of.gradient(step, spacings)
 
-        means = torch.stack([normal[i][i].mean() for i in range(rank)])
-        spectrum = means + self.penalty_of.spectrum(self.field, sides)[..., None]
+        means = torch.stack([total(normal[i][i]) / normal[i][i].numel() for i in range(rank)])
+        spectrum = means + self.penalty_of.spectrum(self.field, spacings)[..., None]
         step = conjugate_gradients(product, -force, spectrum)
-        return smoothed(step, self.smoothing / sides) if self.smoothing else step
+        return smoothed(step, self.smoothing / spacings) if self.smoothing else step
 
     def pulled_back(self, level: Level, force: Tensor) -> Tensor:
         """The gradient of the velocity, for that of the displacements."""
         with torch.enable_grad():
             leaf = self.field.detach().requires_grad_()
-            found = self.displacements(level, leaf)
-            return torch.autograd.grad(found, leaf, force)[0]
+            displacements = self.displacements(level, leaf)
+            return torch.autograd.grad(displacements, leaf, force)[0]
 
     def moved(self, step: Tensor, length: float) -> Self:
         """See `Model`."""

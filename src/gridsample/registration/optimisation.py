@@ -13,12 +13,15 @@ from torch import Tensor
 from gridsample.registration.losses import Loss
 from gridsample.registration.models import Model
 from gridsample.registration.pyramid import Level
+from gridsample.registration.sums import total
 
 _LENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01)
 """The lengths of the steps that are tried."""
 _MIN_OVERLAP = 0.15
 """The least share of the fixed image that must be on the moving image."""
 _STEEPEST, _FLATTEST = 64.0, 1 / 64
+_MEASURED = 24
+"""The number of points along each axis, at least, at which a motion is measured."""
 
 AnyModel = TypeVar("AnyModel", bound=Model)
 
@@ -34,31 +37,62 @@ class State(Generic[AnyModel]):
     loss: float
 
 
+def overlaps(weight: Tensor, level: Level) -> bool:
+    """Whether enough of the fixed image is on the moving image to compare them."""
+    return float(total(weight)) > _MIN_OVERLAP * float(total(level.weight))
+
+
 def evaluate(model: AnyModel, loss: Loss, level: Level) -> State[AnyModel]:
     """Compute the loss of a model; it is infinite where the images hardly overlap."""
     positions = model.positions(level)
     warped, weight = level.sample(positions)
     value = math.inf
-    if float(weight.sum()) > _MIN_OVERLAP * float(level.weight.sum()):
+    if overlaps(weight, level):
         value = float(loss.value(warped, level.fixed, weight)) + float(model.penalty(level))
     return State(model, positions, warped, weight, value if math.isfinite(value) else math.inf)
 
 
 def motion(before: State[AnyModel], after: State[AnyModel]) -> float:
     """The mean distance by which the points moved, in pixels of the level."""
-    moved = (after.positions - before.positions).square().sum(-1).sqrt()
-    counted = (before.weight > 0).to(moved)
-    return float((moved[0] * counted).sum() / counted.sum().clamp_min(1))
+    size = before.weight.shape
+    sparse = tuple(slice(None, None, max(1, n // _MEASURED)) for n in size)
+    motions = after.positions[0][sparse] - before.positions[0][sparse]
+    distances = motions.square().sum(-1).sqrt()
+    counted = (before.weight[sparse] > 0).to(distances)
+    return float(total(distances * counted) / total(counted).clamp_min(1))
 
 
-def descend(
+@dataclass(frozen=True)
+class Descent(Generic[AnyModel]):
+    """What the optimizer did at one level.
+
+    Attributes:
+        state: the best model, and its loss.
+        losses: the loss before the first and after each step.
+        converged: whether it ended because steps were small or could not decrease the loss.
+        last_step: the mean motion of the last step, in pixels of the level; infinite if a
+            derivative was not finite.
+    """
+
+    state: State[AnyModel]
+    losses: tuple[float, ...]
+    converged: bool
+    last_step: float
+
+    @property
+    def model(self) -> AnyModel:
+        """The best model."""
+        return self.state.model
+
+
+def minimize(
     model: AnyModel,
     loss: Loss,
     level: Level,
     iterations: int,
     tolerance: float,
     report: Callable[[float], None] = lambda share: None,
-) -> tuple[AnyModel, list[float]]:
+) -> Descent[AnyModel]:
     """Minimize the loss at one level of the pyramid.
 
     Args:
@@ -68,37 +102,37 @@ def descend(
         iterations: the largest number of steps.
         tolerance: the optimizer stops after a step that moves the points by less, in pixels.
         report: receives the share of the iterations that is done.
-
-    Returns:
-        The best model, and the loss before the first and after each step.
     """
     with torch.no_grad():
         state = evaluate(model, loss, level)
-        history, scale = [state.loss], 1.0
+        losses, scale, distance, converged = [state.loss], 1.0, 0.0, False
         for iteration in range(iterations):
             gradient, curvature = loss.slopes(state.warped, level.fixed, state.weight)
             step = state.model.step(level, state.positions, gradient, curvature * scale)
-            found = shortened(state, step, loss, level)
-            if found is None:
+            if not bool(torch.isfinite(step).all()):
+                distance = math.inf
                 break
-            length, after = found
+            accepted = line_search(state, step, loss, level)
+            if accepted is None:
+                converged = True
+                break
+            length, after = accepted
             if loss.curvature is None:
                 scale = scale * 4 if length < 1 else scale / 2
                 scale = min(max(scale, _FLATTEST), _STEEPEST)
-            moved, state = motion(state, after), after
-            history.append(state.loss)
+            distance, state = motion(state, after), after
+            losses.append(state.loss)
             report((iteration + 1) / iterations)
-            if moved < tolerance:
+            if distance < tolerance:
+                converged = True
                 break
-    return state.model, history
+    return Descent(state, tuple(losses), converged, distance)
 
 
-def shortened(
+def line_search(
     state: State[AnyModel], step: Tensor, loss: Loss, level: Level
 ) -> tuple[float, State[AnyModel]] | None:
     """Find the first length of a step that decreases the loss; None if none does."""
-    if not bool(torch.isfinite(step).all()):
-        return None
     for length in _LENGTHS:
         model: AnyModel = state.model.moved(step, length)
         after = evaluate(model, loss, level)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from gridsample.fields.arrays import check_name
+from gridsample.registration.sums import total
 
 PENALTIES = ("diffusion", "bending")
 
@@ -23,45 +24,45 @@ class Penalty:
     """A regularization of fields (1, *spatial, D).
 
     Attributes:
-        kind: "diffusion", the sum of the squared first derivatives, or "bending", of the second.
+        name: "diffusion", the sum of the squared first derivatives, or "bending", of the second.
         weight: its factor in the loss.
     """
 
-    kind: str
+    name: str
     weight: float
 
     def __post_init__(self) -> None:
-        check_name(self.kind, PENALTIES, "regularization")
+        check_name(self.name, PENALTIES, "regularization")
 
     def operators(self, rank: int) -> Iterator[tuple[tuple[int, ...], float]]:
         """The derivatives: the axes along which differences are taken, and how often it counts."""
         for i in range(rank):
-            if self.kind == "diffusion":
+            if self.name == "diffusion":
                 yield (i,), 1.0
                 continue
             for j in range(i + 1):
                 yield (i, j), 1.0 if i == j else 2.0
 
-    def energy(self, field: Tensor, sides: Tensor) -> Tensor:
-        """The penalty of a field on pixels with these sides along x, y, z."""
-        return (field * self.gradient(field, sides)).sum() / 2
+    def energy(self, field: Tensor, spacings: Tensor) -> Tensor:
+        """The penalty of a field on pixels with these spacings along x, y, z."""
+        return total(field * self.gradient(field, spacings)) / 2
 
-    def gradient(self, field: Tensor, sides: Tensor) -> Tensor:
+    def gradient(self, field: Tensor, spacings: Tensor) -> Tensor:
         """The derivative of `energy`."""
         rank = field.shape[-1]
-        found = torch.zeros_like(field)
+        gradient = torch.zeros_like(field)
         points = field[0, ..., 0].numel()
         for axes, count in self.operators(rank):
-            one, factor = field, count * self.weight / points
+            differences, factor = field, count * self.weight / points
             for axis in axes:
-                one = torch.diff(one, dim=rank - axis)
-                factor = factor / float(sides[axis]) ** 2
+                differences = torch.diff(differences, dim=rank - axis)
+                factor = factor / float(spacings[axis]) ** 2
             for axis in reversed(axes):
-                one = adjoint_difference(one, rank - axis)
-            found = found + one * factor
-        return found
+                differences = adjoint_difference(differences, rank - axis)
+            gradient = gradient + differences * factor
+        return gradient
 
-    def spectrum(self, field: Tensor, sides: Tensor) -> Tensor:
+    def spectrum(self, field: Tensor, spacings: Tensor) -> Tensor:
         """(*spatial): the factors by which `gradient` multiplies the cosines of `cosines`.
 
         This is exact for diffusion, and an approximation near the edges for bending.
@@ -72,15 +73,15 @@ class Penalty:
         for axis in range(rank):
             n = size[rank - 1 - axis]
             angle = torch.arange(n, dtype=field.dtype, device=field.device) * (math.pi / n)
-            line = (2 - 2 * torch.cos(angle)) / float(sides[axis]) ** 2
+            line = (2 - 2 * torch.cos(angle)) / float(spacings[axis]) ** 2
             along.append(line.reshape(-1, *(1,) * axis))
-        total = torch.zeros(size, dtype=field.dtype, device=field.device)
+        spectrum = torch.zeros(size, dtype=field.dtype, device=field.device)
         for axes, count in self.operators(rank):
-            one = torch.full_like(total, count)
+            product = torch.full_like(spectrum, count)
             for axis in axes:
-                one = one * along[axis]
-            total = total + one
-        return total * (self.weight / math.prod(size))
+                product = product * along[axis]
+            spectrum = spectrum + product
+        return spectrum * (self.weight / math.prod(size))
 
 
 def adjoint_difference(differences: Tensor, dim: int) -> Tensor:
@@ -108,8 +109,8 @@ def cosines(field: Tensor) -> Tensor:
             continue
         lines = field.movedim(dim, -1)
         lines = torch.cat([lines[..., ::2], lines[..., 1::2].flip(-1)], -1)
-        turned = torch.fft.fft(lines) * _quarter_turns(lines)
-        field = turned.real.movedim(-1, dim)
+        rotated = torch.fft.fft(lines) * _quarter_turns(lines)
+        field = rotated.real.movedim(-1, dim)
     return field
 
 
@@ -123,20 +124,24 @@ def uncosines(field: Tensor) -> Tensor:
             field = along(field, matrix, dim)
             continue
         lines = field.movedim(dim, -1)
-        other = torch.nn.functional.pad(lines[..., 1:].flip(-1), (1, 0))
-        turned = torch.complex(lines, -other) * _quarter_turns(lines).conj()
-        found = torch.fft.ifft(turned).real
+        reversed_lines = torch.nn.functional.pad(lines[..., 1:].flip(-1), (1, 0))
+        rotated = torch.complex(lines, -reversed_lines) * _quarter_turns(lines).conj()
+        permuted = torch.fft.ifft(rotated).real
         half = (n + 1) // 2
         lines = torch.empty_like(lines)
-        lines[..., ::2], lines[..., 1::2] = found[..., :half], found[..., half:].flip(-1)
+        lines[..., ::2], lines[..., 1::2] = permuted[..., :half], permuted[..., half:].flip(-1)
         field = lines.movedim(-1, dim)
     return field
 
 
 def along(field: Tensor, matrix: Tensor, dim: int) -> Tensor:
     """Multiply the lines along an axis by a matrix."""
-    made: Tensor = torch.tensordot(field, matrix, ([dim], [1]))
-    return made.movedim(-1, dim)
+    if dim < field.ndim - 2:  # products of small matrices do not depend on the number of threads
+        lead = field.shape[:dim].numel()
+        lines = field.reshape(lead, field.shape[dim], -1)
+        return torch.bmm(matrix.expand(lead, -1, -1), lines).reshape(field.shape)
+    product: Tensor = torch.tensordot(field, matrix, ([dim], [1]))
+    return product.movedim(-1, dim)
 
 
 def cosine_matrix(like: Tensor, n: int) -> Tensor:
@@ -156,7 +161,7 @@ def conjugate_gradients(
     right: Tensor,
     spectrum: Tensor,
     iterations: int = 12,
-    enough: float = 0.1,
+    reduction: float = 0.1,
 ) -> Tensor:
     """Solve product(x) = right roughly, from 0.
 
@@ -165,28 +170,28 @@ def conjugate_gradients(
         right: their right side, (1, *spatial, D).
         spectrum: (*spatial, D): what the matrix multiplies the cosines by, approximately.
         iterations: the largest number of iterations.
-        enough: how far to reduce the norm of the residual.
+        reduction: the factor by which the norm of the residual shrinks before it ends.
     """
 
     def inverse(residual: Tensor) -> Tensor:
         return uncosines(cosines(residual) / spectrum)
 
-    found, left = torch.zeros_like(right), right
-    ahead = direction = inverse(left)
-    height = first = float((left * ahead).sum(dtype=torch.float64))
+    solution, residual = torch.zeros_like(right), right
+    ahead = direction = inverse(residual)
+    height = initial = float(total((residual * ahead).double()))
     for _ in range(iterations):
-        if height <= enough**2 * first or height <= 0:
+        if height <= reduction**2 * initial or height <= 0:
             break
         image = product(direction)
-        slope = float((direction * image).sum(dtype=torch.float64))
+        slope = float(total((direction * image).double()))
         if slope <= 0:
             break
-        found = found + direction * (height / slope)
-        left = left - image * (height / slope)
-        ahead = inverse(left)
-        last, height = height, float((left * ahead).sum(dtype=torch.float64))
+        solution = solution + direction * (height / slope)
+        residual = residual - image * (height / slope)
+        ahead = inverse(residual)
+        last, height = height, float(total((residual * ahead).double()))
         direction = ahead + direction * (height / last)
-    return found
+    return solution
 
 
 def smoothed(field: Tensor, sigma: Tensor) -> Tensor:

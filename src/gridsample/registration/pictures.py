@@ -52,14 +52,18 @@ def draw_report(result: Registration, fixed: Any, moving: Any, path: str | Path)
     require("matplotlib")
     from matplotlib.figure import Figure
 
-    first, second, warped = (_grey(as_numpy(one), result) for one in (fixed, moving, result.warped))
+    fixed_grey, moving_grey, warped = (
+        _grey(as_numpy(image), result) for image in (fixed, moving, result.warped)
+    )
     field = as_numpy(result.field)[0]
-    if first.shape != field.shape[:-1]:
+    if fixed_grey.shape != field.shape[:-1]:
         raise ValueError(
-            f"fixed has the spatial shape {first.shape}, and the result {field.shape[:-1]}"
+            f"fixed has the spatial shape {fixed_grey.shape}, and the result {field.shape[:-1]}"
         )
-    first, second, warped = (one if one.ndim == 2 else one[len(one) // 2]
-                             for one in (first, second, warped))  # fmt: skip
+    fixed_grey, moving_grey, warped = (
+        image if image.ndim == 2 else image[len(image) // 2]
+        for image in (fixed_grey, moving_grey, warped)
+    )
     flat = field[..., :2] if field.ndim == 3 else field[len(field) // 2][..., :2]
     figure = Figure(figsize=(15, 9.5), layout="constrained")
     axes = figure.subplots(2, 3).ravel()
@@ -68,17 +72,23 @@ def draw_report(result: Registration, fixed: Any, moving: Any, path: str | Path)
     ).all(-1)
     inside = inside if inside.ndim == 2 else inside[len(inside) // 2]
     pictures = (
-        ("Before: fixed red, moving cyan", _overlay(first, _fitted(second, first.shape))),
-        ("After: fixed red, warped cyan", _overlay(first, warped)),
-        ("Checkerboard of fixed and warped", _checkerboard(first, warped)),
-        ("Absolute difference after", np.where(inside, np.abs(_unit(first) - _unit(warped)), 0)),
+        (
+            "Before: fixed red, moving cyan",
+            _overlay(fixed_grey, _fitted(moving_grey, fixed_grey.shape)),
+        ),
+        ("After: fixed red, warped cyan", _overlay(fixed_grey, warped)),
+        ("Checkerboard of fixed and warped", _checkerboard(fixed_grey, warped)),
+        (
+            "Absolute difference after",
+            np.where(inside, np.abs(_unit(fixed_grey) - _unit(warped)), 0),
+        ),
     )
-    for one, (title, picture) in zip(axes, pictures, strict=False):
-        shown = {"cmap": "gray", "vmin": 0, "vmax": 1} if picture.ndim == 2 else {}
-        one.imshow(picture, interpolation="nearest", **shown)
-        one.set_title(title)
-        one.set_axis_off()
-    _draw_field(axes[4], flat, second)
+    for panel, (title, picture) in zip(axes, pictures, strict=False):
+        style = {"cmap": "gray", "vmin": 0, "vmax": 1} if picture.ndim == 2 else {}
+        panel.imshow(picture, interpolation="nearest", **style)
+        panel.set_title(title)
+        panel.set_axis_off()
+    _draw_field(axes[4], flat, moving_grey)
     _draw_losses(axes[5], result)
     figure.savefig(path, dpi=80)
     return figure
@@ -91,9 +101,9 @@ def _grey(image: NDArray[Any], result: Registration) -> NDArray[np.float64]:
     if image.ndim == rank:
         return image
     spatial = tuple(result.field.shape[1:-1])
-    first = image[0]
-    last = first.shape[:-1] == spatial or (first.shape[1:] != spatial and first.shape[-1] <= 4)
-    grey: NDArray[np.float64] = first.mean(-1 if last else 0)
+    image = image[0]
+    last = image.shape[:-1] == spatial or (image.shape[1:] != spatial and image.shape[-1] <= 4)
+    grey: NDArray[np.float64] = image.mean(-1 if last else 0)
     return grey
 
 
@@ -114,14 +124,14 @@ def _fitted(image: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.fl
 
 
 def _overlay(red: NDArray[np.float64], cyan: NDArray[np.float64]) -> NDArray[np.float64]:
-    other = _unit(cyan)
-    return np.stack([_unit(red), other, other], -1)
+    green_and_blue = _unit(cyan)
+    return np.stack([_unit(red), green_and_blue, green_and_blue], -1)
 
 
-def _checkerboard(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
-    side = max(1, -(-max(first.shape) // _TILES))
-    rows, columns = np.indices(first.shape) // side
-    return np.where((rows + columns) % 2 == 0, _unit(first), _unit(second))
+def _checkerboard(fixed: NDArray[np.float64], warped: NDArray[np.float64]) -> NDArray[np.float64]:
+    side = max(1, -(-max(fixed.shape) // _TILES))
+    rows, columns = np.indices(fixed.shape) // side
+    return np.where((rows + columns) % 2 == 0, _unit(fixed), _unit(warped))
 
 
 def _draw_field(axes: Any, field: NDArray[Any], moving: NDArray[np.float64]) -> None:

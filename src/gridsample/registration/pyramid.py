@@ -7,6 +7,7 @@ numbers are small.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,36 +29,41 @@ class Axes:
 
     Attributes:
         size: the spatial shape at this level.
-        steps: the distance between pixels in the frame along x, y, z.
-        starts: the coordinate of the first pixel's centre.
+        spacings: the distance between pixels in the frame along x, y, z.
+        origin: the coordinates of the first pixel's centre.
     """
 
     size: tuple[int, ...]
-    steps: tuple[float, ...]
-    starts: tuple[float, ...]
+    spacings: tuple[float, ...]
+    origin: tuple[float, ...]
 
     def matrix(self) -> Tensor:
         """(D + 1, D + 1): the map from pixels of this level to the frame, x first."""
-        whole = torch.diag(torch.tensor([*self.steps, 1.0], dtype=torch.float64))
-        whole[:-1, -1] = torch.tensor(self.starts, dtype=torch.float64)
-        return whole
+        matrix = torch.diag(torch.tensor([*self.spacings, 1.0], dtype=torch.float64))
+        matrix[:-1, -1] = torch.tensor(self.origin, dtype=torch.float64)
+        return matrix
 
-    def coordinates(self, like: Tensor) -> Tensor:
-        """(*size, D): the coordinates of the pixels in the frame."""
-        lines = [
-            torch.arange(n, dtype=like.dtype, device=like.device) * step + start
-            for n, step, start in zip(self.size, self.steps[::-1], self.starts[::-1], strict=True)
-        ]
-        return torch.stack(torch.meshgrid(*lines, indexing="ij")[::-1], -1)
+    def lines(self, like: Tensor) -> list[Tensor]:
+        """The coordinates of the pixels in the frame, x first, in shapes that broadcast."""
+        return _lines(self, like.dtype, like.device)
+
+
+@functools.lru_cache(maxsize=32)
+def _lines(axes: Axes, dtype: torch.dtype, device: torch.device) -> list[Tensor]:
+    sizes = zip(axes.size[::-1], axes.spacings, axes.origin, strict=True)
+    return [
+        (torch.arange(n, dtype=dtype, device=device) * spacing + start).reshape(-1, *(1,) * axis)
+        for axis, (n, spacing, start) in enumerate(sizes)
+    ]
 
 
 def axes_of(
     full: Sequence[int], spacing: Sequence[float], unit: float, size: Sequence[int]
 ) -> Axes:
     """Describe a level with the shape ``size`` of an image with the shape ``full``."""
-    steps = [s * n / m / unit for n, s, m in zip(full, spacing, size, strict=True)][::-1]
-    starts = [-step * (m - 1) / 2 for step, m in zip(steps, size[::-1], strict=True)]
-    return Axes(tuple(size), tuple(steps), tuple(starts))
+    spacings = [s * n / m / unit for n, s, m in zip(full, spacing, size, strict=True)][::-1]
+    origin = [-s * (m - 1) / 2 for s, m in zip(spacings, size[::-1], strict=True)]
+    return Axes(tuple(size), tuple(spacings), tuple(origin))
 
 
 @dataclass(frozen=True)
@@ -86,10 +92,10 @@ class Level:
     def sample(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Sample the moving image at pixels of its level, and find the weights of the results."""
         warped = grid_sample(self.moving, positions, self.mode, "border", coords="pixel")[0]
-        size = torch.tensor(self.moving_axes.size[::-1], dtype=positions.dtype)
-        last = size.to(positions.device) - 1 + _INSIDE
-        inside = ((positions[0] >= -_INSIDE) & (positions[0] <= last)).all(-1)
-        weight = self.weight * inside
+        weight = self.weight
+        for part, n in zip(positions[0].unbind(-1), self.moving_axes.size[::-1], strict=True):
+            half = (n - 1) / 2  # one comparison for both edges
+            weight = weight * ((part - half).abs_() <= half + _INSIDE)
         if self.known is not None:
             share = grid_sample(self.known, positions, "bilinear", "border", coords="pixel")
             weight = weight * (share[0, 0] > 0.99)
@@ -163,6 +169,8 @@ def reduced(
     ]
     if tuple(size) == full:
         return image, known
+    if bool(known.all()):
+        return resize(image[None], size)[0], torch.ones(size).to(image)
     share = resize(known[None, None], size)[0]
     values = resize((image * known)[None], size)[0] / share.clamp_min(1e-3)
     counts = (share[0] > 0.5).to(image.dtype)
@@ -175,8 +183,8 @@ SMALLEST = 5
 
 def resize(image: Tensor, size: Sequence[int]) -> Tensor:
     """Resize (N, C, *spatial) with antialiasing."""
-    made: Tensor = interpolate(image, tuple(size), mode="bilinear", antialias=True)
-    return made
+    resized: Tensor = interpolate(image, tuple(size), mode="bilinear", antialias=True)
+    return resized
 
 
 def pixels_of_levels(

@@ -61,10 +61,10 @@ def grid_distance(
     """
     if is_overridden(grid, target):
         return hand_over(grid_distance, locals(), grid, target)
-    backend, (mine, other) = as_wide_arrays(grid=grid, target=target)
-    factors = pixel_factors(backend, mine, other, size, align_corners, coords)
-    apart, count = differences(backend, mine, other, factors)
-    total = sum(backend.xp.sum(one * one) for one in apart)
+    backend, (points, targets) = as_wide_arrays(grid=grid, target=target)
+    factors = pixel_factors(backend, points, targets, size, align_corners, coords)
+    distances, count = differences(backend, points, targets, factors)
+    total = sum(backend.xp.sum(part * part) for part in distances)
     return restore_dtype(backend, total / count, grid)
 
 
@@ -104,14 +104,15 @@ def grid_distance_vjp(
     """
     if is_overridden(grid, target):
         return hand_over(grid_distance_vjp, locals(), grad_output, grid, target)
-    backend, (mine, other) = as_wide_arrays(grid=grid, target=target)
-    factors = pixel_factors(backend, mine, other, size, align_corners, coords)
-    apart, count = differences(backend, mine, other, factors)
+    backend, (points, targets) = as_wide_arrays(grid=grid, target=target)
+    factors = pixel_factors(backend, points, targets, size, align_corners, coords)
+    distances, count = differences(backend, points, targets, factors)
     parts = [
-        one * (2 * factor) * grad_output / count for one, factor in zip(apart, factors, strict=True)
+        part * (2 * factor) * grad_output / count
+        for part, factor in zip(distances, factors, strict=True)
     ]
-    found = backend.xp.stack(parts, -1)
-    return restore_dtype(backend, summed_to(backend, found, mine), grid)
+    gradient = backend.xp.stack(parts, -1)
+    return restore_dtype(backend, summed_to(backend, gradient, points), grid)
 
 
 def rectified_distance(
@@ -157,11 +158,13 @@ def rectified_distance(
     """
     if is_overridden(image, grid, target):
         return hand_over(rectified_distance, locals(), image, grid, target)
-    how = (mode, padding_mode, align_corners)
-    mine, other = (grid_sample(image, one, *how, coords=coords) for one in (grid, target))
-    apart, count = sample_differences(mine, other)
-    backend, (given,) = as_wide_arrays(apart=apart)
-    return restore_dtype(backend, backend.xp.sum(given * given) / count, mine)
+    options = (mode, padding_mode, align_corners)
+    sample, wanted = (
+        grid_sample(image, points, *options, coords=coords) for points in (grid, target)
+    )
+    errors, count = sample_differences(sample, wanted)
+    backend, (wide,) = as_wide_arrays(errors=errors)
+    return restore_dtype(backend, backend.xp.sum(wide * wide) / count, sample)
 
 
 def rectified_distance_vjp(
@@ -204,11 +207,13 @@ def rectified_distance_vjp(
     """
     if is_overridden(image, grid, target):
         return hand_over(rectified_distance_vjp, locals(), grad_output, image, grid, target)
-    how = (mode, padding_mode, align_corners)
-    mine, other = (grid_sample(image, one, *how, coords=coords) for one in (grid, target))
-    apart, count = sample_differences(mine, other)
-    upstream = apart * (2 * grad_output / count)
-    return grid_sample_vjp(upstream, image, grid, *how, coords=coords, need_input=False)[1]
+    options = (mode, padding_mode, align_corners)
+    sample, wanted = (
+        grid_sample(image, points, *options, coords=coords) for points in (grid, target)
+    )
+    errors, count = sample_differences(sample, wanted)
+    upstream = errors * (2 * grad_output / count)
+    return grid_sample_vjp(upstream, image, grid, *options, coords=coords, need_input=False)[1]
 
 
 # Parts --------------------------------------------------------------------------------------------
@@ -218,7 +223,7 @@ def pixel_factors(
     backend: Backend, grid: Array, target: Array, size: Any, align_corners: Any, coords: Any
 ) -> list[float]:
     """Pixels per unit of each component, after checking both grids."""
-    shapes = [backend.shape(one) for one in (grid, target)]
+    shapes = [backend.shape(points) for points in (grid, target)]
     items = {shapes[0][:1], shapes[1][:1]}
     if (
         len(shapes[0]) < 2
@@ -250,35 +255,35 @@ def differences(
     backend: Backend, grid: Array, target: Array, factors: Sequence[float]
 ) -> tuple[list[Array], Array]:
     """The differences of the components in pixels, 0 where they are missing, and how many count."""
-    xp, apart = backend.xp, components(grid - target, len(factors))
-    missing = xp.isnan(apart[0])
-    for one in apart[1:]:
-        missing = missing | xp.isnan(one)
+    xp, parts = backend.xp, components(grid - target, len(factors))
+    missing = xp.isnan(parts[0])
+    for part in parts[1:]:
+        missing = missing | xp.isnan(part)
     zero = backend.full((), 0, grid.dtype, grid)
     count = xp.sum(backend.astype(~missing, grid.dtype))
     return [
-        xp.where(missing, zero, one) * factor for one, factor in zip(apart, factors, strict=True)
+        xp.where(missing, zero, part) * factor for part, factor in zip(parts, factors, strict=True)
     ], count
 
 
-def sample_differences(mine: Array, other: Array) -> tuple[Array, Array]:
+def sample_differences(sample: Array, wanted: Array) -> tuple[Array, Array]:
     """The differences of two samples, 0 where one of them is missing, and how many count."""
-    backend = backend_of(mine=mine, other=other)
-    mine, other = backend.asarrays(mine=mine, other=other)
-    if backend.shape(mine)[1:] != backend.shape(other)[1:]:
+    backend = backend_of(sample=sample, wanted=wanted)
+    sample, wanted = backend.asarrays(sample=sample, wanted=wanted)
+    if backend.shape(sample)[1:] != backend.shape(wanted)[1:]:
         raise ValueError(
             "grid and target must have the same number of points; the samples have the shapes "
-            f"{backend.shape(mine)} and {backend.shape(other)}"
+            f"{backend.shape(sample)} and {backend.shape(wanted)}"
         )
-    apart = mine - other
-    missing = backend.xp.isnan(apart)
-    zero = backend.full((), 0, apart.dtype, apart)
-    count = backend.xp.sum(backend.astype(~missing, apart.dtype))
-    return backend.xp.where(missing, zero, apart), count
+    errors = sample - wanted
+    missing = backend.xp.isnan(errors)
+    zero = backend.full((), 0, errors.dtype, errors)
+    count = backend.xp.sum(backend.astype(~missing, errors.dtype))
+    return backend.xp.where(missing, zero, errors), count
 
 
-def summed_to(backend: Backend, found: Array, like: Array) -> Array:
+def summed_to(backend: Backend, gradient: Array, like: Array) -> Array:
     """Sum a gradient over a batch axis along which the grid was broadcast."""
-    if backend.shape(found)[0] == backend.shape(like)[0]:
-        return found
-    return backend.xp.sum(found, 0).reshape(backend.shape(like))
+    if backend.shape(gradient)[0] == backend.shape(like)[0]:
+        return gradient
+    return backend.xp.sum(gradient, 0).reshape(backend.shape(like))

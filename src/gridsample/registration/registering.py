@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,13 +13,18 @@ from torch import Tensor
 from gridsample.definitions.plan import Mode, find_method, listed
 from gridsample.fields.arrays import check_count, check_name, check_positive
 from gridsample.ops.sampling import grid_sample
-from gridsample.registration.arguments import Inputs, take_images, take_initial, take_spacing
-from gridsample.registration.coarse_to_fine import Settings, align
+from gridsample.registration.arguments import (
+    Inputs,
+    check_images,
+    check_initial,
+    check_spacing,
+)
+from gridsample.registration.coarse_to_fine import Alignment, Settings, align
 from gridsample.registration.losses import loss_of
-from gridsample.registration.models import MODELS, Field, Matrix
+from gridsample.registration.models import MODELS, Matrix
 from gridsample.registration.penalties import PENALTIES, Penalty
 from gridsample.registration.pyramid import Pair
-from gridsample.registration.result import Registration, Stage
+from gridsample.registration.result import Registration, RegistrationWarning
 
 # The weights of the regularizations by default.
 _WEIGHTS = {"diffusion": 0.1, "bending": 0.005}
@@ -138,12 +144,12 @@ def register(
         ((1, 32, 40, 2), (32, 40))
     """
     name = check_name(model, MODELS, "model")
-    for one in listed(mode):
-        method = find_method(one)
+    for method_name in listed(mode):
+        method = find_method(method_name)
         if method.taps == 1 or method.votes:
             raise ValueError(f"mode {method.name!r} has no gradient; use 'bilinear', for example")
-    kind = check_name(regularization, PENALTIES, "regularization")
-    inputs = take_images(fixed, moving, fixed_mask, moving_mask, channel_axis)
+    penalty = check_name(regularization, PENALTIES, "regularization")
+    inputs = check_images(fixed, moving, fixed_mask, moving_mask, channel_axis)
     if weight is not None and weight != 0:
         check_positive(weight, "weight")
     if smoothing != 0:
@@ -152,7 +158,7 @@ def register(
     settings = Settings(
         name,
         loss_of(loss),
-        Penalty(kind, _WEIGHTS[kind] if weight is None else float(weight)),
+        Penalty(penalty, _WEIGHTS[penalty] if weight is None else float(weight)),
         float(smoothing),
         None if levels is None else max(check_count(levels, "levels"), 1),
         check_count(iterations, "iterations"),
@@ -161,20 +167,21 @@ def register(
         else check_positive(tolerance, "tolerance"),
         check_count(steps, "steps"),
     )
-    sides = take_spacing(spacing, inputs.rank, "spacing")
-    moving_sides = sides
+    fixed_spacing = check_spacing(spacing, inputs.rank, "spacing")
+    other_spacing = fixed_spacing
     if moving_spacing is not None:
-        moving_sides = take_spacing(moving_spacing, inputs.rank, "moving_spacing")
-    initials = take_initial(initial, inputs)
-    parts, history = list[Part](), list[Stage]()
+        other_spacing = check_spacing(moving_spacing, inputs.rank, "moving_spacing")
+    initials = check_initial(initial, inputs)
+    transforms = list[Transform]()
     for item in range(inputs.items):
-        pair = inputs.pair(item, sides, moving_sides, mode)
-        first = None if initials is None else to_frame(pair, initials[item % len(initials)])
+        pair = inputs.pair(item, fixed_spacing, other_spacing, mode)
+        matrix = None if initials is None else to_frame(pair, initials[item % len(initials)])
         report = reporter(progress, item, inputs.items)
-        found, begun, stages = align(pair, first, settings, item, report)
-        parts.append(part_of(pair, found, begun))
-        history += stages
-    return gathered(name, parts, inputs, mode, tuple(history))
+        transforms.append(to_transform(pair, align(pair, matrix, settings, item, report)))
+    result = assemble(name, transforms, inputs, mode)
+    if not result.success:
+        warnings.warn(f"register failed: {result.reason}", RegistrationWarning, stacklevel=2)
+    return result
 
 
 def reporter(
@@ -191,65 +198,66 @@ def reporter(
 
 def to_frame(pair: Pair, matrix: Tensor) -> Tensor:
     """Convert a matrix from fixed to moving pixels to one of the frame."""
-    found = pair.moving_axes().matrix() @ matrix @ torch.linalg.inv(pair.axes().matrix())
-    whole: Tensor = found / found[-1, -1]
-    return whole
+    return normalized(pair.moving_axes().matrix() @ matrix @ torch.linalg.inv(pair.axes().matrix()))
 
 
 def to_pixels(pair: Pair, matrix: Tensor) -> Tensor:
     """Convert a matrix of the frame to one from fixed to moving pixels."""
-    found = torch.linalg.inv(pair.moving_axes().matrix()) @ matrix @ pair.axes().matrix()
-    whole: Tensor = found / found[-1, -1]
-    return whole
+    return normalized(torch.linalg.inv(pair.moving_axes().matrix()) @ matrix @ pair.axes().matrix())
+
+
+def normalized(matrix: Tensor) -> Tensor:
+    """Divide a homogeneous matrix by its last entry."""
+    return matrix / matrix[-1, -1]
 
 
 # Results ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Part:
+class Transform:
     """The transform of one pair, in pixels: a matrix or a velocity, positions, and the start."""
 
     matrix: Tensor | None
     velocity: Tensor | None
     positions: Tensor
     start: Tensor
+    alignment: Alignment
 
 
-def part_of(pair: Pair, model: Matrix | Field, begun: Tensor) -> Part:
-    """Convert a model to pixels."""
-    level = pair.level(1.0)
+def to_transform(pair: Pair, alignment: Alignment) -> Transform:
+    """Convert an alignment to pixels."""
+    level, model = pair.level(1.0), alignment.model
     with torch.no_grad():
-        positions, start = model.positions(level), to_pixels(pair, begun)
+        positions = model.positions(level).contiguous()
+        start = to_pixels(pair, alignment.start)
         if isinstance(model, Matrix):
-            return Part(to_pixels(pair, model.matrix), None, positions, start)
-        velocity = None if model.steps is None else model.field / model.sides(level)
-        return Part(None, velocity, positions, start)
+            return Transform(to_pixels(pair, model.matrix), None, positions, start, alignment)
+        velocity = None if model.steps is None else model.field / model.spacings(level)
+        return Transform(None, velocity, positions, start, alignment)
 
 
-def gathered(
-    name: str, parts: list[Part], inputs: Inputs, mode: Mode, history: tuple[Stage, ...]
+def assemble(
+    name: str, transforms: Sequence[Transform], inputs: Inputs, mode: Mode
 ) -> Registration:
     """Assemble the result of all pairs, as arrays of the caller's library."""
     device = inputs.fixed.device
-    positions = torch.cat([part.positions for part in parts])
+    positions = torch.cat([transform.positions for transform in transforms])
     size = inputs.moving.shape[:1:-1]
     grid = torch.stack(
-        [(one * 2 + 1) / n - 1 for one, n in zip(positions.unbind(-1), size, strict=True)], -1
+        [(part * 2 + 1) / n - 1 for part, n in zip(positions.unbind(-1), size, strict=True)], -1
     )
     lines = [torch.arange(n, dtype=positions.dtype, device=device) for n in positions.shape[1:-1]]
-    own = torch.stack(torch.meshgrid(*lines, indexing="ij")[::-1], -1)
-    matrix = theta = None
-    if parts[0].matrix is not None:
-        matrix = torch.stack([part.matrix for part in parts if part.matrix is not None])
-        if name != "homography" and bool((matrix[:, -1, :-1] == 0).all()):
-            theta = theta_of(matrix, inputs)
-    velocity = None
-    if parts[0].velocity is not None:
-        velocity = torch.cat([part.velocity for part in parts if part.velocity is not None])
-    start = torch.stack([part.start for part in parts])
+    pixels = torch.stack(torch.meshgrid(*lines, indexing="ij")[::-1], -1)
+    matrix = stacked([transform.matrix for transform in transforms])
+    theta = None
+    if matrix is not None and name != "homography" and bool((matrix[:, -1, :-1] == 0).all()):
+        theta = theta_of(matrix, inputs)
+    velocity = stacked([transform.velocity for transform in transforms])
+    start = stacked([transform.start for transform in transforms])
 
-    def given(tensor: Tensor | None) -> Any:
+    def as_given(tensor: Tensor | None) -> Any:
+        """Convert a tensor to the caller's library and device."""
         if tensor is None:
             return None
         numpy = not isinstance(inputs.original, Tensor)
@@ -258,23 +266,37 @@ def gathered(
 
     warped = grid_sample(
         inputs.original.detach() if isinstance(inputs.original, Tensor) else inputs.original,
-        given(grid), mode, "zeros", channel_axis=inputs.channel_axis,
+        as_given(grid), mode, "zeros", channel_axis=inputs.channel_axis,
     )  # fmt: skip
+    alignments = [transform.alignment for transform in transforms]
     return Registration(
-        name, given(matrix), given(theta), given(positions - own), given(grid), given(velocity),
-        given(start), warped[0, 0] if inputs.plain else warped, history,
-    )  # fmt: skip
+        model=name,
+        matrix=as_given(matrix),
+        theta=as_given(theta),
+        field=as_given(positions - pixels),
+        grid=as_given(grid),
+        velocity=as_given(None if velocity is None else velocity.flatten(0, 1)),
+        start=as_given(start),
+        warped=warped[0, 0] if inputs.is_unbatched else warped,
+        history=tuple(stage for alignment in alignments for stage in alignment.stages),
+        verdicts=tuple(alignment.verdict for alignment in alignments),
+    )
+
+
+def stacked(tensors: Sequence[Tensor | None]) -> Tensor | None:
+    """Stack the tensors of all pairs, unless the model has none."""
+    present = [tensor for tensor in tensors if tensor is not None]
+    return torch.stack(present) if present else None
 
 
 def theta_of(matrix: Tensor, inputs: Inputs) -> Tensor:
     """Convert affine matrices from fixed to moving pixels to normalized coordinates."""
 
     def to_normal(size: Sequence[int]) -> Tensor:
-        whole = torch.diag(torch.tensor([2.0 / n for n in size[::-1]] + [1.0], dtype=matrix.dtype))
-        whole[:-1, -1] = torch.tensor([1.0 / n - 1 for n in size[::-1]], dtype=matrix.dtype)
-        return whole
+        scale = torch.diag(torch.tensor([2.0 / n for n in size[::-1]] + [1.0], dtype=matrix.dtype))
+        scale[:-1, -1] = torch.tensor([1.0 / n - 1 for n in size[::-1]], dtype=matrix.dtype)
+        return scale
 
-    sizes = [tuple(one.shape[2:]) for one in (inputs.fixed, inputs.moving)]
-    back = torch.linalg.inv(to_normal(sizes[0]))
-    theta: Tensor = (to_normal(sizes[1]) @ matrix @ back)[:, :-1]
+    fixed, moving = (to_normal(image.shape[2:]) for image in (inputs.fixed, inputs.moving))
+    theta: Tensor = (moving @ matrix @ torch.linalg.inv(fixed))[:, :-1]
     return theta

@@ -7,6 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from gridsample.ops.sampling import grid_sample
+from gridsample.registration.verdict import Verdict
+
+
+class RegistrationWarning(UserWarning):
+    """A registration failed: the images do not agree at the transform that was found."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +31,7 @@ class Stage:
     losses: tuple[float, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Registration:
     """A transform from the pixels of the fixed image to those of the moving image.
 
@@ -52,6 +57,7 @@ class Registration:
         warped: the moving image on the grid of the fixed one, in the dtype of the moving image and
             the layout of the images; 0 outside.
         history: the losses of all levels.
+        verdicts: for each pair of images, whether they agree at the transform, and why.
     """
 
     model: str
@@ -63,6 +69,54 @@ class Registration:
     start: Any
     warped: Any
     history: tuple[Stage, ...]
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def success(self) -> bool:
+        """Whether all pairs of images agree at the transform that was found."""
+        return all(verdict.success for verdict in self.verdicts)
+
+    @property
+    def reason(self) -> str:
+        """The reason of the verdict, of the first pair that failed if there is one."""
+        for item, verdict in enumerate(self.verdicts):
+            if not verdict.success:
+                pair = f"pair {item}: " if len(self.verdicts) > 1 else ""
+                return pair + verdict.reason
+        return self.verdicts[0].reason
+
+    @property
+    def relation(self) -> float:
+        """How well the images agree, 0 to 1, whatever the loss; the smallest of all pairs.
+
+        It is the share of the fixed image's variance in windows of 9 pixels that a linear function
+        of the warped image explains, beyond what the warped image explains when it is displaced, at
+        the level of the pyramid where that is largest.
+        """
+        return min(verdict.relation for verdict in self.verdicts)
+
+    @property
+    def overlap(self) -> float:
+        """The share of valid fixed pixels on valid moving ones; the smallest of all pairs."""
+        return min(verdict.overlap for verdict in self.verdicts)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the last steps of all pairs became smaller than the tolerance."""
+        return all(verdict.converged for verdict in self.verdicts)
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    def __str__(self) -> str:
+        lengths = (self.field**2).sum(-1) ** 0.5
+        pairs = f" of {len(self.verdicts)} pairs" if len(self.verdicts) > 1 else ""
+        outcome = "success" if self.success else "FAILURE"
+        return (
+            f"Registration ({self.model}){pairs}: {outcome}: {self.reason}; loss {self.loss:.6g}, "
+            f"pixels move by {float(lengths.mean()):.4g} on average and up to "
+            f"{float(lengths.max()):.4g}"
+        )
 
     @property
     def loss(self) -> float:
@@ -105,11 +159,11 @@ class Registration:
             >>> bool((result.warp(labels, "label") == (fixed > 0.5)).all())
             True
         """
-        plain = len(image.shape) == self.grid.shape[-1]
-        given = image[None, None] if plain else image
-        axis = 1 if plain else channel_axis
-        made = grid_sample(given, self.grid, mode, padding_mode, channel_axis=axis, **options)
-        return made[0, 0] if plain else made
+        is_unbatched = len(image.shape) == self.grid.shape[-1]
+        batch = image[None, None] if is_unbatched else image
+        axis = 1 if is_unbatched else channel_axis
+        warped = grid_sample(batch, self.grid, mode, padding_mode, channel_axis=axis, **options)
+        return warped[0, 0] if is_unbatched else warped
 
     def save(self, path: str | Path, *, affine: Any = None, overwrite: bool = False) -> None:
         """Write the transform to a file, which `load_transform` reads.

@@ -1,9 +1,11 @@
-"""The start: the rotation, scale and translation with the most significant correlation.
+"""The start: the rotation, scale and translation at which the images agree best.
 
-For every candidate of a rotation and a scale, the moving image is resampled at a low resolution,
-and correlated with the fixed image at all translations at once by Fourier transforms, with the
-normalization of D. Padfield, "Masked object registration in the Fourier domain", IEEE Transactions
-on Image Processing 21 (2012).
+If the images agree without a motion, or after a small one, there is nothing to search.  Otherwise,
+for every rotation and scale, the moving image is resampled at a low resolution, and correlated with
+the fixed image at all translations at once by Fourier transforms, with the normalization of D.
+Padfield, "Masked object registration in the Fourier domain", IEEE Transactions on Image Processing
+21 (2012).  The best candidates are refined, from one resolution to the next, until one of them
+agrees.
 """
 
 from __future__ import annotations
@@ -11,115 +13,234 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from gridsample.ops.sampling import grid_sample
+from gridsample.registration.assessment import relation
 from gridsample.registration.losses import Loss
 from gridsample.registration.models import Matrix, generators
-from gridsample.registration.optimisation import descend, evaluate
+from gridsample.registration.optimisation import minimize
 from gridsample.registration.pyramid import Level, Pair
 
-_SIDE = {2: 48, 3: 20}
-"""The longest side of the images that are compared, in pixels."""
+_SIDES = {2: (48, 96, 192), 3: (20, 40)}
+"""The longest sides of the images that are compared, in pixels."""
+_DEGREES = {2: (15.0, 5.0), 3: (20.0,)}
+"""The steps of rotations, in the first search and in one at twice the resolution."""
+_REFINED = (16, 5, 2)
+"""The numbers of candidates that are refined at each resolution."""
+_PEAKS = 4
+"""The number of translations that are kept for each rotation and scale."""
 _LEAST_OVERLAP = 0.3
 """The least overlap of candidates, relative to the smaller image."""
 _SMALLEST_SCALE = 0.8
 """The smallest factor by which distances in the fixed image are multiplied."""
-_KEPT = 6
-"""The number of candidates that are refined."""
+_TRUSTED = 0.6
+"""The relation above which no other candidate is tried."""
+_CLEAR = 0.1
+"""The difference of relations above which the loss does not matter."""
 
 
-def turns(model: str, rank: int) -> Iterator[Tensor]:
+@dataclass(frozen=True)
+class Candidate:
+    """A start, with its loss and relation at the resolution at which it was refined."""
+
+    matrix: Tensor
+    loss: float
+    relation: float
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether no other candidate needs to be tried."""
+        return self.relation >= _TRUSTED
+
+
+def start(pair: Pair, model: str, loss: Loss) -> Tensor:
+    """Search for a matrix of the frame to start from."""
+    rank = len(pair.size)
+    longest = max(n * s for n, s in zip(pair.size, pair.spacing, strict=True))
+    pixels = [max(longest / min(pair.spacing) / side, 1.0) for side in _SIDES[rank]]
+    levels = [pair.level(pixel) for pixel in dict.fromkeys(pixels)]
+    group = generators(model if model in ("translation", "rigid") else "similarity", rank)
+    eye = torch.eye(rank + 1, dtype=torch.float64)
+    with torch.no_grad():
+        best = refined(eye, group, loss, levels[0])
+        if best.is_trusted:
+            return best.matrix
+        for number, degrees in enumerate(_DEGREES[rank]):
+            if number >= len(levels) or (number and model == "translation"):
+                break
+            starts = [
+                matrix
+                for changes in ((False, True) if loss.any_contrast else (False,))
+                for matrix in candidates(levels[number], model, degrees, changes, loss)
+            ]
+            winner = tournament([best.matrix, *starts], group, loss, levels[number:])
+            best = better(best, winner)
+            if best.is_trusted:
+                break
+    return best.matrix
+
+
+def tournament(
+    starts: Sequence[Tensor], group: Tensor, loss: Loss, levels: Sequence[Level]
+) -> Candidate:
+    """Refine candidates from one level to the next, fewer at each, until one is trusted."""
+    for level, count in zip(levels, _REFINED, strict=False):
+        pool = list[Candidate]()
+        for matrix in starts[: count + 1]:
+            pool.append(refined(matrix, group, loss, level))
+            if pool[-1].is_trusted:
+                return pool[-1]
+        by_loss = sorted(pool, key=lambda candidate: candidate.loss)
+        by_relation = sorted(pool, key=lambda candidate: -candidate.relation)
+        best = better(by_loss[0], by_relation[0])
+        mixed = itertools.chain.from_iterable(zip(by_relation, by_loss, strict=True))
+        starts = [candidate.matrix for candidate in distinct([best, *mixed], level)]
+    return best
+
+
+def better(left: Candidate, right: Candidate) -> Candidate:
+    """The candidate with the clearly higher relation, or else with the smaller loss."""
+    if abs(left.relation - right.relation) > _CLEAR:
+        return max(left, right, key=lambda candidate: candidate.relation)
+    return min(left, right, key=lambda candidate: candidate.loss)
+
+
+def distinct(pool: Sequence[Candidate], level: Level) -> list[Candidate]:
+    """Leave out candidates that move all corners to nearly the same points as a better one."""
+    rank = len(level.axes.size)
+    corners = torch.tensor(list(itertools.product((-1.0, 1.0), repeat=rank)), dtype=torch.float64)
+    kept, targets = list[Candidate](), list[Tensor]()
+    for candidate in pool:
+        moved = corners @ candidate.matrix[:rank, :rank].T + candidate.matrix[:rank, rank]
+        if all(
+            float((moved - target).abs().max()) > max(level.axes.spacings) for target in targets
+        ):
+            kept.append(candidate)
+            targets.append(moved)
+    return kept
+
+
+def refined(matrix: Tensor, group: Tensor, loss: Loss, level: Level) -> Candidate:
+    """Optimize a candidate at a level."""
+    descent = minimize(Matrix(matrix, group), loss, level, 10, 0.05)
+    state = descent.state
+    agreement = relation(state.warped, level.fixed, state.weight, level.weight)
+    return Candidate(
+        state.model.matrix, state.loss, agreement if math.isfinite(state.loss) else 0.0
+    )
+
+
+def rotations(model: str, rank: int, degrees: float) -> Iterator[Tensor]:
     """The rotations and scales to try, as matrices (D, D); the identity comes first."""
     eye = torch.eye(rank, dtype=torch.float64)
     yield eye
     if model == "translation":
         return
     scales = (1.0,) if model == "rigid" or rank == 3 else (_SMALLEST_SCALE, 1.0, 1.25)
+    step = math.radians(degrees)
     if rank == 2:
-        angles: list[tuple[float, ...]] = [(math.radians(15 * k),) for k in range(24)]
+        angles: list[tuple[float, ...]] = [(step * k,) for k in range(round(360 / degrees))]
     else:
-        some = [math.radians(degrees) for degrees in (-20, 0, 20)]
-        angles = list(itertools.product(some, repeat=3))
+        angles = list(itertools.product((-step, 0.0, step), repeat=3))
     planes = list(itertools.combinations(range(rank), 2))
-    for several in angles:
-        turn = eye
-        for angle, (i, j) in zip(several, planes, strict=True):
-            one = eye.clone()
-            one[i, i] = one[j, j] = math.cos(angle)
-            one[j, i], one[i, j] = math.sin(angle), -math.sin(angle)
-            turn = turn @ one
+    for rotation_angles in angles:
+        rotation = eye
+        for angle, (i, j) in zip(rotation_angles, planes, strict=True):
+            factor = eye.clone()
+            factor[i, i] = factor[j, j] = math.cos(angle)
+            factor[j, i], factor[i, j] = math.sin(angle), -math.sin(angle)
+            rotation = rotation @ factor
         for scale in scales:
-            if scale != 1 or any(several):
-                yield turn * scale
+            if scale != 1 or any(rotation_angles):
+                yield rotation * scale
 
 
 def edges(image: Tensor) -> Tensor:
     """The length of the gradient of (*spatial), the same for inverted contrast."""
-    parts = torch.gradient(image)
-    return torch.stack([one * one for one in parts]).sum(0).sqrt()
+    return torch.stack([part * part for part in torch.gradient(image)]).sum(0).sqrt()
 
 
-def features(level: Level, compare_edges: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def features(level: Level, use_edges: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What is correlated: one channel of each image, and where it is known."""
     fixed, moving = level.fixed.mean(0), level.moving[0].mean(0)
     known = torch.ones_like(moving) if level.known is None else level.known[0, 0]
-    if compare_edges:
+    if use_edges:
         fixed, moving = edges(fixed), edges(moving)
     return fixed * level.weight, level.weight, moving * known, known
 
 
-def candidates(level: Level, model: str, compare_edges: bool) -> list[tuple[float, Tensor]]:
-    """The best translation of each rotation and scale: significance and matrix, best first."""
-    fixed, weight, moving, known = features(level, compare_edges)
+def candidates(
+    level: Level, model: str, degrees: float, use_edges: bool, loss: Loss
+) -> list[Tensor]:
+    """The best translations of each rotation and scale, the most significant first."""
+    fixed, weight, moving, known = features(level, use_edges)
     rank = fixed.ndim
-    reach = canvas(level)
-    side = torch.tensor(level.axes.steps[::-1], dtype=torch.float64)
-    shape = [fast_length(a + b - 1) for a, b in zip(fixed.shape, reach, strict=True)]
-    mine = spectra(fixed, weight, shape)
-    first = torch.tensor(level.axes.starts[::-1], dtype=torch.float64)
-    corner = -side * (torch.tensor(reach, dtype=torch.float64) - 1) / 2
+    extent = canvas(level)
+    spacings = torch.tensor(level.axes.spacings[::-1], dtype=torch.float64)
+    shape = [fast_length(a + b - 1) for a, b in zip(fixed.shape, extent, strict=True)]
+    fixed_spectra = spectra(fixed, weight, shape)
+    origin = torch.tensor(level.axes.origin[::-1], dtype=torch.float64)
+    corner = -spacings * (torch.tensor(extent, dtype=torch.float64) - 1) / 2
     lines = [
-        torch.arange(n) * float(s) + float(c) for n, s, c in zip(reach, side, corner, strict=True)
+        torch.arange(n) * float(s) + float(c)
+        for n, s, c in zip(extent, spacings, corner, strict=True)
     ]
     points = torch.stack(torch.meshgrid(*lines, indexing="ij")[::-1], -1).to(fixed)
-    back = torch.linalg.inv(level.moving_axes.matrix())
+    to_pixels = torch.linalg.inv(level.moving_axes.matrix())
     both = torch.stack([moving, known])[None]
     least = _LEAST_OVERLAP * float(min(weight.sum(), known.sum()))
-    found = []
-    for turn in turns(model, rank):
-        places = points @ (back[:-1, :-1] @ turn).T.to(fixed) + back[:-1, -1].to(fixed)
-        image, there = grid_sample(both, places[None], "bilinear", "zeros", coords="pixel")[0]
-        there = (there > 0.99).to(image)
-        best, index = correlate(mine, spectra(image * there, there, shape), shape, least)
-        # Entry k of the correlation pairs pixel 0 of the fixed image with pixel k of the canvas.
-        offset = [k - n if k >= m else k for k, n, m in zip(index, shape, reach, strict=True)]
-        shift = (corner + side * torch.tensor(offset, dtype=torch.float64) - first).flip(0)
-        matrix = torch.eye(rank + 1, dtype=torch.float64)
-        matrix[:rank, :rank], matrix[:rank, rank] = turn, turn @ shift
-        found.append((best, matrix))
-    return sorted(found, key=lambda one: -one[0])
+    scored = []
+    for rotation in rotations(model, rank, degrees):
+        positions = points @ (to_pixels[:-1, :-1] @ rotation).T.to(fixed)
+        positions += to_pixels[:-1, -1].to(fixed)
+        image, share = grid_sample(both, positions[None], "bilinear", "zeros", coords="pixel")[0]
+        inside = (share > 0.99).to(image)
+        score = correlations(fixed_spectra, spectra(image * inside, inside, shape), shape, least)
+        if loss.any_contrast and not use_edges:
+            score = score.abs()
+        for value, index in peaks(torch.where(score.isfinite(), score, -math.inf)):
+            # Entry k pairs pixel 0 of the fixed image with pixel k of the canvas.
+            offset = [k - n if k >= m else k for k, n, m in zip(index, shape, extent, strict=True)]
+            shift = (corner + spacings * torch.tensor(offset, dtype=torch.float64) - origin).flip(0)
+            matrix = torch.eye(rank + 1, dtype=torch.float64)
+            matrix[:rank, :rank], matrix[:rank, rank] = rotation, rotation @ shift
+            scored.append((value, matrix))
+    scored.sort(key=lambda pair: -pair[0])
+    return [matrix for score, matrix in scored if score > 0]
+
+
+def peaks(score: Tensor) -> Iterator[tuple[float, list[int]]]:
+    """The highest local maxima, and where they are."""
+    pool = torch.nn.functional.max_pool2d if score.ndim == 2 else torch.nn.functional.max_pool3d
+    highest = pool(score[None, None], 5, 1, 2)[0, 0]
+    maxima = torch.where(score == highest, score, -math.inf).flatten()
+    values, indices = maxima.topk(_PEAKS)
+    for value, index in zip(values.tolist(), indices, strict=True):
+        if value > 0:
+            yield value, [int(k) for k in torch.unravel_index(index, score.shape)]
 
 
 def canvas(level: Level) -> list[int]:
     """The pixels of the fixed image's size that hold the moving image in every rotation."""
-    sides = zip(level.moving_axes.size[::-1], level.moving_axes.steps, strict=True)
-    across = math.sqrt(sum((n * s) ** 2 for n, s in sides))
+    extents = zip(level.moving_axes.size[::-1], level.moving_axes.spacings, strict=True)
+    across = math.sqrt(sum((n * s) ** 2 for n, s in extents))
     if len(level.axes.size) == 2:
         across /= _SMALLEST_SCALE
-    return [math.ceil(across / s) for s in level.axes.steps[::-1]]
+    return [math.ceil(across / s) for s in level.axes.spacings[::-1]]
 
 
 def fast_length(n: int) -> int:
     """The next number without prime factors above 5, for which Fourier transforms are fast."""
     while True:
-        left = n
+        rest = n
         for prime in (2, 3, 5):
-            while left % prime == 0:
-                left //= prime
-        if left == 1:
+            while rest % prime == 0:
+                rest //= prime
+        if rest == 1:
             return n
         n += 1
 
@@ -127,14 +248,12 @@ def fast_length(n: int) -> int:
 def spectra(image: Tensor, known: Tensor, shape: Sequence[int]) -> Tensor:
     """The Fourier transforms of the known pixels, the image, and its square."""
     planes = torch.stack([known, image, image * image])
-    found: Tensor = torch.fft.rfftn(planes, s=tuple(shape), dim=tuple(range(1, planes.ndim)))
-    return found
+    transforms: Tensor = torch.fft.rfftn(planes, s=tuple(shape), dim=tuple(range(1, planes.ndim)))
+    return transforms
 
 
-def correlate(
-    fixed: Tensor, moving: Tensor, shape: Sequence[int], least: float
-) -> tuple[float, list[int]]:
-    """The most significant correlation over all translations, and its place."""
+def correlations(fixed: Tensor, moving: Tensor, shape: Sequence[int], least: float) -> Tensor:
+    """The significance of the correlation at all translations; infinite where they overlap less."""
     pairs = [(0, 0), (1, 0), (2, 0), (0, 1), (0, 2), (1, 1)]
     products = torch.stack([fixed[i].conj() * moving[j] for i, j in pairs])
     sums = torch.fft.irfftn(products, s=tuple(shape), dim=tuple(range(1, products.ndim)))
@@ -146,26 +265,4 @@ def correlate(
     correlation = shared * torch.rsqrt(sizes.clamp_min(floor))
     # Fisher's transform times the root of the number of samples: large overlaps count for more.
     score = torch.atanh(correlation.clamp(-0.999, 0.999)) * number.sqrt()
-    score = torch.where(count >= least, score, -math.inf)
-    place = int(score.argmax())
-    index = [int(k) for k in torch.unravel_index(torch.tensor(place), score.shape)]
-    return float(score.flatten()[place]), index
-
-
-def start(pair: Pair, model: str, loss: Loss) -> Tensor:
-    """Search for a matrix of the frame to start from, by correlation and then by the loss."""
-    rank = len(pair.size)
-    longest = max(n * s for n, s in zip(pair.size, pair.spacing, strict=True))
-    level = pair.level(max(longest / min(pair.spacing) / _SIDE[rank], 1.0))
-    group = model if model in ("translation", "rigid") else "similarity"
-    directions = generators(group, rank)
-    eye = torch.eye(rank + 1, dtype=torch.float64)
-    best, smallest = eye, math.inf
-    with torch.no_grad():
-        several = [one for score, one in candidates(level, model, loss.edges) if score > 0]
-        for matrix in [*several[:_KEPT], eye]:
-            found, _ = descend(Matrix(matrix, directions), loss, level, 10, 0.05)
-            value = evaluate(found, loss, level).loss
-            if value < smallest:
-                best, smallest = found.matrix, value
-    return best
+    return torch.where(count >= least, score, math.inf)

@@ -10,6 +10,7 @@ compiles torch's source.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 import warnings
@@ -31,6 +32,7 @@ __all__ = [
     "FunctionalTensorMode",
     "SingleLevelFunction",
     "below",
+    "constant_in_graphs",
     "dispatch_key",
     "forward_gradients",
     "handle_torch_function",
@@ -245,6 +247,17 @@ def transforms_are_active() -> bool:
     return bool(torch._C._are_functorch_transforms_active())
 
 
+def constant_in_graphs(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Tell torch.compile to call a function when it traces, and to keep the result as a constant.
+
+    `torch.compiler.assume_constant_result` does the same, but imports the compiler, which takes
+    two seconds.
+    """
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
+
+
+@functools.cache
 def has_kernel(device: str, name: str) -> bool:
     """Whether torch has a kernel for an operator on a device."""
     key = torch._C._dispatch_key_for_device(device)

@@ -325,12 +325,11 @@ def run_average(
         call.known, plan, call.order, image, points, out, threads, averaging
     ):
         return out, shares, False
-    doubtful = on_cpu().average(
-        plan, memory(image), memory(points), memory(out), averaging,
-        weights=memory(weights[0]) if weights else None,
-        shares=None if shares is None else memory(shares), fill=fill_of(options.fill_value, plan),
-        affine=affine, threads=threads,
+    samples = on_cpu().Samples(
+        memory(image), memory(points), memory(weights[0]) if weights else None, memory(out),
+        None if shares is None else memory(shares), fill_of(options.fill_value, plan),
     )  # fmt: skip
+    doubtful = on_cpu().average(plan, samples, averaging, affine, threads)
     return out, shares, doubtful
 
 
@@ -342,12 +341,12 @@ def run_average_backward(
     image, positions, *weights = arrays
     plan = options.plan.plan
     points = positions.to(torch.float32) if affine and positions.element_size() < 4 else positions
-    results = on_cpu().average_backward(
-        plan, memory(values), memory(image), memory(points), averaging,
-        weights=memory(weights[0]) if weights else None, needed=needed,
-        fill=fill_of(options.fill_value, plan), affine=affine, dtype=plan.dtype,
-        threads=count(options.threads),
+    samples = on_cpu().Samples(
+        memory(image), memory(points), memory(weights[0]) if weights else None, memory(values),
+        fill=fill_of(options.fill_value, plan),
     )  # fmt: skip
+    needs, threads = on_cpu().Needs(*needed, plan.dtype), count(options.threads)
+    results = on_cpu().average_backward(plan, samples, averaging, needs, affine, threads)
     wide = torch.float64 if plan.real == np.float64 else torch.float32
     likes = (image.dtype, image), (positions.dtype, None), (wide, weights[0] if weights else None)
     gradients = [

@@ -7,7 +7,6 @@ results back.  Autograd records both copies, so derivatives of any order are ava
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor
 
 from gridsample.backends.torch import cuda, onnx
-from gridsample.backends.torch.internals import has_kernel
+from gridsample.backends.torch.internals import constant_in_graphs, has_kernel
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import check_boundary, method_of
 
@@ -70,8 +69,7 @@ def warn_once(device: str) -> None:
     )
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-@functools.cache
+@constant_in_graphs
 def has_kernels(device: str, *names: str) -> bool:
     """Whether torch has kernels for operators on a device, without falling back to others."""
     return all(has_kernel(device, name) for name in names)

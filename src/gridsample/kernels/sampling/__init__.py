@@ -31,6 +31,8 @@ from gridsample.kernels.memory import (
 )
 from gridsample.kernels.run import Launch
 from gridsample.kernels.sampling import antialiasing, footprint_calls
+from gridsample.kernels.sampling.averages import Needs as Needs
+from gridsample.kernels.sampling.averages import Samples as Samples
 from gridsample.kernels.sampling.averages import average as average
 from gridsample.kernels.sampling.averages import average_backward as average_backward
 from gridsample.kernels.sampling.averages import averages as averages
@@ -183,7 +185,7 @@ def ready_gather(
     if not ready or spacing(grid) is None or vanishes(plan, order) or plan.footprint is not None:
         return None
     special = None if means is None else Averages(means)
-    if pays_to_turn(plan, image, out, means is None) or (special and not special.runs):
+    if pays_to_turn(plan, image, out, True) or (means and means.shares):
         return None
     launch = plan_gather(plan, order, image, grid, out, False, False, special)
     outside = numbers_of_planes(plan, order, image[2], None, means)

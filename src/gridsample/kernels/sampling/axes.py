@@ -261,6 +261,11 @@ class Axis:
 
     # Two neighbouring pixels ----------------------------------------------------------------------
 
+    def placed(self, tap: Tap) -> Tap:
+        """Return a tap of a pair with its offset from the first pixel of the pair."""
+        counting = None if self.counting is None else self.counting * tap.number
+        return tap._replace(offset=self.stride * tap.number, counting=counting)
+
     def first_of_pair(self, place: Place) -> tuple[Value, Value]:
         """Return the index of the first of two pixels, both in the image, and the distance to it.
 

@@ -15,7 +15,7 @@ from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import Layout, frozen, spacing
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.axes import AxisRule, rules_of
-from gridsample.kernels.sampling.channels import block_of, channels_together
+from gridsample.kernels.sampling.channels import block_of, channels_with_weights
 from gridsample.kernels.sampling.division import (
     Averages,
     Outputs,
@@ -26,7 +26,6 @@ from gridsample.kernels.sampling.division import (
     lanes_of,
     passes,
     strip_length,
-    taps_of,
 )
 from gridsample.kernels.sampling.footprint_gradients import (
     FootprintBackward,
@@ -47,7 +46,8 @@ from gridsample.kernels.sampling.layouts import (
     storage_of,
 )
 from gridsample.kernels.sampling.mean_gradients import MeanBackward
-from gridsample.kernels.sampling.missing import MeanRuns, Means
+from gridsample.kernels.sampling.mean_runs import MeanBackwardRuns, MeanRuns
+from gridsample.kernels.sampling.missing import Means
 from gridsample.kernels.sampling.points import (
     AFFINE,
     INTERLEAVED,
@@ -68,6 +68,7 @@ from gridsample.kernels.sampling.sampler import (
     KnownStrides,
 )
 from gridsample.kernels.sampling.settings import settings_of
+from gridsample.kernels.sampling.tap_lists import list_bytes
 from gridsample.kernels.vector import Function, Program, compile, host, kind_of
 
 Array = np.ndarray[Any, Any]
@@ -92,6 +93,7 @@ RUNS: dict[str, type[Gather] | type[Backward]] = {
     "gather": GatherRuns,
     "means": MeanRuns,
     "backward": BackwardRuns,
+    "mean backward": MeanBackwardRuns,
 }
 
 
@@ -192,24 +194,27 @@ def frame_of(
 
 
 def weighted(
-    description: Description, frame: Frame, plan: Plan, layout: Layout | None
+    description: Description, frame: Frame, plan: Plan, layout: Layout | None, channels: int
 ) -> tuple[Description, Frame]:
-    """Return the same for pixels that have weights of a layout, or do not if that is None."""
+    """Return the same for pixels that have weights of a layout, or do not if that is None.
+
+    ``channels`` are those of a run.
+    """
     if layout is None:
         return description, frame
-    weights = planes_of(layout, plan.items, plan.grid_items)
+    weights, known = planes_of(layout, plan.items, plan.grid_items), description.layout
+    starts = frozen(weights.starts.repeat(2 if plan.dtype.kind == "c" else 1))
     settings = {
         "weights_strides": weights.strides,
         "weights_item": weights.item,
-        "weights_planes": weights.starts.ctypes.data,
+        "weights_planes": starts.ctypes.data,
     }
     wide = extent_of(plan, weights, frame.outputs) >= (1 << 31) - 2
-    shared = len(weights.starts) > 1 and not np.ptp(weights.starts)
-    known = description.layout._replace(wide=description.layout.wide or wide, shared=shared)
-    frame = frame._replace(
-        settings={**frame.settings, **settings}, kept=(*frame.kept, weights.starts)
-    )
-    return description._replace(weights=weights.kind, layout=known), frame
+    alike = starts.reshape(-1, len(starts) if known.channels == 1 else channels)
+    shared = alike.shape[1] > 1 and not np.ptp(alike, 1).any()
+    known = known._replace(wide=known.wide or wide, weights=weights.kind, shared=shared)
+    frame = frame._replace(settings={**frame.settings, **settings}, kept=(*frame.kept, starts))
+    return description._replace(layout=known), frame
 
 
 def layout_for(
@@ -223,7 +228,8 @@ def layout_for(
     # The longest axis may be broadcast.
     extent = max(extent_of(plan, source, outputs), *plan.spatial)
     wide = extent + channels >= (1 << 31) - 2
-    return KnownStrides(beside, spacing_of(out) == channels, wide, channels)
+    parts = plan.dtype.kind == "c"
+    return KnownStrides(beside, spacing_of(out) == channels, wide, channels, parts)
 
 
 def extent_of(plan: Plan, source: Planes, outputs: Outputs) -> int:
@@ -244,14 +250,6 @@ def run_settings(
     end = extent_of(plan, upward, outputs) + channels  # of an item's memory
     length = run_for(description, lanes_of(plan)).length
     return {"channels": channels, "image_last": end - length}
-
-
-def scratch_for(plan: Plan, layout: KnownStrides, orders: int) -> int:
-    """Return the bytes of a list of taps with weights for so many orders of derivatives."""
-    if layout.channels == 1:
-        return 0
-    each = plan.real.itemsize * orders + (8 if layout.wide else 4)
-    return taps_of(plan) * lanes_of(plan) * each
 
 
 def reading_for(plan: Plan, rules: Sequence[AxisRule], layout: KnownStrides) -> str:
@@ -304,8 +302,9 @@ def plan_gather(
     source = planes_of(image, plan.items, plan.grid_items)
     target = planes_of(out, plan.items, plan.grid_items)
     frame = frame_of(plan, source, target, grid, out, affine)
-    alone = plan.votes or (means is not None and not means.runs)
-    channels = 1 if alone else channels_together(image, out)
+    channels = 1
+    if not plan.votes:
+        channels = channels_with_weights(means.weights if means else None, image, out)
     layout = layout_for(plan, source, frame.outputs, out, block_of(channels, lanes_of(plan)))
     bits = f"uint{kind_of(source.kind).bits}"
     description = Description(
@@ -323,10 +322,11 @@ def plan_gather(
         averaging = means.averaging
         needs = averaging.ignores, averaging.drops, averaging.shares
         description = description._replace(needs=needs)
-        description, frame = weighted(description, frame, plan, means.weights)
+        description, frame = weighted(description, frame, plan, means.weights, channels)
     ranges = divide(plan, frame.outputs, len(target.starts))
     settings = run_settings(plan, source, frame.outputs, description, channels)
-    return launch_for(description, plan, frame, ranges, scratch_for(plan, layout, 1), **settings)
+    scratch = list_bytes(description, lanes_of(plan), 1)
+    return launch_for(description, plan, frame, ranges, scratch, **settings)
 
 
 # Gradients ----------------------------------------------------------------------------------------
@@ -355,7 +355,9 @@ def launch_backward(
     source = image if reads else sums
     target = planes_of(sweep.values, plan.items, plan.grid_items)
     frame = frame_of(plan, source, target, sweep.grid, sweep.values, sweep.affine)
-    channels = channels_together(sweep.image, like, sweep.values) if name == "backward" else 1
+    channels, weights = 1, means.weights if means else None
+    if name in RUNS:
+        channels = channels_with_weights(weights, sweep.image, like, sweep.values)
     block = block_of(channels, lanes_of(plan))
     layout = layout_for(plan, source, frame.outputs, sweep.values, block)
     description = Description(
@@ -373,7 +375,7 @@ def launch_backward(
     if means:
         needs = means.need_weights and need_image, means.averaging.ignores, means.averaging.drops
         description = description._replace(needs=(*sweep.needs, *needs))
-        description, frame = weighted(description, frame, plan, means.weights)
+        description, frame = weighted(description, frame, plan, weights, channels)
     planes = len(target.starts)
     results = contiguous_planes(plan, target)
     if need_image:
@@ -381,9 +383,12 @@ def launch_backward(
         ranges = divide_sums(plan, frame.outputs, planes, unit, sweep, sums.item != 0)
     else:
         ranges = divide(plan, frame.outputs, planes)
+    scratch = list_bytes(description, lanes_of(plan), len(plan.spatial) + (means is not None))
+    if means and layout.channels > 1:
+        scratch += 2 * channels * lanes_of(plan) * plan.real.itemsize
     return launch_for(
         description, plan, frame._replace(kept=(*frame.kept, sums.starts, results)), ranges,
-        scratch_for(plan, layout, len(plan.spatial)),
+        scratch,
         **run_settings(plan, source, frame.outputs, description, channels),
         sums_item=sums.item, sums_planes=sums.starts.ctypes.data,
         strip=strip_length(2 * planes), result_item=planes * plan.points,

@@ -224,9 +224,11 @@ class Doubt:
 
     def check(self, weights: Sequence[Value]) -> None:
         """Note some weights."""
-        noted = self.memory.load(0, self.lanes, aligned=True)
         bits = [weight.bitcast(self.kind) for weight in weights if not weight.is_constant]
-        self.memory.store(functools.reduce(Value.maximum, bits, noted), aligned=True)
+        for lanes in {value.lanes for value in bits}:
+            alike = [value for value in bits if value.lanes == lanes]
+            noted = self.memory.load(0, lanes)
+            self.memory.store(functools.reduce(Value.maximum, alike, noted))
 
     def report(self, memory: Pointer) -> None:
         """Store 1 if some weight is doubtful."""
@@ -252,7 +254,8 @@ class Counts:
         self.taps = 1 << len(description.axes)
         if description.weights:
             self.weights = Image(call.weights, call.weights_item, call.weights_planes)
-        if description.layout.shared and description.reading == PAIRS:
+        layout = description.layout
+        if layout.shared and layout.channels == 1 and description.reading == PAIRS:
             groups = STRIP // function.lanes
             self.kept = function.scratch(function.real, groups * self.taps, function.lanes)
         if kind_of(description.weights or "bool").family not in ("bool", "unsigned"):

@@ -137,11 +137,6 @@ class Averages(NamedTuple):
     weights: Layout | None = None
     need_weights: bool = False
 
-    @property
-    def runs(self) -> bool:
-        """Whether channels may be processed together: NaN is all that may be missing."""
-        return self.weights is None and self.averaging.ignores and not self.averaging.shares
-
 
 class Sweep(NamedTuple):
     """What a sweep of derivatives reads and writes.

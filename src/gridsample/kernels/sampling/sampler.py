@@ -51,7 +51,6 @@ class Description(NamedTuple):
         layout: what is known of strides.
         filled: whether there is a fill value other than 0.
         needs: what a sweep computes, if it has a choice.
-        weights: the name of the kind of the weights of pixels, or empty if there are none.
     """
 
     sweep: str
@@ -64,11 +63,28 @@ class Description(NamedTuple):
     layout: KnownStrides
     filled: bool
     needs: tuple[bool, ...] = ()
-    weights: str = ""
+
+    @property
+    def weights(self) -> str:
+        """The name of the kind of the weights of pixels, or empty if there are none."""
+        return self.layout.weights
+
+    @property
+    def counts(self) -> tuple[bool, bool]:
+        """Whether NaN counts for nothing, and whether dropped taps do."""
+        if self.sweep not in ("means", "mean backward"):
+            return False, False
+        ignores, drops = self.needs[:2] if self.sweep == "means" else self.needs[3:5]
+        return ignores, drops
+
+    @property
+    def folds(self) -> bool:
+        """Whether taps count differently: by the weights of pixels, or because they are dropped."""
+        return bool(self.weights) or self.counts[1]
 
 
 class KnownStrides(NamedTuple):
-    """What is known of strides when a program is compiled.
+    """What is known of arrays when a program is compiled: strides, mostly.
 
     Attributes:
         beside: whether neighbours along x are neighbours in memory, one after the other or pixel
@@ -77,13 +93,18 @@ class KnownStrides(NamedTuple):
         wide: whether offsets of pixels need int64.
         channels: how many channels, which are neighbours in memory, are processed together: all, or
             a multiple of the lanes.
-        shared: whether several planes, which are all of an item, share the weights of pixels.
+        parts: whether channels are the parts of complex numbers.
+        weights: the name of the kind of the weights of pixels, or empty if there are none.
+        shared: whether all channels of a run share the weights of pixels, or several planes, which
+            are all of an item.
     """
 
     beside: bool
     contiguous: bool
     wide: bool
     channels: int = 1
+    parts: bool = False
+    weights: str = ""
     shared: bool = False
 
 
@@ -238,9 +259,9 @@ class Sampler:
         taps, slopes = list[list[Tap]](), self.slopes(state)
         for a, (along, slope) in enumerate(zip(self.axes, slopes, strict=True)):
             if self.description.reading == PAIRS:
-                partition = self.description.sweep == "means"
+                partition = self.description.sweep in ("means", "mean backward")
                 pair = along.pair(state[f"distance{a}"], slope, derivatives, partition)
-                taps.append([tap._replace(offset=along.stride * tap.number) for tap in pair])
+                taps.append([along.placed(tap) for tap in pair])
             else:
                 place = Place(state[f"position{a}"], state["valid"], None, slope)
                 taps.append(along.taps(place, derivatives))
