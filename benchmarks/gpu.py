@@ -278,7 +278,7 @@ def interpreted(case: Case) -> Callable[[Tensor, Tensor], Tensor]:
         @staticmethod
         def backward(ctx: Any, by_image: Tensor, by_grid: Tensor) -> Any:
             upstream = (by_image, by_grid, True, True, True)
-            return cuda.cuda_twice(*ctx.saved_tensors, *upstream, *arguments)
+            return cuda.cuda_double_backward(*ctx.saved_tensors, *upstream, *arguments)
 
     class Forth(torch.autograd.Function):
         @staticmethod
