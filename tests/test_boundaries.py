@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gridsample
+from gridsample.definitions.plan import BOUNDARIES
 
 Array = np.ndarray[Any, Any]
 
@@ -148,7 +149,7 @@ def test_ties_of_nearest_under_wrap(n: int) -> None:
         np.testing.assert_array_equal(found[0, 0], np.mod(np.rint(np.fmod(x, n)), n))
 
 
-@pytest.mark.parametrize("odd", ["antisymmetric", "antimirror", "dst1"])
+@pytest.mark.parametrize("odd", [name for name, one in BOUNDARIES.items() if one.odd])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_the_fill_value_has_the_sign_of_a_pixel(odd: str, mode: str) -> None:
     """Under an odd boundary of another axis, as docs/boundaries.md says."""

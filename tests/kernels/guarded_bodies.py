@@ -87,9 +87,8 @@ class Case(NamedTuple):
             copy[...] = weights
             weights = copy
         shares = zeros(plan.shape, plan.real) if means.shares else None
-        sampling.average(
-            plan, *arrays, out, means, weights=weights, shares=shares, fill=fill, threads=2
-        )
+        samples = sampling.Samples(*arrays, weights, out, shares, fill)
+        sampling.average(plan, samples, means, affine=False, threads=2)
         return out if shares is None else (out, shares)
 
     def values(self, rng: np.random.Generator) -> Array:
@@ -106,17 +105,18 @@ class Case(NamedTuple):
             self.image.shape, self.image.dtype, self.grid.shape, self.grid.dtype, mode,
             self.boundary, self.aligned, False, coords=self.coords, extrapolate=not self.inside,
         )  # fmt: skip
-        given = [values, self.image, self.grid, *([] if weights is None else [weights])]
-        arrays = [zeros(a.shape, a.dtype) for a in given]
-        for array, one in zip(arrays, given, strict=True):
-            array[...] = one
+        numbers = [values, self.image, self.grid, *([] if weights is None else [weights])]
+        arrays = [zeros(a.shape, a.dtype) for a in numbers]
+        for array, contents in zip(arrays, numbers, strict=True):
+            array[...] = contents
         fill = np.full(plan.channels, FILL) if self.filled else None
-        found = sampling.average_backward(
-            plan, *arrays[:3], averaging, weights=arrays[3] if arrays[3:] else None,
-            needed=needed, fill=fill, affine=False, dtype=plan.dtype, threads=2,
-        )  # fmt: skip
-        assert not found.doubtful
-        return found.image, found.grid, found.weights
+        upstream, image, grid = arrays[:3]
+        pixel_weights = arrays[3] if arrays[3:] else None
+        samples = sampling.Samples(image, grid, pixel_weights, upstream, fill=fill)
+        needs = sampling.Needs(*needed, plan.dtype)
+        gradients = sampling.average_backward(plan, samples, averaging, needs, False, 2)
+        assert not gradients.doubtful
+        return gradients.image, gradients.grid, gradients.weights
 
     @property
     def filled(self) -> bool:

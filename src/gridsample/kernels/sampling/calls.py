@@ -20,6 +20,7 @@ from gridsample.kernels.sampling.division import (
     Averages,
     Outputs,
     Sweep,
+    block_length,
     divide,
     divide_points,
     divide_sums,
@@ -52,8 +53,8 @@ from gridsample.kernels.sampling.points import (
     AFFINE,
     INTERLEAVED,
     PLANAR,
-    SHORT_STRIP,
     STRIDED,
+    STRIP,
     PointSource,
 )
 from gridsample.kernels.sampling.reading import PAIRS
@@ -169,6 +170,7 @@ def frame_of(
         "columns": outputs.columns,
         "points": plan.points,
         "strip": strip_length(len(target.starts)),
+        **rows_of_blocks(outputs, len(target.starts)),
         "sizes": plan.spatial[::-1],
         "strides": source.strides,
         "channels": 1,
@@ -191,6 +193,12 @@ def frame_of(
         **output_axes(plan),
     }
     return Frame(outputs, points, settings, (source.starts, target.starts))
+
+
+def rows_of_blocks(outputs: Outputs, planes: int) -> dict[str, int]:
+    """Return the points of a block of a row, and the distance to those below if rows are cut."""
+    block = block_length(planes)
+    return {"block": block, "below": outputs.columns if block < outputs.columns else 0}
 
 
 def weighted(
@@ -391,7 +399,7 @@ def launch_backward(
         scratch,
         **run_settings(plan, source, frame.outputs, description, channels),
         sums_item=sums.item, sums_planes=sums.starts.ctypes.data,
-        strip=strip_length(2 * planes), result_item=planes * plan.points,
+        strip=STRIP, **rows_of_blocks(frame.outputs, 2 * planes), result_item=planes * plan.points,
         result_planes=results.ctypes.data, **settings,
     )  # fmt: skip
 
@@ -399,7 +407,7 @@ def launch_backward(
 def parts_of_maps(plan: Plan) -> tuple[int, int, int, int]:
     """Return the shape of what strips of points add to the gradient of affine maps."""
     outputs, rank = divide_points(plan, lanes_of(plan)), len(plan.spatial)
-    strips = plan.points if outputs.listed else outputs.rows * -(-outputs.columns // SHORT_STRIP)
+    strips = plan.points if outputs.listed else outputs.rows * -(-outputs.columns // STRIP)
     return plan.grid_items, strips, rank, rank + 1
 
 
