@@ -89,10 +89,10 @@ def test_gradients_do_not_depend_on_threads(channels):
     image = rng.standard_normal((1, 40, 50, channels)).astype("float32")
     theta = (rng.standard_normal((1, 2, 3)) * 0.7).astype("float32")
     upstream = rng.standard_normal((1, 300, 400, channels)).astype("float32")
-    given = upstream, image, theta, (1, channels, 300, 400)
-    first = gridsample.affine_sample_vjp(*given, channel_axis=-1, threads=1)
+    arguments = upstream, image, theta, (1, channels, 300, 400)
+    first = gridsample.affine_sample_vjp(*arguments, channel_axis=-1, threads=1)
     for threads in (2, 5):
-        again = gridsample.affine_sample_vjp(*given, channel_axis=-1, threads=threads)
+        again = gridsample.affine_sample_vjp(*arguments, channel_axis=-1, threads=threads)
         assert [gradient.tobytes() for gradient in again] == [
             gradient.tobytes() for gradient in first
         ]
@@ -153,8 +153,8 @@ def test_maps_that_are_no_numbers():
 def test_empty():
     image, theta, _ = call(2)
     assert gridsample.affine_sample(image, theta, (2, 3, 0, 4)).shape == (2, 3, 0, 4)
-    given = np.ones((2, 3, 0, 4)), image, theta, (2, 3, 0, 4)
-    assert not any(gradient.any() for gradient in gridsample.affine_sample_vjp(*given))
+    arguments = np.ones((2, 3, 0, 4)), image, theta, (2, 3, 0, 4)
+    assert not any(gradient.any() for gradient in gridsample.affine_sample_vjp(*arguments))
 
 
 @pytest.mark.parametrize(

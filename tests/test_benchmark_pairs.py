@@ -71,8 +71,8 @@ def test_figures_are_printed_and_kept(tmp_path: Path, capsys: Any) -> None:
         yield {"kind": "step", **TIMES, "ratio": 0.5}
 
     path = tmp_path / "new" / "figures.json"
-    given = pairs.parser("x", None, 0.0).parse_args(["--json", str(path)])
-    assert pairs.report(["one", "odd"], 1, given, measure) == 1
+    arguments = pairs.parser("x", None, 0.0).parse_args(["--json", str(path)])
+    assert pairs.report(["one", "odd"], 1, arguments, measure) == 1
     printed = capsys.readouterr().out
     assert "odd  DIFFERS: by far" in printed
     assert "forward, 1 thread(s): geometric mean 2.00 of 1, least 2.00; below 1: none" in printed
@@ -97,8 +97,8 @@ def test_a_process_for_each_number_of_threads(
     monkeypatch.setattr(pairs, "cores", lambda: 2)
     path = tmp_path / "all.json"
     words = ["--threads", "1", "2", "--case", "one", "--json", str(path)]
-    given = pairs.parser("x", None, 1.0).parse_args(words)
-    assert pairs.run("x", given, lambda: [], lambda name, seconds: iter([])) == 0
+    arguments = pairs.parser("x", None, 1.0).parse_args(words)
+    assert pairs.run("x", arguments, lambda: [], lambda name, seconds: iter([])) == 0
     assert [words[:2] for words in asked] == [["--threads", "1"], ["--threads", "2"]]
     assert [row["threads"] for row in json.loads(path.read_text())["rows"]] == [1, 2]
 

@@ -59,22 +59,22 @@ def test_names_tell_cases_apart() -> None:
 
 @pytest.mark.parametrize("case", [PLANE, SOLID], ids=lambda case: case.name)
 def test_the_matrix_says_what_the_grid_says(case: Case) -> None:
-    given = make_inputs(case)
+    inputs = make_inputs(case)
     size = (*case.shape[:2], *case.out)
-    grid = gridsample.affine_grid(given.theta.astype(float), size)
-    assert np.abs(grid - given.grid).max() < 2**-22  # both were rounded to float32
-    places = positions(case, given)[0]
+    grid = gridsample.affine_grid(inputs.theta.astype(float), size)
+    assert np.abs(grid - inputs.grid).max() < 2**-22  # both were rounded to float32
+    places = positions(case, inputs)[0]
     index = np.stack(np.meshgrid(*map(np.arange, case.out), indexing="ij")[::-1], axis=-1)
-    matrix = pixel_matrix(case, given)
+    matrix = pixel_matrix(case, inputs)
     assert np.abs(index @ matrix[:, :-1].T + matrix[:, -1] - places).max() < max(case.out) * 2**-22
 
 
 def test_bytes_are_those_of_the_arrays() -> None:
-    given = make_inputs(PLANE)
-    once = given.image.nbytes + given.grid.nbytes
-    assert touched(PLANE, given) == once + given.upstream.nbytes
-    gradients = once + given.upstream.nbytes + once
-    assert touched(replace(PLANE, direction="both"), given) == gradients
+    inputs = make_inputs(PLANE)
+    once = inputs.image.nbytes + inputs.grid.nbytes
+    assert touched(PLANE, inputs) == once + inputs.upstream.nbytes
+    gradients = once + inputs.upstream.nbytes + once
+    assert touched(replace(PLANE, direction="both"), inputs) == gradients
 
 
 # Measuring ----------------------------------------------------------------------------------------
@@ -115,13 +115,13 @@ def test_affine_maps_agree(tensors: bool, direction: str, monkeypatch: pytest.Mo
     assert row["differ"] == {} and list(row["peers"]) == ["torch"]
 
 
-def wrong(case: Case, given: Any, threads: int) -> Contender:
+def wrong(case: Case, inputs: Any, threads: int) -> Contender:
     """A peer that is off by a hundredth."""
-    right = peers.ours(case, given, threads)
+    right = peers.ours(case, inputs, threads)
     return replace(right, read=lambda result: tuple(x * 1.01 for x in right.read(result)))
 
 
-def broken(case: Case, given: Any, threads: int) -> Contender:
+def broken(case: Case, inputs: Any, threads: int) -> Contender:
     """A peer that fails."""
     raise ArithmeticError("no luck")
 

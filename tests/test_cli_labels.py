@@ -50,12 +50,12 @@ def test_labels_stay_labels(suffix: str, capsys: Any) -> None:
     names = f"in.{suffix}", f"out.{suffix}"
     known = set(np.unique(labels).tolist())
     spatial = labels.ndim if suffix != "tif" else 2
-    given = labels if suffix != "tif" else labels[0]
+    pixels = labels if suffix != "tif" else labels[0]
     for words, options in ((["--antialias"], {"antialias": True}), ([], {})):
         assert run("resize", *names, "--scale", 0.5, "--mode", "label", "--force", *words) == 0
         result = io.read(io.Path(names[1])).array[..., 0]
-        size = tuple(n // 2 for n in given.shape)
-        expected = gridsample.interpolate(given[None, None], size, mode="label", **options)
+        size = tuple(n // 2 for n in pixels.shape)
+        expected = gridsample.interpolate(pixels[None, None], size, mode="label", **options)
         assert len(size) == spatial and np.array_equal(result, expected[0, 0])
     assert run("warp", *names, "--rotate", 20, "--mode", "label", "--force") == 0
     assert set(np.unique(io.read(io.Path(names[1])).array).tolist()) <= known

@@ -112,8 +112,8 @@ def test_errors(panorama: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
         ("p.png", [], "required: --to"),
         ("p.png", ["--to", "cubemap", "--mode", "x"], "mode 'x' is not known"),
     ):  # fmt: skip
-        given = [str(tmp_path / name), str(tmp_path / "o.png"), *words]
-        assert cli.main(["panorama", *given]) == 2
+        command = [str(tmp_path / name), str(tmp_path / "o.png"), *words]
+        assert cli.main(["panorama", *command]) == 2
         error = capsys.readouterr().err
         assert message in error
         assert len(error.splitlines()) == 1

@@ -80,8 +80,13 @@ def test_files_of_others(tmp_path: Path) -> None:
 
 
 def run(folder: Path, *words: Any) -> np.ndarray[Any, Any]:
-    given = [str(folder / "photo.png"), str(folder / "out.png"), "--camera", str(folder / "c.npz")]
-    assert cli.main(["undistort", *given, "--force", *map(str, words)]) == 0
+    command = [
+        str(folder / "photo.png"),
+        str(folder / "out.png"),
+        "--camera",
+        str(folder / "c.npz"),
+    ]
+    assert cli.main(["undistort", *command, "--force", *map(str, words)]) == 0
     return io.read(folder / "out.png").array
 
 
@@ -137,8 +142,8 @@ def test_errors(photo: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (["nothing.yaml"], "No such file"),
     ):
         camera = str(tmp_path / words[0])
-        given = [str(tmp_path / "photo.png"), str(tmp_path / "o.png"), "--camera", camera]
-        assert cli.main(["undistort", *given, *words[1:]]) == 2
+        command = [str(tmp_path / "photo.png"), str(tmp_path / "o.png"), "--camera", camera]
+        assert cli.main(["undistort", *command, *words[1:]]) == 2
         error = capsys.readouterr().err
         assert message in error
         assert len(error.splitlines()) == 1

@@ -43,12 +43,12 @@ def test_odd_coordinates_are_what_the_reference_says(mode, boundary, align_corne
         image = cases.pixels(rng, (1, channels, *spatial))
         values = cases.pixels(rng, (1, channels, grid.shape[1]))
         axis = 1 if layout == "planes" else -1
-        given = [np.ascontiguousarray(np.moveaxis(array, 1, axis)) for array in (values, image)]
-        out = gridsample.grid_sample(given[1], grid, *options, channel_axis=axis)
+        arrays = [np.ascontiguousarray(np.moveaxis(array, 1, axis)) for array in (values, image)]
+        out = gridsample.grid_sample(arrays[1], grid, *options, channel_axis=axis)
         assert_close(np.moveaxis(out, axis, 1), oracles.reference_output(image, grid, *options))
         expected = oracles.reference_gradients(values, image, grid, *options)
         grad_input, grad_grid = gridsample.grid_sample_vjp(
-            *given, grid, *options, channel_axis=axis
+            *arrays, grid, *options, channel_axis=axis
         )
         assert_close(np.moveaxis(grad_input, axis, 1), expected[0])
         assert_close(grad_grid, expected[1])

@@ -159,8 +159,8 @@ def test_what_transparent_does_not_write_may_be_anything():
 
 def test_nearest_exact_goes_by_sizes_and_nearest_by_factors():
     image = np.arange(64)[None]
-    for given in ({"dsize": (6, 1)}, {"dsize": None, "fx": 0.1, "fy": 1}):
-        exact = cv.resize(image, interpolation=cv.INTER_NEAREST_EXACT, **given)
+    for sizes in ({"dsize": (6, 1)}, {"dsize": None, "fx": 0.1, "fy": 1}):
+        exact = cv.resize(image, interpolation=cv.INTER_NEAREST_EXACT, **sizes)
         assert exact.tolist() == [[5, 16, 26, 37, 47, 58]]  # 4.5 steps of 32 / 3 fall below 48
     by_factor = cv.resize(image, None, fx=0.1, fy=1, interpolation=cv.INTER_NEAREST)
     assert by_factor.tolist() == [[0, 10, 20, 30, 40, 50]]
@@ -304,10 +304,10 @@ class TestOpenCV:
         """A fraction that is off by 1/64 moves a value by that much of the image's range."""
         image = self.image(kind, 3)
         matrix = np.array([[1.1, 0.2, -3], [-0.15, 0.9, 2], [0.001, 0.002, 1]])
-        for name, given in (("warpAffine", matrix[:2]), ("warpPerspective", matrix)):
+        for name, rows in (("warpAffine", matrix[:2]), ("warpPerspective", matrix)):
             for flags in (interpolation, interpolation | cv.WARP_INVERSE_MAP):
-                theirs = getattr(cv2, name)(image, given, (25, 27), flags=flags)
-                ours = getattr(cv, name)(image, given, (25, 27), flags=flags)
+                theirs = getattr(cv2, name)(image, rows, (25, 27), flags=flags)
+                ours = getattr(cv, name)(image, rows, (25, 27), flags=flags)
                 atol = kind[1] * 5 / 64 + 1
                 np.testing.assert_allclose(
                     ours.astype(float), theirs, rtol=0, atol=atol if kind[1] > 1 else 5 / 64
@@ -335,9 +335,9 @@ class TestOpenCV:
             (rng.integers(-128, 32 * (n + 4), dst.shape[:2]) / 32 + (interpolation == 0) / 64)
             for n in (12, 9)
         )
-        given = x.astype("f4"), y.astype("f4"), interpolation
-        theirs = cv2.remap(image, *given, dst=dst.copy(), borderMode=cv2.BORDER_TRANSPARENT)
-        ours = cv.remap(image, *given, dst=dst.copy(), borderMode=cv.BORDER_TRANSPARENT)
+        arguments = x.astype("f4"), y.astype("f4"), interpolation
+        theirs = cv2.remap(image, *arguments, dst=dst.copy(), borderMode=cv2.BORDER_TRANSPARENT)
+        ours = cv.remap(image, *arguments, dst=dst.copy(), borderMode=cv.BORDER_TRANSPARENT)
         bound = 1 if image.dtype.kind in "iu" else 1e-2
         np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=bound)
 

@@ -29,7 +29,7 @@ def listed(module: Any, calls: dict[str, dict[str, Any]]) -> dict[str, Call]:
     """The calls of functions of a module, by the functions' full names."""
     short = module.__name__.removeprefix("gridsample").removeprefix(".")
     prefix = short + "." if short else ""
-    return {prefix + name: (getattr(module, name), given) for name, given in calls.items()}
+    return {prefix + name: (getattr(module, name), arguments) for name, arguments in calls.items()}
 
 
 # A call of each public function that takes arrays.
@@ -139,10 +139,10 @@ OF_NUMPY = ("cv.", "explain")
 
 def cases() -> Iterator[Any]:
     for table, kinds in ((CALLS, ARRAYS), (CALLS | OF_TORCH, TENSORS)):
-        for name, (_, given) in table.items():
+        for name, (_, arguments) in table.items():
             if kinds is TENSORS and name.startswith(OF_NUMPY):
                 continue
-            for argument, value in given.items():
+            for argument, value in arguments.items():
                 if isinstance(value, np.ndarray):
                     for kind in kinds:
                         if value.ndim == 1 and kind in ("nested", "jagged"):
@@ -152,10 +152,10 @@ def cases() -> Iterator[Any]:
                         yield pytest.param(name, argument, kind, id=f"{name} {argument} {kind}")
 
 
-def as_tensors(given: dict[str, Any]) -> dict[str, Any]:
+def as_tensors(arguments: dict[str, Any]) -> dict[str, Any]:
     return {
         key: torch.from_numpy(value) if isinstance(value, np.ndarray) else value
-        for key, value in given.items()
+        for key, value in arguments.items()
     }
 
 
@@ -177,14 +177,14 @@ def test_every_public_function_is_here() -> None:
 )
 @pytest.mark.parametrize(("name", "argument", "kind"), [*cases()])
 def test_what_is_not_dense(name: str, argument: str, kind: str) -> None:
-    function, given = (CALLS | OF_TORCH)[name]
+    function, arguments = (CALLS | OF_TORCH)[name]
     make, words = (ARRAYS | TENSORS)[kind]
-    given = dict(given) if kind in ARRAYS else as_tensors(given)
-    given[argument] = make(given[argument])
+    arguments = dict(arguments) if kind in ARRAYS else as_tensors(arguments)
+    arguments[argument] = make(arguments[argument])
     # The drop-in raises torch's own error, to which a note is added.
     error = Exception if name.startswith("torch_compat.") else TypeError
     with pytest.raises(error, match=f"{argument} is a .*{words}.*convert it first: {argument}\\."):
-        function(**given)
+        function(**arguments)
 
 
 @pytest.mark.filterwarnings("ignore:.*quantize")
@@ -200,12 +200,12 @@ def test_torch_resizes_what_is_quantized() -> None:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_flags_are_flags(name: str) -> None:
-    function, given = CALLS[name]
+    function, arguments = CALLS[name]
     ours = not name.startswith(("ndimage.", "cv."))  # SciPy takes anything for a flag
     for flag, parameter in inspect.signature(function).parameters.items():
         if ours and isinstance(parameter.default, bool):
             with pytest.raises(TypeError, match=f"{flag} must be True or False, got 'no'"):
-                function(**given, **{flag: "no"})
+                function(**arguments, **{flag: "no"})
 
 
 def test_flags_of_grids() -> None:
@@ -239,11 +239,11 @@ NOT_NUMBERS: list[Any] = [
 @pytest.mark.parametrize("cval", NOT_NUMBERS, ids=lambda value: str(np.shape(value)))
 def test_what_is_outside_is_a_number(name: str, cval: Any) -> None:
     """By the same error for every function and mode, whether or not the value is needed."""
-    function, given = CALLS[name]
+    function, arguments = CALLS[name]
     if "cval" in inspect.signature(function).parameters:
         for mode in ("constant", "nearest"):
             with pytest.raises(TypeError, match=r"cval (must be a number, got|is a masked array)"):
-                function(**given, mode=mode, cval=cval)
+                function(**arguments, mode=mode, cval=cval)
 
 
 @pytest.mark.slow
@@ -272,23 +272,23 @@ def test_a_border_is_refused_by_its_shape(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_gradient_is_not_lost_among_arrays(name: str) -> None:
-    function, given = CALLS[name]
-    arrays = [key for key, value in given.items() if isinstance(value, np.ndarray)]
+    function, arguments = CALLS[name]
+    arrays = [key for key, value in arguments.items() if isinstance(value, np.ndarray)]
     for key in arrays[1:] if len(arrays) > 1 else ():
-        tensor = torch.from_numpy(given[key]).requires_grad_()
+        tensor = torch.from_numpy(arguments[key]).requires_grad_()
         with pytest.raises(TypeError, match="tensor"):
-            function(**{**given, key: tensor})
+            function(**{**arguments, key: tensor})
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_libraries_that_are_mixed(name: str) -> None:
-    function, given = CALLS[name]
-    arrays = [key for key, value in given.items() if isinstance(value, np.ndarray)]
+    function, arguments = CALLS[name]
+    arrays = [key for key, value in arguments.items() if isinstance(value, np.ndarray)]
     if name.startswith((*OF_NUMPY, "ndimage.")) or len(arrays) < 2:
         return
     for key in arrays:
         with pytest.raises(TypeError, match=r"(\w+) = torch.as_tensor\(\1, device=\w+.device"):
-            function(**{**given, key: torch.from_numpy(given[key])})
+            function(**{**arguments, key: torch.from_numpy(arguments[key])})
 
 
 @pytest.mark.parametrize("kind", ["complex64", "complex128"])

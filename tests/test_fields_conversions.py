@@ -113,14 +113,14 @@ def test_matrices_round_trip(
         with pytest.raises(ValueError, match="convention 'skimage'"):
             fields.theta_from_matrix(matrices(rank), source, target, align, convention)
         return
-    given = matrices(rank)
-    theta = fields.theta_from_matrix(given, source, target, align, convention)
+    arrays = matrices(rank)
+    theta = fields.theta_from_matrix(arrays, source, target, align, convention)
     back = fields.matrix_from_theta(theta, source, target, align, convention)
-    np.testing.assert_allclose(back, whole(given), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(back, whole(arrays), rtol=0, atol=1e-12)
     grid = gridsample.affine_grid(theta, (2, 1, *target), align)
-    other = fields.homography_grid(given, source, target, align, convention)
+    other = fields.homography_grid(arrays, source, target, align, convention)
     np.testing.assert_allclose(other, grid, rtol=0, atol=1e-12)
-    single = fields.theta_from_matrix(whole(given)[1], source, target, align, convention)
+    single = fields.theta_from_matrix(whole(arrays)[1], source, target, align, convention)
     np.testing.assert_allclose(single, theta[1:], rtol=0, atol=1e-14)
 
 
@@ -168,8 +168,8 @@ def test_opencv() -> None:
     source, target = (31, 40), (27, 50)
     # OpenCV rounds positions to 1/32 pixel; these are multiples of it.
     inverse = np.array([[0.75, 0.25, 3.0], [-0.25, 0.875, 4.5]])
-    given = cv2.invertAffineTransform(inverse)
-    for matrix, flags, convention in ((given, 1, "opencv"), (inverse, 17, "pixel")):
+    forward = cv2.invertAffineTransform(inverse)
+    for matrix, flags, convention in ((forward, 1, "opencv"), (inverse, 17, "pixel")):
         theirs = [
             cv2.warpAffine(ramp, matrix, target[::-1], flags=flags, borderValue=float("nan"))
             for ramp in ramps(source)
@@ -177,7 +177,7 @@ def test_opencv() -> None:
         assert flags in (cv2.INTER_LINEAR, cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP)
         assert_same_places(places(matrix, source, target, convention), np.stack(theirs), 1e-4)
     points = ramps(target).transpose(1, 2, 0)
-    tilted = np.vstack([given, [1e-3, 2e-3, 1]])
+    tilted = np.vstack([forward, [1e-3, 2e-3, 1]])
     theirs = cv2.perspectiveTransform(points, np.linalg.inv(tilted))
     grid = fields.homography_grid(tilted, source, target)
     np.testing.assert_allclose(fields.to_pixel(grid, source)[0], theirs, rtol=0, atol=1e-10)
@@ -225,9 +225,9 @@ def test_points_at_infinity_are_nan() -> None:
     tilt = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [-0.5, 0.0, 1.0]])
     grid = fields.homography_grid(tilt, (2, 4), (2, 4), convention="pixel", coords="pixel")
     np.testing.assert_array_equal(grid[0, 0, :, 0], [0, 2, np.nan, -6])
-    given = torch.tensor(tilt, requires_grad=True)
-    made = fields.homography_grid(given, (2, 4), (2, 4), convention="pixel")
-    (slope,) = torch.autograd.grad(made.nansum(), given)
+    leaf = torch.tensor(tilt, requires_grad=True)
+    made = fields.homography_grid(leaf, (2, 4), (2, 4), convention="pixel")
+    (slope,) = torch.autograd.grad(made.nansum(), leaf)
     assert torch.isfinite(slope).all()
 
 
@@ -274,16 +274,16 @@ def tensors() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def test_tensors_are_arrays_and_differentiable() -> None:
-    given = [tensor.requires_grad_() for tensor in tensors()]
-    arrays = chain(*[tensor.detach().numpy() for tensor in given])  # type: ignore[arg-type]
-    np.testing.assert_allclose(chain(*given).detach(), arrays, rtol=0, atol=1e-13)
-    assert torch.autograd.gradcheck(chain, given)
-    assert torch.autograd.gradgradcheck(chain, given)
+    leaves = [tensor.requires_grad_() for tensor in tensors()]
+    arrays = chain(*[tensor.detach().numpy() for tensor in leaves])  # type: ignore[arg-type]
+    np.testing.assert_allclose(chain(*leaves).detach(), arrays, rtol=0, atol=1e-13)
+    assert torch.autograd.gradcheck(chain, leaves)
+    assert torch.autograd.gradgradcheck(chain, leaves)
 
 
 @pytest.mark.slow
 def test_conversions_compile_without_a_break() -> None:
-    given = tensors()
+    leaves = tensors()
     torch.compiler.reset()
     compiled = torch.compile(chain, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(*given), chain(*given))
+    torch.testing.assert_close(compiled(*leaves), chain(*leaves))

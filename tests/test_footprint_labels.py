@@ -37,8 +37,8 @@ def test_the_winner_is_that_of_antialiased_images_of_each_label(call: Any) -> No
     grid = shrinking(rng, items, out, shape[2:], coords)
     grid[0, ..., 0].ravel()[1] = np.nan
     options: Any = {"coords": coords, "fill": -2 if boundary == "constant" else 0, "most": most}
-    given = per_axis(mode, len(out)), per_axis(boundary, len(out)), corners
-    expected = reference.vote(labels, grid, *given, **options)
+    names = per_axis(mode, len(out)), per_axis(boundary, len(out)), corners
+    expected = reference.vote(labels, grid, *names, **options)
     plain = gridsample.grid_sample(
         labels, grid, mode, boundary, corners, coords=coords, fill_value=options["fill"]
     )
@@ -53,7 +53,7 @@ def test_the_winner_is_that_of_antialiased_images_of_each_label(call: Any) -> No
     np.testing.assert_array_equal(result.numpy(), expected)
     # On other devices.
     record = Options(
-        mode=given[0], padding_mode=given[1], align_corners=corners, coords=coords,
+        mode=names[0], padding_mode=names[1], align_corners=corners, coords=coords,
         fill_value=(float(options["fill"]),) if options["fill"] else (), order=(0,) * len(out),
         footprint=Footprint(most),
     )  # fmt: skip

@@ -115,18 +115,18 @@ def test_maps_that_are_not_finite_have_no_footprint() -> None:
 @pytest.mark.slow
 def test_tensors_and_derivatives_of_maps() -> None:
     rng = cases.generator("footprints of maps", "tensors")
-    pixels, given, size = cases.pixels(rng, (2, 3, 17, 16)), turned(1.1), (1, 3, 5, 6)
-    expected = gridsample.affine_sample(pixels, given, size, antialias=True)
-    result = gridsample.affine_sample(*map(torch.tensor, (pixels, given)), size, antialias=True)
+    pixels, maps, size = cases.pixels(rng, (2, 3, 17, 16)), turned(1.1), (1, 3, 5, 6)
+    expected = gridsample.affine_sample(pixels, maps, size, antialias=True)
+    result = gridsample.affine_sample(*map(torch.tensor, (pixels, maps)), size, antialias=True)
     assert (result.numpy() == expected).all()
     # Coordinates are not rounded to the dtype of maps.
-    half = torch.tensor(given).bfloat16()
+    half = torch.tensor(maps).bfloat16()
     rough = gridsample.affine_sample(torch.tensor(pixels).float(), half, size, antialias=True)
     exact = gridsample.affine_sample(torch.tensor(pixels), half.double(), size, antialias=True)
     assert_close(rough.numpy(), exact.numpy(), 64 * ulp(np.float32))
 
     image = torch.tensor(cases.pixels(rng, (1, 1, 6, 7)), requires_grad=True)
-    theta = torch.tensor(given, requires_grad=True)
+    theta = torch.tensor(maps, requires_grad=True)
     for out in ((3, 2), (1, 2)):
 
         def sample(image: torch.Tensor, theta: torch.Tensor, out: Any = out) -> Any:

@@ -55,13 +55,13 @@ def test_results_and_gradients_are_those_of_the_reference(call: Any, last: bool)
     shape, items, out, mode, boundary, corners, coords, most = call
     rng = cases.generator("footprints", str(call))
     image, grid = cases.pixels(rng, shape), shrinking(rng, items, out, shape[2:], coords)
-    given = per_axis(mode, len(out)), per_axis(boundary, len(out)), corners
+    names = per_axis(mode, len(out)), per_axis(boundary, len(out)), corners
     fill = 2.5 if boundary == "constant" else 0
     more: Any = {"coords": coords, "fill": fill, "most": most}
-    expected = reference.gather(image, grid, *given, **more)
+    expected = reference.gather(image, grid, *names, **more)
     values = cases.pixels(rng, expected.shape)
-    by_image, by_grid = reference.gradients(values, image, grid, *given, **more)
-    _, only = reference.gradients(values, image, grid, *given, **more, attached=False)
+    by_image, by_grid = reference.gradients(values, image, grid, *names, **more)
+    _, only = reference.gradients(values, image, grid, *names, **more, attached=False)
 
     options: Any = {"mode": mode, "padding_mode": boundary, "align_corners": corners}
     options |= {"coords": coords, "fill_value": fill, "antialias": True, "max_samples": most}

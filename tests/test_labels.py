@@ -55,8 +55,8 @@ def assert_is_the_reference(
         image, grid, modes, (boundary,) * rank, corners, coords=more.get("coords", "normalized"),
         extrapolate=more.get("extrapolate", True), fill=more.get("fill_value", 0),
     )  # fmt: skip
-    given = np.moveaxis(image, 1, last)
-    result = grid_sample(given, grid, mode, boundary, corners, channel_axis=last, **more)
+    pixels = np.moveaxis(image, 1, last)
+    result = grid_sample(pixels, grid, mode, boundary, corners, channel_axis=last, **more)
     assert result.dtype == image.dtype
     assert np.array_equal(np.moveaxis(result, last, 1), expected)
 
@@ -140,8 +140,8 @@ def test_many_points_any_memory_and_any_number_of_threads() -> None:
     spaced = np.repeat(image, 2, axis=3)[..., ::2]
     backwards = image[..., ::-1, :].copy()[..., ::-1, :]
     last = np.ascontiguousarray(np.moveaxis(image, 1, -1))
-    for given in (spaced, backwards, np.moveaxis(last, -1, 1), np.asfortranarray(image)):
-        assert np.array_equal(grid_sample(given, grid, "label", "border", threads=2), expected)
+    for stored in (spaced, backwards, np.moveaxis(last, -1, 1), np.asfortranarray(image)):
+        assert np.array_equal(grid_sample(stored, grid, "label", "border", threads=2), expected)
     out = np.empty((1, 2, 700, 62), np.uint8)[..., ::2]
     assert grid_sample(image, grid, "label", "border", out=out) is out
     assert np.array_equal(out, expected)
@@ -199,9 +199,9 @@ def test_what_is_no_label_is_refused() -> None:
     image, grid = np.zeros((1, 1, 4, 4), np.uint8), np.zeros((1, 3, 2))
     for dtype in ("float32", "float16", "complex64"):
         for call in (
-            lambda given: grid_sample(given, grid, "label"),
-            lambda given: affine_sample(given, np.zeros((1, 2, 3)), (1, 1, 2, 2), "label"),
-            lambda given: interpolate(given, 2, mode="label"),
+            lambda labels: grid_sample(labels, grid, "label"),
+            lambda labels: affine_sample(labels, np.zeros((1, 2, 3)), (1, 1, 2, 2), "label"),
+            lambda labels: interpolate(labels, 2, mode="label"),
         ):
             with pytest.raises(TypeError, match=r"convert labels to an integer dtype.*'nearest'"):
                 call(image.astype(dtype))
@@ -239,10 +239,10 @@ def test_resized_labels_are_the_argmax_of_one_hot_images(rank: int, antialias: b
                 image,
                 lambda mask, _: interpolate(mask, size, mode="linear", **options),  # noqa: B023
             )
-            given = np.ascontiguousarray(np.moveaxis(image, 1, last))
+            pixels = np.ascontiguousarray(np.moveaxis(image, 1, last))
             for threads in (1, 2):
                 result = interpolate(
-                    given, size, mode="label", channel_axis=last, threads=threads, **options
+                    pixels, size, mode="label", channel_axis=last, threads=threads, **options
                 )
                 result = np.moveaxis(result, last, 1)
                 assert result.dtype == image.dtype

@@ -87,10 +87,10 @@ def test_nnunets_function(shape, size, axis, order, order_z, is_seg):
         data = rng.random(shape, dtype=np.float32)
     options = size, spacing_of(axis), (1, 1, 1), is_seg, order, order_z
     wanted = oracle(data, size, axis, is_seg, order, order_z)
-    for given in (data, torch.from_numpy(data)):
-        result = resample_data_or_seg_to_shape(given, *options, force_separate_z=None)
-        assert type(result) is type(given)
-        assert result.dtype == given.dtype
+    for array in (data, torch.from_numpy(data)):
+        result = resample_data_or_seg_to_shape(array, *options, force_separate_z=None)
+        assert type(result) is type(array)
+        assert result.dtype == array.dtype
         if is_seg:
             # A slice's share may lie this close to the tie.
             assert (np.asarray(result) != wanted).mean() < 2e-3
@@ -175,8 +175,8 @@ def test_which_axis_is_apart():
     result = resample_data_or_seg_to_shape(data, *options, False, 3, 0, None, 5)
     np.testing.assert_allclose(result, whole, atol=1e-12)
     new = (2.5, 9 / 7, 9 / 7)
-    for given, wanted in (("auto", apart), (0, apart), (-3, apart), (None, whole)):
-        result = resample(data, options[1], new, separate_axis=given)
+    for separate_axis, wanted in (("auto", apart), (0, apart), (-3, apart), (None, whole)):
+        result = resample(data, options[1], new, separate_axis=separate_axis)
         np.testing.assert_allclose(result, wanted, atol=1e-12)
 
 
@@ -192,8 +192,8 @@ def test_a_plane_and_integers():
 def test_the_input_is_only_read():
     data = rng.random((1, 4, 5, 6))
     kept = data.copy()
-    for given in (data, torch.from_numpy(data)):
-        result = resample(given, (1, 1, 1), (1, 1, 1))
+    for array in (data, torch.from_numpy(data)):
+        result = resample(array, (1, 1, 1), (1, 1, 1))
         result += 1
         np.testing.assert_array_equal(data, kept)
     data.flags.writeable = False
@@ -237,9 +237,9 @@ def test_tensors():
     ],
 )
 def test_errors(change, message):
-    given = {"data": np.ones((4, 4)), "spacing": (1, 1), "new_spacing": (1, 2)}
+    arguments = {"data": np.ones((4, 4)), "spacing": (1, 1), "new_spacing": (1, 2)}
     with pytest.raises((ValueError, TypeError), match=message):
-        resample(**(given | change))
+        resample(**(arguments | change))
 
 
 def test_errors_of_nnunets_function():

@@ -102,14 +102,14 @@ def test_without_missing_pixels_the_bits_are_those_of_plain_sampling(
     theta = rng.uniform(-1, 1, (2, 2, 3)).astype(np.float32)
     for mode in ("bilinear", "bicubic", "nearest"):
         options = {"mode": mode, "padding_mode": boundary}
-        for name, given in (("grid_sample", (grid,)), ("affine_sample", (theta, (2, 3, 4, 5)))):
+        for name, arguments in (("grid_sample", (grid,)), ("affine_sample", (theta, (2, 3, 4, 5)))):
             function = getattr(gridsample, name)
             plain, result = (
-                function(image, *given, **options),
-                function(image, *given, **options, **IGNORE),
+                function(image, *arguments, **options),
+                function(image, *arguments, **options, **IGNORE),
             )
             np.testing.assert_array_equal(result, plain)
-            result, weight = function(image, *given, **options, **IGNORE, return_weight=True)
+            result, weight = function(image, *arguments, **options, **IGNORE, return_weight=True)
             np.testing.assert_array_equal(result, plain)
             np.testing.assert_allclose(weight, 1, rtol=1e-6)
             assert weight.shape == plain.shape
@@ -302,8 +302,8 @@ def test_resizing_divides_two_images(mode: str, weighted: Any) -> None:
     mine = mine if weighted else (mine,)
 
     def total(**other: Any) -> Any:
-        given = {"input": image, **options, **other}
-        return np.sum(upstream * np.nan_to_num(gridsample.interpolate(**given)))
+        arguments = {"input": image, **options, **other}
+        return np.sum(upstream * np.nan_to_num(gridsample.interpolate(**arguments)))
 
     full = np.nan_to_num(image)
     by_image = finite_difference(

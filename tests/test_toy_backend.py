@@ -194,9 +194,9 @@ def test_fields_of_every_rank() -> None:
         "theta": lambda f, g: fields.theta_from_grid(f),
     }  # fmt: skip
     for spatial in ((5,), (3, 4), (2, 3, 2)):
-        given = [rng.uniform(-0.4, 0.4, (1, *spatial, len(spatial))) for _ in range(2)]
+        grids = [rng.uniform(-0.4, 0.4, (1, *spatial, len(spatial))) for _ in range(2)]
         for name, call in calls.items():
-            expected, result = call(*given), call(*map(Toy, given))
+            expected, result = call(*grids), call(*map(Toy, grids))
             several = isinstance(expected, tuple)
             for mine, other in zip(
                 result if several else (result,), expected if several else (expected,), strict=True
@@ -224,11 +224,11 @@ def test_worlds() -> None:
         ),
     ):
         like = (3, 4), other
-        given = Toy(image), Toy(affine), (like[0], Toy(other)), theirs
+        arguments = Toy(image), Toy(affine), (like[0], Toy(other)), theirs
         expected = gridsample.resample(image, affine, like, transform, "cubic")
-        assert_close(plain(gridsample.resample(*given, "cubic")), expected, 1e-12)
+        assert_close(plain(gridsample.resample(*arguments, "cubic")), expected, 1e-12)
         expected = gridsample.resample_vjp(upstream, image, affine, like, transform)
-        assert_close(plain(gridsample.resample_vjp(Toy(upstream), *given)), expected, 1e-12)
+        assert_close(plain(gridsample.resample_vjp(Toy(upstream), *arguments)), expected, 1e-12)
 
 
 # The operations' own tests ------------------------------------------------------------------------
@@ -248,8 +248,8 @@ def runs() -> Iterator[Any]:
                  for row in mark.args[1]]
             )  # fmt: skip
         for k, chosen in enumerate(itertools.product(*choices)):
-            given = {key: value for part in chosen for key, value in part.items()}
-            yield pytest.param(function, given, id=f"{name}-{k}")
+            arguments = {key: value for part in chosen for key, value in part.items()}
+            yield pytest.param(function, arguments, id=f"{name}-{k}")
 
 
 OWN = [

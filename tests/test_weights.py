@@ -313,6 +313,6 @@ def test_names_that_only_resize_say_so() -> None:
     assert only == {"nearest-exact", "area", "gaussian"}
     for name in sorted(only):
         assert find_method(name, resizing=True) is methods.get(name)
-        for given in (name, methods.get(name)):
+        for method in (name, methods.get(name)):
             with pytest.raises(ValueError, match=f"{name}' only resizes, in interpolate.*accepted"):
-                find_method(given)
+                find_method(method)

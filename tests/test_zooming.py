@@ -113,9 +113,9 @@ def test_any_rank_and_any_layout(boundary):
     wanted = ndimage.zoom(
         image, np.divide(size, image.shape), order=1, mode=MODES[boundary], cval=2.0, grid_mode=True
     )
-    for given in (image, np.asfortranarray(image), torch.from_numpy(image)):
-        result = zoom_axes(given, zooms_of(image.shape, size, 1, boundary), 2.0)
-        assert type(result) is type(given)
+    for array in (image, np.asfortranarray(image), torch.from_numpy(image)):
+        result = zoom_axes(array, zooms_of(image.shape, size, 1, boundary), 2.0)
+        assert type(result) is type(array)
         np.testing.assert_allclose(np.asarray(result), wanted, rtol=0, atol=1e-13)
 
 

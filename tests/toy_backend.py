@@ -61,12 +61,12 @@ class Namespace:
 
 def as_reference(options: Any) -> tuple[Any, dict[str, Any]]:
     assert options.footprint is None  # the toy samples points
-    given = (
+    names = (
         [find_method(name).name for name in options.mode],
         options.padding_mode,
         options.align_corners,
     )
-    return given, {"coords": options.coords, "extrapolate": options.extrapolate}
+    return names, {"coords": options.coords, "extrapolate": options.extrapolate}
 
 
 class ToyBackend(Backend):
@@ -82,7 +82,7 @@ class ToyBackend(Backend):
 
     type_name = staticmethod(lambda dtype, name="input": dtype.name)
     type = as_dtype = staticmethod(np.dtype)
-    asarray = staticmethod(lambda given, like: Toy(bare(given)))
+    asarray = staticmethod(lambda value, like: Toy(bare(value)))
     empty = staticmethod(lambda shape, dtype, like: Toy(np.empty(shape, dtype)))
     promote = staticmethod(np.result_type)
     astype = staticmethod(lambda array, dtype: Toy(array.numbers.astype(dtype)))
@@ -95,23 +95,23 @@ class ToyBackend(Backend):
         return Toy(places.astype(dtype))
 
     def gather(self, image: Toy, grid: Toy, options: Any, dtype: Any, out: None = None) -> Toy:
-        given, more = as_reference(options)
+        names, more = as_reference(options)
         more["fill"] = options.fill_value or 0
-        result = reference.gather(image.numbers, grid.numbers, *given, options.order, **more)
+        result = reference.gather(image.numbers, grid.numbers, *names, options.order, **more)
         return stored(result, dtype)
 
     def scatter(self, values: Toy, grid: Toy, spatial: Any, options: Any, dtype: Any) -> Toy:
-        given, more = as_reference(options)
+        names, more = as_reference(options)
         result = reference.scatter(
-            values.numbers, grid.numbers, spatial, *given, options.order, **more
+            values.numbers, grid.numbers, spatial, *names, options.order, **more
         )
         return Toy(result.astype(dtype))
 
     def backward(self, values: Toy, image: Toy, grid: Toy, options: Any, *rest: Any) -> Any:
         needed, dtype = rest
-        given, more = as_reference(options)
+        names, more = as_reference(options)
         more["fill"] = options.fill_value or 0
-        both = reference.gradients(values.numbers, image.numbers, grid.numbers, *given, **more)
+        both = reference.gradients(values.numbers, image.numbers, grid.numbers, *names, **more)
         every = zip(both, (dtype, grid.dtype), needed, strict=True)
         return [Toy(gradient.astype(kind)) if need else None for gradient, kind, need in every]
 

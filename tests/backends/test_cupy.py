@@ -53,14 +53,14 @@ def test_arrays_give_arrays(axis: int) -> None:
     out = gridsample.grid_sample(ndarray(image), ndarray(grid), "bicubic", channel_axis=axis)
     assert type(out) is ndarray
     np.testing.assert_array_equal(out.memory, expected)
-    given = np.ones_like(expected), image, grid
-    results = gridsample.grid_sample_vjp(*map(ndarray, given), "bicubic", channel_axis=axis)
+    arguments = np.ones_like(expected), image, grid
+    results = gridsample.grid_sample_vjp(*map(ndarray, arguments), "bicubic", channel_axis=axis)
     for mine, other in zip(
-        results, gridsample.grid_sample_vjp(*given, "bicubic", channel_axis=axis), strict=True
+        results, gridsample.grid_sample_vjp(*arguments, "bicubic", channel_axis=axis), strict=True
     ):
         np.testing.assert_array_equal(mine.memory, other)
     some = gridsample.grid_sample_vjp(
-        *map(ndarray, given), "bicubic", channel_axis=axis, need_grid=False
+        *map(ndarray, arguments), "bicubic", channel_axis=axis, need_grid=False
     )
     assert some[1] is None
 

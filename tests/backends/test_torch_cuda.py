@@ -234,10 +234,10 @@ def test_strided_and_broadcast_tensors() -> None:
     image, grid = (t.cuda() for t in inputs(2))
     wide = torch.full((2, 5, 66, 130), torch.nan, dtype=torch.float64, device="cuda")
     wide[..., ::2, ::2] = image
-    for given in (wide[..., ::2, ::2], image.transpose(2, 3).contiguous().transpose(2, 3)):
+    for sliced in (wide[..., ::2, ::2], image.transpose(2, 3).contiguous().transpose(2, 3)):
         for other in (grid, grid[:1], grid.flip(0)):
             torch.testing.assert_close(
-                gridsample.grid_sample(given, other).cpu(),
+                gridsample.grid_sample(sliced, other).cpu(),
                 gridsample.grid_sample(image.cpu(), other.cpu()),
                 rtol=0, atol=1e-12, equal_nan=True,
             )  # fmt: skip
@@ -298,8 +298,8 @@ def test_deterministic_gradients_keep_their_digits_at_any_magnitude(dtype: torch
     before = torch.are_deterministic_algorithms_enabled()
     try:
         torch.use_deterministic_algorithms(True)
-        given = (t.cuda() for t in (values, image, grid))
-        result = gridsample.grid_sample_vjp(*given)[0].cpu().double()
+        tensors = (t.cuda() for t in (values, image, grid))
+        result = gridsample.grid_sample_vjp(*tensors)[0].cpu().double()
     finally:
         torch.use_deterministic_algorithms(before)
     exact, sizes = (

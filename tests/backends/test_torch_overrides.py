@@ -106,8 +106,12 @@ def test_torchs_functions_are_heard_of_under_their_own_names(name: str, strict: 
         mode = Heard()
         with mode:
             call(*tensors, **options)
-        given = [tensor.as_subclass(Marked) for tensor in tensors]
-        return mode.functions[0], type(call(*given, **options)), call(Duck(), *given[1:], **options)
+        marked = [tensor.as_subclass(Marked) for tensor in tensors]
+        return (
+            mode.functions[0],
+            type(call(*marked, **options)),
+            call(Duck(), *marked[1:], **options),
+        )
 
     theirs = use(function)
     with patch(strict=strict):

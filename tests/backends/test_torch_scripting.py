@@ -57,8 +57,10 @@ def tensors(height: int = 5) -> tuple[Tensor, Tensor]:
 def check(model: Any, *heights: int) -> None:
     """A model gives what the model as it is gives, for images of some heights."""
     for height in heights:
-        given = tensors(height)
-        torch.testing.assert_close(model(*given), Warp()(*given), rtol=1e-4, atol=1e-5)
+        tensors_used = tensors(height)
+        torch.testing.assert_close(
+            model(*tensors_used), Warp()(*tensors_used), rtol=1e-4, atol=1e-5
+        )
 
 
 def saved(model: Any) -> Any:
@@ -220,9 +222,9 @@ def test_traced_functions_have_derivatives() -> None:
 def test_a_size_that_becomes_a_constant_is_warned_of() -> None:
     image = tensors()[0]
     calls = (
-        lambda given: gridsample.interpolate(given, given.shape[2] * 2),
-        lambda given: gridsample.splat(given, torch.rand(1, 5, 6, 2), (given.shape[2], 3)),
-        lambda given: gridsample.affine_sample(given, torch.rand(1, 2, 3), given.shape),
+        lambda image: gridsample.interpolate(image, image.shape[2] * 2),
+        lambda values: gridsample.splat(values, torch.rand(1, 5, 6, 2), (values.shape[2], 3)),
+        lambda image: gridsample.affine_sample(image, torch.rand(1, 2, 3), image.shape),
     )
     for call in calls:
         with pytest.warns(torch.jit.TracerWarning, match="Python integer"):

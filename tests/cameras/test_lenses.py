@@ -153,24 +153,24 @@ def test_a_batch_of_cameras() -> None:
 def test_tensors_have_the_same_grids_and_derivatives(model: str, count: int) -> None:
     rng = np.random.default_rng(4)
     arrays = [lens(rng), 0.1 * coefficients(rng, count), rotation(rng, 0.2), lens(rng)]
-    given = [torch.from_numpy(array).requires_grad_() for array in arrays]
-    grid = cameras.undistort_grid(SIZE, *given, model=model)
+    tensors = [torch.from_numpy(array).requires_grad_() for array in arrays]
+    grid = cameras.undistort_grid(SIZE, *tensors, model=model)
     theirs = cameras.undistort_grid(SIZE, *arrays, model=model)
     np.testing.assert_allclose(grid.detach(), theirs, rtol=0, atol=1e-10)
 
-    def call(*given: Tensor) -> Tensor:
-        return cameras.undistort_grid((3, 2), *given, model=model)
+    def call(*tensors: Tensor) -> Tensor:
+        return cameras.undistort_grid((3, 2), *tensors, model=model)
 
-    assert torch.autograd.gradcheck(call, given)
-    assert torch.autograd.gradgradcheck(call, given)
+    assert torch.autograd.gradcheck(call, tensors)
+    assert torch.autograd.gradgradcheck(call, tensors)
     # The middle of a fisheye, where an angle and a radius are 0.
     rays = torch.tensor([[0.0, 0, 2], [0.3, -0.2, 1]], dtype=torch.float64, requires_grad=True)
 
     def middle(rays: Tensor, k: Tensor) -> Tensor:
         return cameras.distort_points(rays, k, model=model)
 
-    assert torch.autograd.gradcheck(middle, (rays, given[1]))
-    narrow = cameras.undistort_grid(SIZE, *[tensor.float() for tensor in given], model=model)
+    assert torch.autograd.gradcheck(middle, (rays, tensors[1]))
+    narrow = cameras.undistort_grid(SIZE, *[tensor.float() for tensor in tensors], model=model)
     assert narrow.dtype == torch.float32
     np.testing.assert_allclose(narrow.detach(), theirs, rtol=0, atol=1e-3)
 
@@ -215,9 +215,9 @@ def test_bad_arguments(change: dict[str, Any], error: type[Exception], words: li
 def test_no_distortion(model: str) -> None:
     """OpenCV's functions take None, too."""
     points = np.random.default_rng(0).normal(size=(7, 2))
-    for given in (points, torch.from_numpy(points)):
+    for array in (points, torch.from_numpy(points)):
         result, expected = (
-            cameras.distort_points(given, k, None, model=model) for k in (None, [0.0] * 4)
+            cameras.distort_points(array, k, None, model=model) for k in (None, [0.0] * 4)
         )
         np.testing.assert_array_equal(result, expected)
     grids = [cameras.undistort_grid((4, 5), np.eye(3), k, model=model) for k in (None, [0] * 4)]

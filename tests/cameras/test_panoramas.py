@@ -170,12 +170,12 @@ def test_tensors_are_differentiable() -> None:
             view = cameras.perspective((2, 3), intrinsics=lens)
             return cameras.convert_panorama(image, source, view, rotation)
 
-        given = image, rotation, lens.clone().requires_grad_()
-        assert torch.autograd.gradcheck(call, given)
-        plain = [tensor.detach().numpy() for tensor in given]
+        leaves = image, rotation, lens.clone().requires_grad_()
+        assert torch.autograd.gradcheck(call, leaves)
+        plain = [tensor.detach().numpy() for tensor in leaves]
         view = cameras.perspective((2, 3), intrinsics=plain[2])
         theirs = cameras.convert_panorama(plain[0], source, view, plain[1])
-        np.testing.assert_allclose(call(*given).detach(), theirs, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(call(*leaves).detach(), theirs, rtol=0, atol=1e-12)
     at_pole = torch.tensor(cameras.look(pitch=90), requires_grad=True)
     grid = cameras.panorama_grid(cameras.perspective((1, 1), fov=9), small[0], at_pole)
     (slope,) = torch.autograd.grad(grid.sum(), at_pole)

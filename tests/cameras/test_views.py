@@ -80,14 +80,14 @@ def test_views_are_those_of_the_plain_formula(kind: str, axes: str) -> None:
     images, features = rng.normal(size=(3, 3, 13, 17)), rng.normal(size=(3, 5, 6, 9))
     query = np.eye(4)
     query[:3, 3] = 1, 2, -5
-    given = [points, images, features, intrinsics, poses, query]
-    expected = plain(*map(torch.from_numpy, given))
+    arguments = [points, images, features, intrinsics, poses, query]
+    expected = plain(*map(torch.from_numpy, arguments))
     assert expected[2].any() and not expected[2].all()
     if axes == "opengl":
-        given[4], given[5] = poses @ FLIP, query @ FLIP
+        arguments[4], arguments[5] = poses @ FLIP, query @ FLIP
     if kind == "torch":
-        given = [torch.from_numpy(array) for array in given]
-    result = cameras.sample_views(*given, axes=axes)
+        arguments = [torch.from_numpy(array) for array in arguments]
+    result = cameras.sample_views(*arguments, axes=axes)
     assert np.array_equal(result.mask, expected[2])
     for mine, theirs in zip(result, expected, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-12)
@@ -97,9 +97,9 @@ def test_views_of_float32_are_within_its_rounding() -> None:
     points, intrinsics, poses = scene()
     x, y = np.meshgrid(np.arange(17), np.arange(13))
     images = np.stack([np.sin(x / 5 + y / 7 + k) for k in range(9)]).reshape(3, 3, 13, 17)
-    given = [points, images, images, intrinsics, poses, poses[0]]
-    wide = cameras.sample_views(*given)
-    narrow = cameras.sample_views(*[array.astype(np.float32) for array in given])
+    arguments = [points, images, images, intrinsics, poses, poses[0]]
+    wide = cameras.sample_views(*arguments)
+    narrow = cameras.sample_views(*[array.astype(np.float32) for array in arguments])
     for mine, exact in zip(narrow, wide, strict=True):
         np.testing.assert_allclose(mine, exact, rtol=0, atol=1e-5)
     assert {array.dtype for array in narrow} == {np.dtype(np.float32), np.dtype(bool)}
@@ -196,13 +196,15 @@ def test_projection_agrees_with_itself_backwards() -> None:
 def test_projection_is_differentiable() -> None:
     points, intrinsics, poses = (torch.from_numpy(array).requires_grad_() for array in scene())
 
-    def call(*given: Tensor) -> Tensor:
-        pixels, depth = cameras.project(given[0].reshape(-1, 3)[3:8], given[1], given[2])
+    def call(*arguments: Tensor) -> Tensor:
+        pixels, depth = cameras.project(
+            arguments[0].reshape(-1, 3)[3:8], arguments[1], arguments[2]
+        )
         return torch.cat([pixels, depth[..., None]], -1).nan_to_num(0)
 
-    given = points[0], intrinsics, torch.linalg.inv(poses)
-    assert torch.autograd.gradcheck(call, given)
-    assert torch.autograd.gradgradcheck(call, given)
+    arguments = points[0], intrinsics, torch.linalg.inv(poses)
+    assert torch.autograd.gradcheck(call, arguments)
+    assert torch.autograd.gradgradcheck(call, arguments)
 
 
 def numbers(result: cameras.ViewSamples) -> Tensor:
@@ -217,13 +219,13 @@ def test_views_are_differentiable() -> None:
     places = points[1:3, :2].clone().requires_grad_()
     query = poses[0].clone()
     query[:3, 3] += 1
-    given = [tensor.requires_grad_() for tensor in (images, features, intrinsics, poses, query)]
+    leaves = [tensor.requires_grad_() for tensor in (images, features, intrinsics, poses, query)]
 
-    def call(*given: Tensor) -> Tensor:
-        return numbers(cameras.sample_views(*given))
+    def call(*leaves: Tensor) -> Tensor:
+        return numbers(cameras.sample_views(*leaves))
 
-    assert torch.autograd.gradcheck(call, (places, *given), fast_mode=True)
-    assert torch.autograd.gradgradcheck(call, (places, *given), fast_mode=True)
+    assert torch.autograd.gradcheck(call, (places, *leaves), fast_mode=True)
+    assert torch.autograd.gradgradcheck(call, (places, *leaves), fast_mode=True)
 
 
 def test_points_near_the_image_plane_have_finite_derivatives() -> None:
@@ -252,15 +254,15 @@ def test_the_gradients_for_arrays_are_those_of_autograd(listed: bool) -> None:
     result = cameras.sample_views_vjp(
         by_colors, by_features, points, images, features, intrinsics, poses, axes="opengl"
     )
-    given = [
+    leaves = [
         torch.from_numpy(np.array(tensor)).requires_grad_() for tensor in (points, images, features)
     ]
     call = cameras.sample_views(
-        *given, torch.from_numpy(intrinsics), torch.from_numpy(poses), axes="opengl"
+        *leaves, torch.from_numpy(intrinsics), torch.from_numpy(poses), axes="opengl"
     )
     loss = (call.colors * torch.from_numpy(by_colors)).sum()
     loss = loss + (call.features * torch.from_numpy(by_features)).sum()
-    expected = torch.autograd.grad(loss, given)
+    expected = torch.autograd.grad(loss, leaves)
     assert all(gradient.any() for gradient in expected)
     for mine, theirs in zip(result, expected, strict=True):
         np.testing.assert_allclose(np.array(mine), theirs, rtol=0, atol=1e-11)

@@ -266,8 +266,11 @@ def test_second_derivatives_are_those_of_the_cpu(case: Case) -> None:
     rng = cases.generator("gpu footprints", "double_backward")
     upstream = torch.from_numpy(cases.pixels(rng, tuple(image.shape)))
     grid_tangent = torch.from_numpy(rng.standard_normal(tuple(grid.shape)))
-    given = values, image, grid, upstream, grid_tangent, True, True, True, case.options
-    ours, theirs = cuda.double_backward_on_gpu(*given), operators.backward_twice_on_cpu(*given)
+    arguments = values, image, grid, upstream, grid_tangent, True, True, True, case.options
+    ours, theirs = (
+        cuda.double_backward_on_gpu(*arguments),
+        operators.backward_twice_on_cpu(*arguments),
+    )
     for actual, other in zip(ours, theirs, strict=True):
         close(actual, other, case)
 

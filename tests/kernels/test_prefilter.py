@@ -155,10 +155,10 @@ def test_types(dtype: str) -> None:
 @pytest.mark.parametrize("layout", cases.LAYOUTS)
 def test_layouts(layout: str) -> None:
     image = cases.pixels(cases.generator("layouts"), (1, 2, 6, 8))
-    given = cases.LAYOUTS[layout](image)
-    with oracles.unchanged(given):
-        result = gridsample.spline_filter(given, 3, "mirror")
-    expected = gridsample.spline_filter(np.array(given, float), 3, "mirror")
+    stored = cases.LAYOUTS[layout](image)
+    with oracles.unchanged(stored):
+        result = gridsample.spline_filter(stored, 3, "mirror")
+    expected = gridsample.spline_filter(np.array(stored, float), 3, "mirror")
     np.testing.assert_array_equal(result, expected)
 
 

@@ -32,17 +32,19 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note what the element has."""
         names = [name for name, _ in attrs]
-        given = dict(attrs)
+        attributes = dict(attrs)
         for name in {name for name in names if names.count(name) > 1}:
             self.faults.append(f"<{tag}> has {name} twice at {self.getpos()}")
-        if given.get("id"):
-            self.ids.append(str(given["id"]))
-        if tag == "a" and given.get("href"):
-            self.links.append(str(given["href"]))
-        source = given.get("src") or (given.get("href") if tag in ("link", "use") else None)
-        if source and given.get("rel") not in ("canonical", "next", "prev"):
+        if attributes.get("id"):
+            self.ids.append(str(attributes["id"]))
+        if tag == "a" and attributes.get("href"):
+            self.links.append(str(attributes["href"]))
+        source = attributes.get("src") or (
+            attributes.get("href") if tag in ("link", "use") else None
+        )
+        if source and attributes.get("rel") not in ("canonical", "next", "prev"):
             self.resources.append(str(source))
-        if tag == "img" and given.get("alt") is None:
+        if tag == "img" and attributes.get("alt") is None:
             self.faults.append(f"<img> has no alt at {self.getpos()}")
         if tag not in VOID:
             self.open.append(tag)

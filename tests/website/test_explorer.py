@@ -125,16 +125,16 @@ def test_it_is_one_small_page_that_loads_nothing() -> None:
 def test_samples_are_those_of_explain(reported: dict[str, Any]) -> None:
     assert reported["errors"] == []
     assert len(reported["samples"]) == len(SETTINGS["samples"]) > 280
-    for given, shown in zip(SETTINGS["samples"], reported["samples"], strict=True):
-        image = np.array(given["image"])
-        fill = {"fill_value": given["fill"]} if given["boundary"] == "constant" else {}
+    for setting, shown in zip(SETTINGS["samples"], reported["samples"], strict=True):
+        image = np.array(setting["image"])
+        fill = {"fill_value": setting["fill"]} if setting["boundary"] == "constant" else {}
         explanation = gridsample.explain(
             image.shape[::-1],
-            (given["x"], given["y"]),
-            given["method"],
-            given["boundary"],
-            given["aligned"] == "True",
-            image=image.astype(int if given["method"] == "label" else float),
+            (setting["x"], setting["y"]),
+            setting["method"],
+            setting["boundary"],
+            setting["aligned"] == "True",
+            image=image.astype(int if setting["method"] == "label" else float),
             **fill,
         )
         axes = explanation.axes
@@ -153,7 +153,7 @@ def test_samples_are_those_of_explain(reported: dict[str, Any]) -> None:
             "derivative": [tap.derivative for steps in axes for tap in steps.taps],
             "tap": [tap.value for tap in explanation.taps],
         }
-        about = {key: given[key] for key in ("method", "boundary", "aligned", "x", "y")}
+        about = {key: setting[key] for key in ("method", "boundary", "aligned", "x", "y")}
         for name, numbers in expected.items():
             np.testing.assert_allclose(shown[name], numbers, **TOLERANCE, err_msg=f"{about} {name}")
         taps = [tap for steps in axes for tap in steps.taps]
@@ -165,11 +165,16 @@ def test_samples_are_those_of_explain(reported: dict[str, Any]) -> None:
 @needs_chromium
 def test_warps_are_those_of_grid_sample(reported: dict[str, Any]) -> None:
     many = 0
-    for given, shown in zip(SETTINGS["warps"], reported["warps"], strict=True):
-        grid, image = np.array(given["grid"])[None], np.array(given["planes"])[None]
+    for setting, shown in zip(SETTINGS["warps"], reported["warps"], strict=True):
+        grid, image = np.array(setting["grid"])[None], np.array(setting["planes"])[None]
         for antialias, name in ((False, "plain"), (True, "smooth")):
             expected = gridsample.grid_sample(
-                image, grid, given["method"], given["boundary"], coords="pixel", antialias=antialias
+                image,
+                grid,
+                setting["method"],
+                setting["boundary"],
+                coords="pixel",
+                antialias=antialias,
             )
             got = np.array(shown[name], float)  # JSON has null for NaN
             got = got.reshape(*grid.shape[1:3], 2).transpose(2, 0, 1)
