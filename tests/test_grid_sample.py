@@ -408,6 +408,20 @@ def test_lists_are_taken_as_arrays():
     assert_close(out, np.array([[[2.0, 4.0]]]))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("channels", [2, 3, 5])
+def test_each_channel_that_comes_last_has_its_own_fill(channels, dtype):
+    image = cases.pixels(cases.generator("fills"), (1, 4, 5, channels), dtype)
+    fill = tuple(float(c) for c in range(channels))
+    # One point alone is outside, and then a register of them.
+    grid = np.zeros((1, 1, 40, 2), dtype)
+    grid[:, :, [1, *range(16, 40)]] = 3
+    out = gridsample.grid_sample(
+        image, grid, "cubic", fill_value=fill, extrapolate=False, channel_axis=-1
+    )
+    np.testing.assert_array_equal(out[0, 0, grid[0, 0, :, 0] > 1], [fill] * 25)
+
+
 # Memory -----------------------------------------------------------------------------------------
 
 
