@@ -11,10 +11,10 @@ import gridsample
 OUT = (5, 70, 13)
 
 
-def call(rank, kind="float64", items=2, maps=2, channels=3, last=False):
+def call(rank, dtype="float64", items=2, maps=2, channels=3, last=False):
     """An image, maps and a size; points enough for several blocks, inside and outside."""
     rng = np.random.default_rng([rank, items, maps, channels])
-    image = cases.pixels(rng, (items, channels, *(7, 9, 8)[:rank]), kind)
+    image = cases.pixels(rng, (items, channels, *(7, 9, 8)[:rank]), dtype)
     theta = rng.standard_normal((maps, rank, rank + 1)) * 0.8
     if last:
         image = np.ascontiguousarray(np.moveaxis(image, 1, -1))
@@ -44,10 +44,10 @@ def test_values(rank, mode, boundary, align_corners):
 
 
 @pytest.mark.covering(ordinary=1, slow=2)
-@pytest.mark.parametrize("kind", ["uint8", "float16", "float32", "complex64", "int64"])
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "complex64", "int64"])
 @pytest.mark.parametrize("last", [False, True])
-def test_types_and_layouts(kind, last):
-    image, theta, size = call(2, kind, channels=9, last=last)
+def test_types_and_layouts(dtype, last):
+    image, theta, size = call(2, dtype, channels=9, last=last)
     theta = (np.round(theta * 64) / 64).astype("float32")  # so that both round the same
     axis = -1 if last else 1
     mine = gridsample.affine_sample(image, theta, size, channel_axis=axis)
@@ -57,7 +57,7 @@ def test_types_and_layouts(kind, last):
     # Where a coordinate's last bit falls otherwise, a pixel moves by its slope times that.
     scale = np.abs(image.astype(wide)).max()
     # Coordinates of float32 are one such bit in 2**24: of int64's, too, which are then wider.
-    room = {"uint8": 1, "float16": 2e-3 * scale}.get(kind, 4e-5 * scale)
+    room = {"uint8": 1, "float16": 2e-3 * scale}.get(dtype, 4e-5 * scale)
     np.testing.assert_allclose(mine.astype(wide), theirs.astype(wide), rtol=0, atol=room)
 
 
@@ -241,10 +241,10 @@ class TestTensors:
         expected = self.torch.autograd.functional.hessian(loss, theta.detach())
         self.torch.testing.assert_close(func.hessian(loss)(theta.detach()), expected)
 
-    @pytest.mark.parametrize("kind", ["bfloat16", "uint8"])
-    def test_other_types(self, kind):
+    @pytest.mark.parametrize("dtype", ["bfloat16", "uint8"])
+    def test_other_types(self, dtype):
         image, theta, size = self.given()
-        image = (image.detach() * 10).to(getattr(self.torch, kind))
+        image = (image.detach() * 10).to(getattr(self.torch, dtype))
         out = gridsample.affine_sample(image, theta, size, padding_mode="border")
         grid = gridsample.affine_grid(theta, size)
         other = gridsample.grid_sample(image, grid, padding_mode="border")

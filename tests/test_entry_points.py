@@ -291,12 +291,12 @@ def test_libraries_that_are_mixed(name: str) -> None:
             function(**{**arguments, key: torch.from_numpy(arguments[key])})
 
 
-@pytest.mark.parametrize("kind", ["complex64", "complex128"])
-def test_complex_images_are_resized(kind: str) -> None:
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_images_are_resized(dtype: str) -> None:
     """Also by the drop-in, though torch's own refuses them."""
     rng = np.random.default_rng(0)
     parts = [torch.from_numpy(rng.standard_normal((1, 2, 5, 7))) for _ in range(2)]
-    image = torch.complex(*parts).to(getattr(torch, kind))
+    image = torch.complex(*parts).to(getattr(torch, dtype))
     for function in (gridsample.interpolate, torch_compat.interpolate):
         result = function(image, size=(8, 3), mode="bicubic", antialias=True)
         expected = [function(part, size=(8, 3), mode="bicubic", antialias=True) for part in parts]
@@ -308,9 +308,9 @@ POINTS = np.random.default_rng(1).integers(-2, 9, (2, 4, 6, 2))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("library", ["numpy", "torch"])
-@pytest.mark.parametrize("kind", ["int8", "int16", "int64", "uint8", "uint32"])
-def test_pixels_are_counted_in_integers(library: str, kind: str) -> None:
-    whole = np.abs(POINTS).astype(kind) if kind[0] == "u" else POINTS.astype(kind)
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int64", "uint8", "uint32"])
+def test_pixels_are_counted_in_integers(library: str, dtype: str) -> None:
+    whole = np.abs(POINTS).astype(dtype) if dtype[0] == "u" else POINTS.astype(dtype)
     real = whole.astype(np.float64 if whole.itemsize > 2 else np.float32)
     values, image = VALUES, IMAGE
     if library == "torch":

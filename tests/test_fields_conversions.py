@@ -70,8 +70,8 @@ def test_an_axis_of_one_pixel_has_one_position() -> None:
 
 
 def test_dtypes_are_kept_and_integers_are_pixels() -> None:
-    for kind in ("float16", "float32", "float64"):
-        assert fields.to_normalized(np.zeros((2, 2), kind), (4, 4)).dtype == kind
+    for dtype in ("float16", "float32", "float64"):
+        assert fields.to_normalized(np.zeros((2, 2), dtype), (4, 4)).dtype == dtype
     half = torch.zeros(2, 2, dtype=torch.bfloat16)
     assert fields.to_pixel(half, (4, 4)).dtype == torch.bfloat16
     assert fields.to_normalized([[0, 3]], (4, 4)).tolist() == [[-0.75, 0.75]]

@@ -88,10 +88,10 @@ def test_maps_are_sampled_and_differentiated_as_their_grid(
         assert_close(actual, two, 512 * ulp(float))
 
 
-@pytest.mark.parametrize("kind", ["float32", "float16"])
-def test_maps_that_shrink_nothing_give_the_bits_of_plain_sampling(kind: str) -> None:
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_maps_that_shrink_nothing_give_the_bits_of_plain_sampling(dtype: str) -> None:
     rng = cases.generator("footprints of maps", "bits")
-    image, theta = cases.pixels(rng, (1, 2, 23, 23), np.float32), turned(0.9).astype(kind)
+    image, theta = cases.pixels(rng, (1, 2, 23, 23), np.float32), turned(0.9).astype(dtype)
     size = (1, 2, 23, 23)
     up = cases.pixels(rng, size, np.float32)
     plain = gridsample.affine_sample(image, theta, size, "bicubic")

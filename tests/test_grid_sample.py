@@ -17,7 +17,7 @@ import gridsample
 ALIGN = pytest.mark.parametrize("align_corners", [False, True], ids=["edges", "centres"])
 MODE = pytest.mark.parametrize("mode", cases.MODES)
 BOUNDARY = pytest.mark.parametrize("boundary", cases.BOUNDARIES)
-KIND = pytest.mark.parametrize("kind", cases.GRIDS)
+GRID_NAME = pytest.mark.parametrize("grid_name", cases.GRIDS)
 # Few channels go plane by plane; many that lie side by side go pixel by pixel.
 LAYOUT = pytest.mark.parametrize(
     ("channels", "channel_axis"), [(2, 1), (3, -1), (9, -1)], ids=["first", "few-last", "many-last"]
@@ -57,18 +57,18 @@ MODE_AND_RANK = pytest.mark.parametrize(
 
 @pytest.mark.covering(slow=3)
 @LAYOUT
-@KIND
+@GRID_NAME
 @ALIGN
 @BOUNDARY
 @MODE_AND_RANK
-def test_agrees_with_torch(mode, rank, boundary, align_corners, kind, channels, channel_axis):
+def test_agrees_with_torch(mode, rank, boundary, align_corners, grid_name, channels, channel_axis):
     # A derivative jumps at pixel centres.  Between edges they are met exactly at these sizes only;
     # at others PyTorch itself fuses a product and a sum in 2-D, and does not in 3-D.
-    exact = kind == "identity" and not align_corners
+    exact = grid_name == "identity" and not align_corners
     spatial = ((4, 8) if exact else (5, 7)) if rank == 2 else ((2, 4, 8) if exact else (3, 4, 5))
-    rng = cases.generator(mode, rank, boundary, align_corners, kind, channels)
+    rng = cases.generator(mode, rank, boundary, align_corners, grid_name, channels)
     image = cases.pixels(rng, (2, channels, *spatial))
-    grid = cases.GRIDS[kind](rng, spatial, align_corners, 2)
+    grid = cases.GRIDS[grid_name](rng, spatial, align_corners, 2)
     values = cases.pixels(rng, (2, channels, *grid.shape[1:-1]))
     options = (mode, boundary, align_corners)
     expected = oracles.torch_results(values, image, grid, *options)
@@ -135,19 +135,19 @@ EXACT_SIZES = {
 
 @pytest.mark.covering
 @LAYOUT
-@KIND
+@GRID_NAME
 @ALIGN
 @BOUNDARY
 @MODE_AND_RANK
 def test_single_precision_is_no_worse_than_torch(
-    mode, rank, boundary, align_corners, kind, channels, channel_axis
+    mode, rank, boundary, align_corners, grid_name, channels, channel_axis
 ):
-    exact = kind in ("identity", "integers")
+    exact = grid_name in ("identity", "integers")
     awkward = (31, 33) if rank == 2 else (7, 13, 5)
     spatial = EXACT_SIZES[rank, align_corners] if exact else awkward
-    rng = cases.generator(mode, rank, boundary, align_corners, kind, channels)
+    rng = cases.generator(mode, rank, boundary, align_corners, grid_name, channels)
     image = cases.pixels(rng, (2, channels, *spatial), "float32")
-    grid = cases.GRIDS[kind](rng, spatial, align_corners, 2).astype("float32")
+    grid = cases.GRIDS[grid_name](rng, spatial, align_corners, 2).astype("float32")
     values = cases.pixels(rng, (2, channels, *grid.shape[1:-1]), "float32")
     # On a jump a rounding error decides which side is taken: nobody's is wrong there.
     sure = oracles.between(cases.positions(grid, spatial, align_corners), spatial) | exact

@@ -322,14 +322,14 @@ def check_strict(call: Callable[[], torch.Tensor]) -> None:
     )
 
 
-def given(shape: tuple[int, ...], kind: torch.dtype = torch.float32) -> torch.Tensor:
+def given(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch.Tensor:
     generator = torch.Generator().manual_seed(len(shape))
-    return (torch.rand(shape, generator=generator) * 4 - 2).to(kind)
+    return (torch.rand(shape, generator=generator) * 4 - 2).to(dtype)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_strict_takes_the_types_that_torch_takes(kind: torch.dtype) -> None:
-    image = given((1, 2, 4, 5), kind)
+@pytest.mark.parametrize("dtype", KINDS, ids=str)
+def test_strict_takes_the_types_that_torch_takes(dtype: torch.dtype) -> None:
+    image = given((1, 2, 4, 5), dtype)
     for other in KINDS:
         grid = given((1, 2, 3, 2), other)
         check_strict(lambda: functional.grid_sample(image, grid, align_corners=False))  # noqa: B023
@@ -337,7 +337,7 @@ def test_strict_takes_the_types_that_torch_takes(kind: torch.dtype) -> None:
         ("nearest", "nearest-exact", "bilinear", "bicubic", "area"), (False, True)
     ):
         check_strict(lambda: functional.interpolate(image, (3, 7), None, mode, antialias=antialias))  # noqa: B023
-    theta = given((1, 2, 3), kind)
+    theta = given((1, 2, 3), dtype)
     check_strict(lambda: functional.affine_grid(theta, (1, 1, 3, 4), align_corners=False))
 
 

@@ -111,15 +111,15 @@ def test_derivatives_of_affine_maps_resizing_and_splatting() -> None:
 
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("boundary", ["missing", "antisymmetric", ("missing", "zeros")])
-@pytest.mark.parametrize("kind", [torch.float64, torch.complex128])
-def test_gradients_are_those_of_arrays(boundary: Any, kind: torch.dtype) -> None:
-    rng = cases.generator("torch missing", str(boundary), str(kind))
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_gradients_are_those_of_arrays(boundary: Any, dtype: torch.dtype) -> None:
+    rng = cases.generator("torch missing", str(boundary), str(dtype))
     image, hole, weights = given(rng, (1, 2, 4, 5), (2, 2, 4, 5))
-    image = torch.where(hole, torch.nan, image).to(kind).detach().requires_grad_()
+    image = torch.where(hole, torch.nan, image).to(dtype).detach().requires_grad_()
     grid = torch.tensor(rng.uniform(-1.2, 1.2, (2, 3, 2)), requires_grad=True)
     options: Any = {"padding_mode": boundary, "min_weight": 0.1, **IGNORE}
     result = gridsample.grid_sample(image, grid, weights=weights, **options)
-    upstream = torch.tensor(cases.pixels(rng, result.shape, str(kind).removeprefix("torch.")))
+    upstream = torch.tensor(cases.pixels(rng, result.shape, str(dtype).removeprefix("torch.")))
     by_autograd = torch.autograd.grad(result, (image, grid, weights), upstream)
     bare = [tensor.detach() for tensor in (upstream, image, grid)]
     mine = gridsample.grid_sample_vjp(*bare, weights=weights.detach(), **options)
@@ -161,25 +161,25 @@ def test_transforms_sample_the_same_bits_where_nothing_is_missing(channels: int)
     assert torch.equal(compiled(images[0]), plain(images[0]))
 
 
-@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16, torch.uint8])
-def test_narrow_types_are_divided_in_full_precision(kind: torch.dtype) -> None:
-    rng = cases.generator("torch missing", str(kind))
-    image = torch.tensor(rng.uniform(0, 200, (1, 2, 5, 6))).to(kind)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.uint8])
+def test_narrow_types_are_divided_in_full_precision(dtype: torch.dtype) -> None:
+    rng = cases.generator("torch missing", str(dtype))
+    image = torch.tensor(rng.uniform(0, 200, (1, 2, 5, 6))).to(dtype)
     weights, grid = torch.tensor(rng.random((1, 1, 5, 6)) < 0.6), rng.uniform(-1, 1, (1, 9, 2))
     options: Any = {"padding_mode": "missing", "weights": weights}
     grids = torch.tensor(grid)
     expected = gridsample.grid_sample(image.double(), grids, **options)
     result = gridsample.grid_sample(image, grids, **options)
-    assert result.dtype == kind
-    if kind == torch.uint8:
+    assert result.dtype == dtype
+    if dtype == torch.uint8:
         assert torch.equal(result.double(), expected.nan_to_num(0).round())
     else:
-        torch.testing.assert_close(result, expected.to(kind), equal_nan=True)
-    if kind != torch.uint8:
+        torch.testing.assert_close(result, expected.to(dtype), equal_nan=True)
+    if dtype != torch.uint8:
         image[0, 0, 2, 2] = torch.nan
         result = gridsample.grid_sample(image, grids, **IGNORE)
         expected = gridsample.grid_sample(image.double(), grids, **IGNORE)
-        torch.testing.assert_close(result, expected.to(kind), equal_nan=True)
+        torch.testing.assert_close(result, expected.to(dtype), equal_nan=True)
 
 
 def test_the_module_takes_weights() -> None:

@@ -80,10 +80,10 @@ def test_plain_is_what_it_says() -> None:
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("items", [1, 2])
 @pytest.mark.parametrize("last", [False, True])
-@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.complex64], ids=str)
-def test_both_ways_agree_bit_for_bit(kind: torch.dtype, last: bool, items: int) -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64], ids=str)
+def test_both_ways_agree_bit_for_bit(dtype: torch.dtype, last: bool, items: int) -> None:
     image, grid = tensors()
-    image, grid = image[:items].to(kind), grid.float()
+    image, grid = image[:items].to(dtype), grid.float()
     if last:
         image = image.contiguous(memory_format=torch.channels_last)
     results = []

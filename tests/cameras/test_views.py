@@ -18,10 +18,10 @@ def rotation(*angles: float) -> np.ndarray:
     matrix = np.eye(3)
     for axis, angle in enumerate(angles):
         i, j = [(1, 2), (2, 0), (0, 1)][axis]
-        turn = np.eye(3)
-        turn[[i, j], [i, j]] = np.cos(angle)
-        turn[i, j], turn[j, i] = -np.sin(angle), np.sin(angle)
-        matrix = turn @ matrix
+        rotation = np.eye(3)
+        rotation[[i, j], [i, j]] = np.cos(angle)
+        rotation[i, j], rotation[j, i] = -np.sin(angle), np.sin(angle)
+        matrix = rotation @ matrix
     return matrix
 
 

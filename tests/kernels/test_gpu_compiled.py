@@ -132,9 +132,9 @@ def test_calls_lead_to_kernels_as_they_would_on_a_gpu(
     monkeypatch.setattr(Warmed, "made", [])
     image, grid, values = (t.float() for t in inputs(2, channels=64))
     image = rolled(image) if last else image
-    kind = np.dtype("float32")
+    dtype = np.dtype("float32")
     names = oracles.per_axis("linear", 2), oracles.per_axis("border", 2)
-    plan = make_plan(tuple(image.shape), kind, tuple(grid.shape), kind, *names, False, False)
+    plan = make_plan(tuple(image.shape), dtype, tuple(grid.shape), dtype, *names, False, False)
     out = rolled(torch.empty_like(values)) if last else torch.empty_like(values)
     launch, sums = gpu.LaunchOptions(wrap=Warmed), cuda.exact_sums(plan, image)
     gpu.gather(plan, image, grid, out, (0, 0), options=launch)
@@ -164,10 +164,10 @@ def test_calls_over_footprints_lead_to_one_kernel_for_all_levels_and_sizes(
     monkeypatch.setattr(driver, "_active", Still())
     monkeypatch.setattr(Warmed, "made", [])
     image, grid, values = (t.float() for t in inputs(1))
-    kind, launch = np.dtype("float32"), gpu.LaunchOptions(wrap=Warmed)
+    dtype, launch = np.dtype("float32"), gpu.LaunchOptions(wrap=Warmed)
     for size, most in ((7, 2), (6, 16)):
         plan = make_plan(
-            (2, 3, size), kind, tuple(grid.shape), kind, ("linear",), ("border",), False, False,
+            (2, 3, size), dtype, tuple(grid.shape), dtype, ("linear",), ("border",), False, False,
             footprint=Footprint(most),
         )  # fmt: skip
         gpu.measure_footprints(plan, grid, torch.zeros(2, dtype=torch.int32), options=launch)
