@@ -216,7 +216,7 @@ class Call(NamedTuple):
 def find_call(
     size: Shape, image_type: torch.dtype, grid_shape: Shape, grid_type: torch.dtype,
     mode: tuple[str | Method, ...], padding: tuple[str, ...], corners: bool, order: Shape,
-    coords: str, extrapolate: bool, footprint: Footprint | None,
+    coords: str, extrapolate: bool | str, footprint: Footprint | None,
 ) -> Call:  # fmt: skip
     """Find the call for an image (N, C, *spatial) of the given size."""
     image_kind, grid_kind = numpy_type(image_type, "input"), numpy_type(grid_type, "grid")

@@ -23,23 +23,24 @@ from gridsample.kernels.memory import (
     plain,
 )
 from gridsample.kernels.sampling.calls import parts_of_maps, plan_derivatives, plan_gather
-from gridsample.kernels.sampling.channels import channels_together
+from gridsample.kernels.sampling.channels_last import (
+    Part,
+    empty_channels_last,
+    parts_of,
+    pays_channels_last,
+    to_channels_first,
+    to_channels_last,
+)
 from gridsample.kernels.sampling.division import Averages, Sweep
-from gridsample.kernels.sampling.layouts import complex_of, gradient_layout
+from gridsample.kernels.sampling.layouts import channels_together, complex_of, gradient_layout
 from gridsample.kernels.sampling.preparing import (
     as_maps,
     dropped_of,
     even_values,
     in_order,
     numbers_of_planes,
-)
-from gridsample.kernels.sampling.turning import (
-    Part,
-    empty_runs,
-    parts_of,
-    pays_to_turn,
-    turn_back,
-    turned,
+    readable,
+    reads_of,
 )
 
 Array = np.ndarray[Any, Any]
@@ -71,14 +72,14 @@ class Samples(NamedTuple):
     shares: Array | None = None
     fill: Array | None = None
 
-    def turned(self, part: Part, threads: int) -> Samples:
+    def channels_last(self, part: Part, threads: int) -> Samples:
         """Copy the image and the weights of a part, so that channels are neighbours."""
         weights = self.weights
         if weights is not None:
             weights = weights[part.items] if len(weights) > 1 else weights
             if weights.shape[1] > 1:
-                weights = turned(np.ascontiguousarray(weights), threads)
-        image, grid = turned(self.image[part.items], threads), self.grid[part.grids]
+                weights = to_channels_last(np.ascontiguousarray(weights), threads)
+        image, grid = to_channels_last(self.image[part.items], threads), self.grid[part.grids]
         return self._replace(image=image, grid=grid, weights=weights)
 
 
@@ -97,24 +98,26 @@ def average(
     Returns:
         Whether some weight that was read may be negative or not finite.
     """
-    arrays, count = arrays._replace(image=plain(arrays.image)), threads or pool.cores()
-    image, out, shares = arrays.image, arrays.out, arrays.shares
-    # Wherever nothing is missing, means have the bits of plain samples, which are turned likewise.
-    if pays_to_turn(plan, layout_of(image), layout_of(out), True):
+    count = threads or pool.cores()
+    # Programs read both parts of a complex number at once.
+    image = plain(arrays.image) if plan.dtype.kind == "c" else readable(plan, arrays.image)
+    arrays, out, shares = arrays._replace(image=image), arrays.out, arrays.shares
+    # Wherever nothing is missing, means have the bits of plain samples, which are copied likewise.
+    if pays_channels_last(plan, layout_of(image), layout_of(out), True):
         doubtful = False
         for part in parts_of(plan):
-            values = empty_runs(out[part.items])
-            sums = None if shares is None else empty_runs(shares[part.items])
-            runs = arrays.turned(part, count)._replace(out=values, shares=sums)
+            values = empty_channels_last(out[part.items])
+            sums = None if shares is None else empty_channels_last(shares[part.items])
+            runs = arrays.channels_last(part, count)._replace(out=values, shares=sums)
             doubtful |= average(part.plan, runs, averaging, affine, count)
-            turn_back(values, out[part.items], count)
+            to_channels_first(values, out[part.items], count)
             if sums is not None and shares is not None:
-                turn_back(sums, shares[part.items], count)
+                to_channels_first(sums, shares[part.items], count)
         return doubtful
     # Both parts of a complex mean have the same sum.
     both_parts = shares is not None and out.dtype.kind == "c"
     sums = np.empty_like(out, complex_of(plan.real)) if both_parts else shares
-    weights = plain_weights(plan, arrays.weights, image, out)
+    weights = plain_weights(plan, arrays.weights, image, out, True)
     grid = as_maps(arrays.grid, plan) if affine else even(arrays.grid)
     layouts = layout_of(image), layout_of(grid), layout_of(out)
     means = Averages(averaging, None if weights is None else layout_of(weights))
@@ -130,23 +133,28 @@ def average(
     return bool(wrong[0])
 
 
-def plain_weights(plan: Plan, weights: Array | None, image: Array, values: Array) -> Array | None:
+def plain_weights(
+    plan: Plan, weights: Array | None, image: Array, values: Array, gathers: bool = False
+) -> Array | None:
     """Return weights as a kernel reads them: (N or 1, C, *spatial), copied only if necessary.
 
     If rows of the image are contiguous, so are those of the weights.  If its channels are processed
-    together, and each has weights of its own, these are copied side by side, too, unless a few
-    points are sampled.
+    together, and each has weights of its own, these are copied side by side, too.  Nothing is
+    copied if a few points are sampled.
     """
     if weights is None:
         return None
-    weights = plain(weights)
+    few = gathers and reads_of(plan) <= weights.size and plan.dtype.kind != "c"
+    weights = weights if few else plain(weights)
     channels = channels_together(layout_of(image), layout_of(values))
     if weights.shape[1] > 1 and channels > 1 and plan.dtype.kind != "c":
         if 4 * plan.points >= math.prod(plan.spatial) and weights.strides[1] != weights.itemsize:
-            runs = empty_runs(weights)
+            runs = empty_channels_last(weights)
             runs[...] = weights
             weights = runs
-    elif weights.strides[-1] != weights.itemsize and image.strides[-1] == image.itemsize:
+    elif (
+        weights.strides[-1] != weights.itemsize and image.strides[-1] == image.itemsize and not few
+    ):
         weights = np.ascontiguousarray(weights)
     return np.broadcast_to(weights, (len(weights), plan.channels, *plan.spatial))
 
@@ -202,9 +210,9 @@ def average_backward(
         image = np.broadcast_to(image, (plan.items, *image.shape[1:]))
         plan = replace(plan, image_items=plan.items)
     like, values = gradient_layout(plan, layout_of(image)), even_values(arrays.out)
-    if pays_to_turn(plan, layout_of(image), layout_of(values), False):
+    if pays_channels_last(plan, layout_of(image), layout_of(values), False):
         arrays = arrays._replace(image=image, out=values)
-        return backward_turned(plan, arrays, averaging, needs, affine, count)
+        return backward_channels_last(plan, arrays, averaging, needs, affine, count)
     image = in_order(image, like)
     weights = plain_weights(plan, weights, image, values)
     grid = as_maps(arrays.grid, plan) if affine else even(arrays.grid)
@@ -249,18 +257,18 @@ def average_backward(
     return Gradients(by_image, gradient, by_weights, bool(doubtful[0]))
 
 
-def backward_turned(
+def backward_channels_last(
     plan: Plan, arrays: Samples, averaging: Averaging, needs: Needs, affine: bool, threads: int
 ) -> Gradients:
     """Compute `average_backward` of planes as runs of channels, a few items at a time."""
     grad_image = np.empty(arrays.image.shape, needs.dtype) if needs.image else None
     by_grid, by_weights, doubtful = list[Array](), list[Array](), False
     for part in parts_of(plan):
-        runs = arrays.turned(part, threads)
-        runs = runs._replace(out=turned(arrays.out[part.items], threads))
+        runs = arrays.channels_last(part, threads)
+        runs = runs._replace(out=to_channels_last(arrays.out[part.items], threads))
         gradients = average_backward(part.plan, runs, averaging, needs, affine, threads)
         if grad_image is not None and gradients.image is not None:
-            turn_back(gradients.image, grad_image[part.items], threads)
+            to_channels_first(gradients.image, grad_image[part.items], threads)
         by_grid += [] if gradients.grid is None else [gradients.grid]
         by_weights += [] if gradients.weights is None else [gradients.weights]
         doubtful |= gradients.doubtful

@@ -15,7 +15,6 @@ from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import Layout, frozen, spacing
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.axes import AxisRule, rules_of
-from gridsample.kernels.sampling.channels import block_of, channels_with_weights
 from gridsample.kernels.sampling.division import (
     Averages,
     Outputs,
@@ -39,6 +38,8 @@ from gridsample.kernels.sampling.gradients import Backward, DoubleBackward
 from gridsample.kernels.sampling.labels import Labels
 from gridsample.kernels.sampling.layouts import (
     Planes,
+    block_of,
+    channels_with_weights,
     element,
     gradient_layout,
     planes_of,
@@ -103,10 +104,8 @@ RUNS: dict[str, type[Gather] | type[Backward]] = {
 def program_for(description: Description) -> Program:
     """Write and compile the program of a description."""
     body = (RUNS if description.layout.channels > 1 else BODIES)[description.sweep]
-    function = Function(
-        description.sweep.replace(" ", "_"), host().lanes(description.real), description.real,
-        half_conversions=host().converts_halves,
-    )  # fmt: skip
+    name, real = description.sweep.replace(" ", "_"), description.real
+    function = Function(name, host().lanes(real), real)
     settings = settings_of(len(description.axes), body.footprints)
     with entry(function, body.arrays(description), settings) as (task, call):
         body(function, description, call).run(task)
@@ -221,8 +220,18 @@ def weighted(
     alike = starts.reshape(-1, len(starts) if known.channels == 1 else channels)
     shared = alike.shape[1] > 1 and not np.ptp(alike, 1).any()
     known = known._replace(wide=known.wide or wide, weights=weights.kind, shared=shared)
+    reading, together = description.reading, known.channels > 1
+    if not together and (kind_of(weights.kind).packed or weights.strides[0] != 1):
+        # Pixels and weights are read alike.
+        reading, known = SINGLES, known._replace(beside=False)
     frame = frame._replace(settings={**frame.settings, **settings}, kept=(*frame.kept, starts))
-    return description._replace(layout=known), frame
+    return description._replace(layout=known, reading=reading), frame
+
+
+def bits_of(kind: str) -> str:
+    """Return the kind as which pixels are copied."""
+    order, _, _ = kind.rpartition(" ")
+    return f"{order} uint{kind_of(kind).bits}".lstrip()
 
 
 def layout_for(
@@ -232,7 +241,7 @@ def layout_for(
 
     ``channels`` are processed together, or read at a time if they are many.
     """
-    beside = source.strides[0] == channels
+    beside = source.strides[0] == channels and not kind_of(source.kind).packed
     # The longest axis may be broadcast.
     extent = max(extent_of(plan, source, outputs), *plan.spatial)
     wide = extent + channels >= (1 << 31) - 2
@@ -314,13 +323,14 @@ def plan_gather(
     if not plan.votes:
         channels = channels_with_weights(means.weights if means else None, image, out)
     layout = layout_for(plan, source, frame.outputs, out, block_of(channels, lanes_of(plan)))
-    bits = f"uint{kind_of(source.kind).bits}"
+    bits = bits_of(source.kind)
+    stored = storage_of(target.kind) if plan.votes else target.kind
     description = Description(
         sweep="labels" if plan.votes else "means" if means else "gather",
         axes=rules,
         points=frame.points,
         image=bits if copies else storage_of(source.kind),
-        values=bits if copies else storage_of(target.kind) if plan.votes else target.kind,
+        values=kind_of(bits).loaded.name if copies else stored,
         real=element(plan.real),
         reading=COPIES if copies else reading_for(plan, rules, layout),
         layout=layout,

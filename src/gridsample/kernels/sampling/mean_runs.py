@@ -136,7 +136,7 @@ class MeanSums:
         """Return how taps are listed."""
         if not (self.folds or self.separate):
             return None
-        begin, counts = state.get("counting"), self.counts
+        begin, counts = state.weights_begin, self.counts
         weights = counts.plane(item, plane)
         return TapCounting(weights, begin, counts.outside, counts.doubt, self.separate)
 
@@ -265,7 +265,7 @@ class MeanRuns(GatherRuns):
     def fills_of_run(self, name: str, plane: Value) -> list[Value]:
         """Read the numbers of a run's planes, and, of points that have no taps, sums of weights."""
         fills = super().fills_of_run(name, plane)
-        if not self.shares or name not in ("outside", "holes"):
+        if not self.shares or name not in ("outside", "invalid"):
             return fills
         share = self.sums.counts.outside if name == "outside" else 0.0
         return [*fills, *(fill.like(share) for fill in fills)]

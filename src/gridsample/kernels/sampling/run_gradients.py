@@ -181,7 +181,7 @@ class BackwardRuns(Backward):
 
     def scatter(self, run: RunOfPlanes, group: Group, state: State, places: SamplePoints) -> None:
         """Add to the pixels of a group, point after point."""
-        function, counts = self.function, state["valid"] & group.fresh
+        function, counts = self.function, state.valid & group.fresh
         taps = self.runs.list_all(state, [self.value_order])
 
         def process(counts: Pointer | None) -> list[Value]:
