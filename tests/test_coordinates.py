@@ -323,7 +323,7 @@ def test_images_of_more_pixels_than_32_bits_count(tmp_path, mode, channel_axis):
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_nowhere_along_one_axis_is_nowhere_though_another_is_out(packed):
+def test_a_point_with_an_invalid_coordinate_is_invalid_even_if_another_is_outside(packed):
     image = np.ones((1, 1, 3, 3))
     grid = np.array([[[np.inf, 9.0], [9.0, np.nan], [9.0, np.inf]]])
     if not packed:  # each axis by itself

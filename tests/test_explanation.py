@@ -332,7 +332,7 @@ def test_many_folds_are_one_step():
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 @pytest.mark.parametrize("mode", MODES)
-def test_a_point_is_nowhere_with_one_coordinate(mode, boundary):
+def test_a_point_is_invalid_with_one_coordinate(mode, boundary):
     explanation = gridsample.explain((4, 3), (nan, 0.3), mode, boundary)
     x, y = explanation.axes
     assert (x.nowhere, y.nowhere, explanation.nowhere) == (True, False, "x")

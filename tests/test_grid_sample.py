@@ -388,7 +388,7 @@ def test_points_come_in_any_shape(out, rank):
     ids=str,
 )
 @pytest.mark.parametrize("mode", cases.MODES)
-def test_of_nothing_comes_nothing(image_shape, grid_shape, mode):
+def test_empty_arrays_have_empty_results(image_shape, grid_shape, mode):
     image, grid = np.ones(image_shape), np.zeros(grid_shape, np.float32)
     out = gridsample.grid_sample(image, grid, mode)
     items = 0 if 0 in (image_shape[0], grid_shape[0]) else max(image_shape[0], grid_shape[0])

@@ -185,7 +185,7 @@ def test_what_is_filled():
     assert "value = 7" in words(ax)
 
 
-def test_a_point_that_is_nowhere():
+def test_a_point_that_is_invalid():
     _, ax = drawn((4, 4), (nan, inf), padding_mode="reflection")
     assert discs(ax) == arrows(ax, parts.POINT) == []
     assert "x = nan is nowhere\ny = inf is nowhere" in words(ax)

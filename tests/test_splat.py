@@ -45,7 +45,7 @@ def test_splat_is_the_transpose_of_grid_sample(
     assert abs(np.sum(sampled * values) - np.sum(image * pushed)) < 1e-12 * terms
 
 
-def test_one_item_of_values_goes_to_every_grid() -> None:
+def test_one_item_of_values_is_broadcast_to_every_grid() -> None:
     rng = cases.generator("items")
     values, grid = cases.pixels(rng, (1, 2, 9)), rng.uniform(-1, 1, (3, 9, 2))
     result = gridsample.splat(values, grid, (4, 5))
@@ -110,7 +110,7 @@ def test_types(dtype: str, expected: str) -> None:
     assert result.tolist() == [[[0, 300, 0]]]
 
 
-def test_nowhere_and_nothing() -> None:
+def test_invalid_points_and_empty_arrays() -> None:
     grid = np.array([[[np.nan], [0.0]]])
     assert gridsample.splat(np.array([[[np.nan, 1.0]]]), grid, 3).tolist() == [[[0, 1, 0]]]
     assert gridsample.splat_count(grid, 3).tolist() == [[[0, 1, 0]]]

@@ -418,7 +418,7 @@ def test_autocast_gives_the_types_that_it_gives_in_torch(strict: bool) -> None:
 @pytest.mark.parametrize("rank", [2, 3])
 @pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
-def test_strict_gives_torchs_numbers_where_a_coordinate_is_nowhere(
+def test_strict_gives_torchs_numbers_where_a_coordinate_is_invalid(
     mode: str, padding_mode: str, rank: int
 ) -> None:
     odd = (torch.nan, torch.inf, -torch.inf, 3e38, -3e38, 0.3)
@@ -429,7 +429,7 @@ def test_strict_gives_torchs_numbers_where_a_coordinate_is_nowhere(
         check_strict(lambda: functional.grid_sample(image, grid, mode, padding_mode, corners))  # noqa: B023
 
 
-def test_strict_gradients_are_finite_where_a_coordinate_is_nowhere() -> None:
+def test_strict_gradients_are_finite_where_a_coordinate_is_invalid() -> None:
     image = given((1, 2, 5, 6)).requires_grad_()
     grid = torch.tensor([[[[torch.nan, 0.0], [0.25, 0.25]]]], requires_grad=True)
     with patch(strict=True):

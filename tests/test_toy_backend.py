@@ -256,11 +256,11 @@ OWN = [
     (name, getattr(module, name))
     for module, names in {
         test_splat: (
-            "test_one_item_of_values_goes_to_every_grid",
+            "test_one_item_of_values_is_broadcast_to_every_grid",
             "test_fields_that_displace_are_pushed_along_themselves",
             "test_counts_are_splats_of_ones_and_equal_values_are_kept",
             "test_types",
-            "test_nowhere_and_nothing",
+            "test_invalid_points_and_empty_arrays",
         ),
         test_options: (
             "test_a_complex_image_may_have_a_complex_fill",

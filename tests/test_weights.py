@@ -308,7 +308,7 @@ def test_a_formula_must_be_that_of_the_table() -> None:
         Method("mine", (), first=0)
 
 
-def test_names_that_only_resize_say_so() -> None:
+def test_sampling_with_a_resizing_method_is_refused() -> None:
     only = set(methods.names(resizing=True)) - set(methods.names())
     assert only == {"nearest-exact", "area", "gaussian"}
     for name in sorted(only):

@@ -237,7 +237,7 @@ def test_gradients_do_not_depend_on_the_threads() -> None:
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("boundary", cases.BOUNDARIES)
 @pytest.mark.parametrize("mode", cases.MODES)
-def test_lost_points_are_nan_and_give_nothing(mode: str, boundary: str) -> None:
+def test_invalid_points_are_nan_and_have_no_gradients(mode: str, boundary: str) -> None:
     image, grid = image_and_grid(2)
     grid[:, 0, 0] = torch.nan
     grid[:, 1, 1] = torch.inf

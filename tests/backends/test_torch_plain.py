@@ -81,7 +81,9 @@ def test_plain_is_what_it_says() -> None:
 @pytest.mark.parametrize("items", [1, 2])
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64], ids=str)
-def test_both_ways_agree_bit_for_bit(dtype: torch.dtype, last: bool, items: int) -> None:
+def test_the_short_and_the_long_way_agree_bit_for_bit(
+    dtype: torch.dtype, last: bool, items: int
+) -> None:
     image, grid = tensors()
     image, grid = image[:items].to(dtype), grid.float()
     if last:

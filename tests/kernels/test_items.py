@@ -34,7 +34,7 @@ def coordinates(*shape, dtype=np.float32):
 @pytest.mark.parametrize(("mode", "boundary"), CASES, ids=["linear", "cubic", "nearest"])
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8], ids=["float32", "uint8"])
 @pytest.mark.parametrize(("channels", "axis"), [(1, 1), (3, 1), (3, -1), (9, -1)])
-def test_an_item_is_sampled_as_if_alone(mode, boundary, dtype, channels, axis):
+def test_items_do_not_affect_each_other(mode, boundary, dtype, channels, axis):
     image = np.moveaxis(drawn(67, channels, 7, 9) * 50 + 100, 1, axis).clip(0, 255).astype(dtype)
     grid = coordinates(67, 3, 5, 2)
     options = {"mode": mode, "padding_mode": boundary, "channel_axis": axis}

@@ -194,7 +194,7 @@ def test_a_sign_is_on_the_gradient_too():
 
 
 @pytest.mark.parametrize("boundary", REPEATING)
-def test_infinity_is_nowhere_in_an_image_that_repeats(boundary):
+def test_infinity_is_invalid_in_an_image_that_repeats(boundary):
     assert np.isnan(line((1, 2, 3), (-INF, INF), "linear", boundary)).all()
     assert line((1, 2, 3), (-INF, INF), "cubic", boundary, order=1) == [0, 0]
 
