@@ -51,7 +51,8 @@ def test_modules_take_every_method(mode: object) -> None:
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_patches_are_a_strided_convolution(rank: int) -> None:
     torch.manual_seed(0)
-    module = PatchDownsample(3, 8, 4, rank=rank)
+    with pytest.warns(DeprecationWarning, match="torch.nn.Conv2d"):
+        module = PatchDownsample(3, 8, 4, rank=rank)
     image = torch.randn(2, 3, *(16, 8, 12)[:rank])
     out = module(image)
     assert out.shape == (2, 8, *(4, 2, 3)[:rank])
@@ -113,6 +114,7 @@ def test_halving_smooths_by_one_pixel() -> None:
     assert abs(spread - (half[0, 0] * places).sum() ** 2 - 1) < 5e-3
 
 
+@pytest.mark.filterwarnings("ignore:gridsample.nn.PatchDownsample:DeprecationWarning")
 def test_options_are_shown() -> None:
     assert repr(Upsample(size=(3, 4), mode=("linear", "area"))) == (
         "Upsample(size=(3, 4), mode=('linear', 'area'))"
@@ -123,6 +125,7 @@ def test_options_are_shown() -> None:
     assert repr(CenterPool([[0.5]])) == "CenterPool(x=(0.5,))"
 
 
+@pytest.mark.filterwarnings("ignore:gridsample.nn.PatchDownsample:DeprecationWarning")
 def test_options_are_checked_when_given() -> None:
     with pytest.raises(ValueError, match="either size or scale_factor"):
         Upsample()
